@@ -1,0 +1,27 @@
+"""What can go wrong, as a tree.
+
+HeedfulError                the parent of all; the command line prints it as one sentence and exits with 2
+├── BadInput                a text, label, method, file or model that the user can mend
+└── Unsupported             a model that cannot answer this question, though it may answer others
+"""
+
+
+class HeedfulError(Exception):
+    """Parent of every error that heedful raises on purpose."""
+
+
+class BadInput(HeedfulError):  # noqa: N818
+    """Something the caller gave is not usable; the message says what was found, expected, and what to do."""
+
+
+class Unsupported(HeedfulError):  # noqa: N818
+    """The model cannot answer this question; the message names the model and the reason."""
+
+
+def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
+    """The hint of an error message: nearest("positve", ["positive"]) -> "; did you mean 'positive'?"."""
+    import difflib
+
+    folded = {k.casefold(): k for k in known}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.5)
+    return f"; did you mean '{folded[close[0]]}'?" if close else ""
