@@ -1,0 +1,473 @@
+"""Classifier: a model and its tokenizer behind a few questions. Read, never changed.
+
+tokens(text, pair)      the cut of a text                    logits(batch)           what the model says
+attention(edit)         read and edit attention              embeddings(edit)        read and edit word vectors
+read(batch)             attention, and what the head pools   gradient(of, by)        derivatives, counted
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from heedful import seam
+from heedful.edits import Edit, Site, leaf, tracked
+from heedful.errors import BadInput, HeedfulError, Unsupported
+from heedful.explanation import Prediction
+from heedful.reading import read
+from heedful.target import Head, activation
+from heedful.tokens import Tokens, check_text
+
+PROBE = "A short probe, read twice."
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts of one shape for the model: token ids, which are real (1) and which padding (0), and token types if any."""
+
+    ids: Int[Tensor, "b t"]
+    mask: Int[Tensor, "b t"]
+    segments: Int[Tensor, "b t"] | None = None
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+    def repeat(self, copies: int) -> Batch:
+        """Each row `copies` times, one after the other."""
+        segments = None if self.segments is None else self.segments.repeat_interleave(copies, 0)
+        return Batch(self.ids.repeat_interleave(copies, 0), self.mask.repeat_interleave(copies, 0), segments)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A forward pass laid open: logits, attention and value vectors by site, and which positions the head pools."""
+
+    logits: Float[Tensor, "b c"]
+    weights: Mapping[Site, Tensor]
+    values: Mapping[Site, Tensor]
+    pooled: Float[Tensor, "b q"]
+
+    def layers(self, kind: str) -> list[Site]:
+        """The sites of one kind of attention, first layer first."""
+        return sorted((site for site in self.weights if site.kind == kind), key=lambda site: site.layer)
+
+
+class Classifier:
+    """A sequence classifier (any torch module with `config` and `get_input_embeddings`) and its tokenizer."""
+
+    def __init__(self, model: Any, tokenizer: Any, name: str | None = None) -> None:
+        if not isinstance(model, nn.Module) or not hasattr(model, "config"):
+            raise BadInput(f"the model is a {type(model).__name__}; give a Hugging Face sequence classification model.")
+        if not callable(tokenizer):
+            raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
+        if "ForSequenceClassification" not in type(model).__name__ and not hasattr(model, "attention_sites"):
+            raise Unsupported(
+                f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
+            )
+        self.model: Any = model
+        self.tokenizer = tokenizer
+        self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
+        self.forwards = self.backwards = 0
+
+    def __repr__(self) -> str:
+        return f"Classifier({self.name!r}, labels={list(self.labels)})"
+
+    # what the model is
+
+    @property
+    def config(self) -> Any:
+        """The model's configuration."""
+        return self.model.config
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's inputs go."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    @cached_property
+    def head(self) -> Head:
+        """How logits become probabilities. One logit is a yes/no question unless the model says regression."""
+        kind = getattr(self.config, "problem_type", None)
+        if kind == "regression":
+            return "regression"
+        return "sigmoid" if kind == "multi_label_classification" or self.config.num_labels == 1 else "softmax"
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Names from `id2label`; a single logit answers label and 'not label'."""
+        names = {int(k): str(v) for k, v in (getattr(self.config, "id2label", None) or {}).items()}
+        labels = tuple(names.get(i, f"LABEL_{i}") for i in range(self.config.num_labels))
+        return (f"not {labels[0]}", labels[0]) if len(labels) == 1 and self.head == "sigmoid" else labels
+
+    @cached_property
+    def limit(self) -> int | None:
+        """How many tokens the model reads, or None for no limit."""
+        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        positions = getattr(config, "max_position_embeddings", None)
+        relative = getattr(config, "model_type", "") in ("t5", "mt5", "umt5", "xlnet", "bloom")
+        given = [] if relative or not positions or positions < 1 else [int(positions)]
+        for name, module in self.model.named_modules():
+            if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None and given:
+                given = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
+        stated = getattr(self.tokenizer, "model_max_length", None)
+        return min([*given, *([int(stated)] if stated and stated < 1e9 else [])], default=None)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the configuration and of every weight."""
+        return fingerprint(self.model)
+
+    # texts
+
+    def tokens(self, text: str, pair: str | None = None) -> Tokens:
+        """The whole text as the model's tokens, nothing cut off."""
+        check_text(text)
+        if pair is not None:
+            check_text(pair, "pair")
+        tokens = read(self.tokenizer, text, pair)
+        unknown = getattr(self.tokenizer, "unk_token_id", None)
+        marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
+        if all(tokens.ids[i] in marks for i in tokens.content):
+            raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
+        rows = self.model.get_input_embeddings().num_embeddings
+        if max(tokens.ids) >= rows:
+            raise BadInput(
+                f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {rows} tokens: "
+                "they do not belong together; give the model's own tokenizer."
+            )
+        return tokens
+
+    def batch(self, texts: Sequence[Tokens]) -> Batch:
+        """Texts of any lengths as one padded batch, on the side where padding does not move this model's logits."""
+        longest = max(map(len, texts))
+        pads = [longest - len(tokens) for tokens in texts]
+        if any(pads) and self.padding is None:
+            raise BadInput(f"{self.name} answers differently when padded; give texts of one length to a batch.")
+        left = any(pads) and self.padding == "left"
+
+        def rows(values: Sequence[Sequence[int]], fill: int) -> Tensor:
+            padded = [[*[fill] * n, *row] if left else [*row, *[fill] * n] for row, n in zip(values, pads, strict=True)]
+            return torch.tensor(padded, device=self.device)
+
+        typed = texts[0].types is not None
+        return Batch(
+            ids=rows([t.ids for t in texts], self._pad),
+            mask=rows([[1] * len(t) for t in texts], 0),
+            segments=rows([t.types or () for t in texts], getattr(self.tokenizer, "pad_token_type_id", 0))
+            if typed
+            else None,
+        )
+
+    def batches(self, texts: Sequence[Tokens], budget: int = 4096) -> list[list[int]]:
+        """Which texts to run together: of like length, at most `budget` tokens, never mixing what the model cannot."""
+        eos = getattr(self.config, "eos_token_id", None)
+        mixed = getattr(self.config, "is_encoder_decoder", False)  # its head wants equally many </s> in every row
+
+        def key(i: int) -> tuple[int, int]:
+            return (texts[i].ids.count(eos) if mixed and isinstance(eos, int) else 0, len(texts[i]))
+
+        groups: list[list[int]] = []
+        for i in sorted(range(len(texts)), key=key):
+            last = groups[-1] if groups else []
+            fits = last and key(last[0])[0] == key(i)[0] and len(texts[i]) * (len(last) + 1) <= budget
+            same = last and (len(texts[last[0]]) == len(texts[i]) or self.padding is not None)
+            if fits and same:
+                last.append(i)
+            else:
+                groups.append([i])
+        return groups
+
+    @property
+    def _pad(self) -> int:
+        for owner in (self.tokenizer, self.config):
+            if getattr(owner, "pad_token_id", None) is not None:
+                return int(owner.pad_token_id)
+        return 0
+
+    @cached_property
+    def padding(self) -> Literal["right", "left"] | None:
+        """The side on which padding leaves this model's answer alone, found by trying; None if neither does."""
+        tokens = self.tokens(PROBE).cut(self.limit and self.limit - 2)
+        sides: tuple[Literal["right", "left"], ...] = ("right", "left")
+        with torch.no_grad():
+            alone = self._run(Batch(*self._padded(tokens, 0, "right")))
+            allowed = (1e-3 if torch.finfo(alone.dtype).eps < 1e-6 else 5e-2) * max(1.0, float(alone.abs().max()))
+            for side in sides:
+                padded = self._run(Batch(*self._padded(tokens, 2, side)))
+                if (
+                    float((padded - alone).abs().max()) < allowed
+                ):  # False for the NaN of a row with nothing to attend to
+                    return side
+        return None
+
+    def _padded(self, tokens: Tokens, n: int, side: str) -> tuple[Tensor, Tensor, Tensor | None]:
+        def row(values: Sequence[int], fill: int) -> Tensor:
+            whole = [*values, *[fill] * n] if side == "right" else [*[fill] * n, *values]
+            return torch.tensor([whole, whole], device=self.device)
+
+        fill = getattr(self.tokenizer, "pad_token_type_id", 0)
+        return (
+            row(tokens.ids, self._pad),
+            row([1] * len(tokens), 0),
+            None if tokens.types is None else row(tokens.types, fill),
+        )
+
+    # answers
+
+    def logits(self, batch: Batch, branch: tuple[int, int] | None = None, counted: bool = True) -> Float[Tensor, "b c"]:
+        """One row per text and one column per label. `branch=(layer, m)`: m copies of one text that part at a layer.
+
+        Gradients are recorded unless the caller is in `torch.no_grad()`.
+        """
+        if branch is not None:
+            return self._branched(batch, *branch)
+        if counted:
+            self.forwards += len(batch)
+        return self._answer(self._run(batch))
+
+    def _run(self, batch: Batch) -> Tensor:
+        with seam.quietly(self.model), self._padding_token(batch) as ids:
+            out: Tensor = self.model(**self._inputs(batch, ids)).logits
+        return out
+
+    def _inputs(self, batch: Batch, ids: Tensor) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": batch.mask}
+        if batch.segments is not None:
+            inputs["token_type_ids"] = batch.segments
+        if getattr(self.config, "use_cache", False):
+            inputs["use_cache"] = False
+        return inputs
+
+    def _answer(self, out: Tensor) -> Tensor:
+        if out.isnan().any():
+            raise BadInput(f"{self.name} answered NaN for this text; its weights or its precision are broken.")
+        return torch.cat([-out, out], dim=-1) if self.config.num_labels == 1 and self.head == "sigmoid" else out
+
+    @contextmanager
+    def _padding_token(self, batch: Batch) -> Iterator[Tensor]:
+        """Decoder heads refuse batches without a padding token: lend them one that is in none of the texts."""
+        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        if getattr(config, "pad_token_id", None) is not None or len(batch) == 1 or not hasattr(config, "pad_token_id"):
+            yield batch.ids
+            return
+        real = set(batch.ids[batch.mask.bool()].tolist())
+        spare = next(i for i in range(len(real) + 1) if i not in real)
+        try:
+            config.pad_token_id = spare
+            yield torch.where(batch.mask.bool(), batch.ids, spare)
+        finally:
+            config.pad_token_id = None
+
+    def predictions(self, texts: Sequence[Tokens], budget: int = 4096) -> list[Prediction]:
+        """What the model says of each text."""
+        found: dict[int, Prediction] = {}
+        with torch.no_grad():
+            for group in self.batches(texts, budget):
+                logits = self.logits(self.batch([texts[i] for i in group]))
+                found |= dict(zip(group, self._predictions(logits), strict=True))
+        return [found[i] for i in range(len(texts))]
+
+    def prediction(self, logits: Float[Tensor, "c"]) -> Prediction:
+        """Logits of one text, named."""
+        return self._predictions(logits[None])[0]
+
+    def _predictions(self, logits: Tensor) -> list[Prediction]:
+        wide = logits.double()
+        chances = [None] * len(wide) if self.head == "regression" else activation(wide, self.head).tolist()
+        return [
+            Prediction(self.labels, tuple(row), None if chance is None else tuple(chance))
+            for row, chance in zip(wide.tolist(), chances, strict=True)
+        ]
+
+    def gradient(self, of: Float[Tensor, "b"], by: Sequence[Tensor]) -> list[Tensor]:
+        """∂ Σ of / ∂ each of `by`; zeros for what does not matter. Counted as one backward pass per text."""
+        self.backwards += len(of)
+        if not of.requires_grad:
+            return [torch.zeros_like(x) for x in by]
+        found = torch.autograd.grad(of.sum(), list(by), allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for g, x in zip(found, by, strict=True)]
+
+    # the seam
+
+    @property
+    def sites(self) -> list[tuple[str, int]]:
+        """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
+        if hasattr(self.model, "attention_sites"):
+            return list(self.model.attention_sites)
+        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        if not getattr(config, "is_encoder_decoder", False):
+            return [("self", layer) for layer in range(config.num_hidden_layers)]
+        above = getattr(config, "decoder_layers", None) or getattr(config, "num_decoder_layers", None)
+        decoder = [(kind, layer) for layer in range(above or config.num_hidden_layers) for kind in ("decoder", "cross")]
+        return [("self", layer) for layer in range(config.num_hidden_layers)] + decoder
+
+    @property
+    def reads(self) -> str:
+        """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
+        return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
+
+    def attention(self, edit: Edit | None = None, values: bool = False) -> AbstractContextManager[seam.Seen]:
+        """Inside, every forward pass computes its attention openly: `seen[i]` maps site -> weights of forward i.
+
+        `edit` changes the weights; `values=True` keeps the value vectors too, in `seen.values[i]`. The first use checks
+        that all this is true of the model, and raises `Unsupported` where it is not.
+        """
+        self.check_attention()
+        return self._attention(edit, values)
+
+    @contextmanager
+    def _attention(self, edit: Edit | None = None, values: bool = False) -> Iterator[seam.Seen]:
+        with self._named("its attention cannot be read"), seam.attention(self.model, self.sites, edit, values) as seen:
+            yield seen
+
+    @contextmanager
+    def embeddings(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Inside, the word vectors [b,t,d] of every forward pass go through `edit`."""
+        with self._named("its word vectors cannot be edited"), seam.embeddings(self.model, edit):
+            yield
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Unsupported as e:
+            if str(e).startswith(self.name):
+                raise
+            raise Unsupported(f"{self.name} ({type(self.model).__name__}): {what}: {e}") from e
+
+    def check_attention(self) -> None:
+        """Raise `Unsupported`, with the model's name, unless the seam tells the truth about this model."""
+        if self._attention_fault is not None:
+            raise Unsupported(
+                f"{self.name} ({type(self.model).__name__}): its attention cannot be read ({self._attention_fault}); "
+                "methods that need no attention still work."
+            )
+
+    @cached_property
+    def _attention_fault(self) -> str | None:
+        """Why the seam does not hold for this model: found on a probe text, once."""
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                batch = self.batch([self.tokens(PROBE).cut(self.limit)])
+                with seam.quietly(self.model), seam.eager(self.model), seam.reporting(self.model):
+                    plain = self.model(**self._inputs(batch, batch.ids), output_attentions=True)
+                with self._attention(leaf) as seen:
+                    logits = self.logits(batch, counted=False)
+                used = torch.autograd.grad(logits.sum(), list(seen[0].values()), allow_unused=True)
+        except HeedfulError as e:
+            return str(e).split(": ")[-1]
+        except Exception as e:  # the families' own code raises anything here
+            return f"{type(e).__name__}: {e}"
+        told = _told(plain)
+        if not torch.equal(self._answer(plain.logits), logits):
+            return "an edit that changes nothing moves its logits"
+        if any(g is None for g in used):
+            return "some attention weights that it computes do not reach its logits"
+        if len(told) != len(seen[0]):
+            return f"it reports {len(told)} attention matrices and {len(seen[0])} were seen"
+        if not all(torch.equal(w.to(t.dtype), t) for w, t in zip(seen[0].values(), told, strict=True)):
+            return "the weights seen differ from those it reports"
+        return None
+
+    def read(self, batch: Batch, values: bool = False) -> Reading:
+        """One forward pass with its attention laid open and ready for derivatives."""
+        self.forwards += len(batch)
+        with ExitStack() as stack:
+            stack.enter_context(torch.enable_grad())
+            seen = stack.enter_context(self.attention(tracked, values))
+            stack.enter_context(seam.quietly(self.model))
+            stack.enter_context(seam.reporting(self.model))
+            ids = stack.enter_context(self._padding_token(batch))
+            out = self.model(**self._inputs(batch, ids), output_hidden_states=True)
+        logits = self._answer(out.logits)
+        last = next(w for site, w in reversed(seen[0].items()) if site.kind == self.reads)
+        hidden = next((h for n in ("decoder_hidden_states", "hidden_states") if (h := getattr(out, n, None))), None)
+        candidates = [last] if hidden is None or hidden[-1].shape[:2] != batch.ids.shape else [hidden[-1], last]
+        return Reading(logits, seen[0], seen.values[0], self._pooled(logits, candidates))
+
+    def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
+        """The share of each position in what the head reads: all of the first, all of the last, or a mean."""
+        return self.read(batch).pooled
+
+    def _pooled(self, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
+        """Found from the model: the positions of its last states, or last attention, that move the logits."""
+        # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
+        uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
+        for states in candidates:
+            slope = (
+                torch.autograd.grad(uneven, states, allow_unused=True, retain_graph=True)[0]
+                if states.requires_grad
+                else None
+            )
+            if slope is None:
+                continue
+            moved = slope.abs().amax(-1) if slope.ndim == 3 else slope.abs().amax(-1).amax(1)
+            read = (moved > 0).to(logits.dtype)
+            if bool((read.sum(-1) > 0).all()):
+                return read / read.sum(-1, keepdim=True)
+        raise Unsupported(f"{self.name}: no position of its last layer reaches its logits, so none is pooled.")
+
+    # branching
+
+    def _branched(self, batch: Batch, layer: int, copies: int) -> Tensor:
+        if len(batch) != 1:
+            raise ValueError(f"branching takes a batch of one text, not {len(batch)}")
+        if not self.branches:
+            return self.logits(batch.repeat(copies))
+        self.forwards += copies
+        return self._answer(self._run_branched(batch, layer, copies))
+
+    def _run_branched(self, batch: Batch, layer: int, copies: int) -> Tensor:
+        with seam.branched(seam.blocks(self.model, len(self.sites))[layer], copies):
+            return self._run(batch)
+
+    @cached_property
+    def branches(self) -> bool:
+        """Whether layers below a branching point can run once for all copies; tried on a probe, to rounding."""
+        layers = len(self.sites)
+        if self.reads != "self" or not seam.blocks(self.model, layers):
+            return False
+        batch = self.batch([self.tokens(PROBE).cut(self.limit)])
+        with torch.no_grad(), ExitStack() as stack:
+            if self._attention_fault is None:
+                stack.enter_context(seam.eager(self.model))
+            whole = self.logits(batch.repeat(3), counted=False)
+            try:
+                branched = self._answer(self._run_branched(batch, layers - 1, 3))
+                return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
+            except Exception:  # a family that cannot: the fall-back serves it
+                return False
+
+
+def fingerprint(model: Any) -> str:
+    """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
+    told = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
+    steady = {k: v for k, v in told.items() if k not in ("_name_or_path", "transformers_version", "dtype")}
+    digest = hashlib.blake2b(json.dumps(steady, sort_keys=True, default=str).encode(), digest_size=8)
+    for name, tensor in sorted(model.state_dict().items()):
+        bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+        total = int(bits[: len(bits) // 4 * 4].view(torch.int32).sum(dtype=torch.int64))
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
+        digest.update(bits[:: max(1, len(bits) // 1024)][:1024].numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _told(out: Any) -> list[Tensor]:
+    """What the model itself reports as its attention, in the order of `sites`."""
+    if getattr(out, "cross_attentions", None):
+        decoder = [w for pair in zip(out.decoder_attentions, out.cross_attentions, strict=True) for w in pair]
+        return [*out.encoder_attentions, *decoder]
+    return list(getattr(out, "attentions", None) or ())
+
+
+__all__ = ["Batch", "Classifier", "Reading"]

@@ -1,0 +1,189 @@
+"""Loading: a folder, a hub name, a pipeline or nothing at all -> a Classifier. Executes nothing that it loads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heedful.classifier import Classifier
+from heedful.errors import BadInput, HeedfulError, Unsupported
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spm.model",
+)
+
+
+def load(
+    model: str | Path | Any | None = None,
+    revision: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> Classifier:
+    """A classifier from a local folder or hub name, from a Hugging Face pipeline, or the embedded default.
+
+    Weights are read from safetensors only and no code of the repository runs. Numbers are float32 unless `dtype` says
+    otherwise ("auto" keeps the checkpoint's own). A pipeline keeps its device and dtype.
+    """
+    if isinstance(model, (str, Path)) or model is None:
+        source = str(files("heedful") / "assets" / "model") if model is None else str(model)
+        classifier = _from_files(source, revision, _dtype(dtype))
+        if model is None:
+            classifier.name = "heedful-default"
+        if device is not None:
+            _move(classifier, device)
+        return classifier
+    if isinstance(model, Classifier):
+        return model
+    if hasattr(model, "model") and hasattr(model, "tokenizer"):
+        if revision is not None or device is not None or dtype is not None:
+            raise BadInput("a pipeline has its own revision, device and dtype; set them where you make it.")
+        return Classifier(model.model, model.tokenizer)
+    raise BadInput(
+        f"a {type(model).__name__} was given as the model; give a folder, a hub name or a text-classification "
+        "pipeline, or call heedful.Classifier(model, tokenizer)."
+    )
+
+
+def _dtype(dtype: str | torch.dtype | None) -> Any:
+    if not isinstance(dtype, str) or dtype == "auto":
+        return torch.float32 if dtype is None else dtype
+    found = getattr(
+        torch, {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}.get(dtype, dtype), None
+    )
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise BadInput(f"dtype '{dtype}' is not one of float32, float64, float16, bfloat16, auto.")
+    return found
+
+
+def _move(classifier: Classifier, device: str | torch.device) -> None:
+    try:
+        classifier.model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as e:
+        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+
+
+def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        _check_folder(folder)
+        source = str(folder)
+    elif folder.exists() or source.startswith((".", "/", "~")):
+        raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
+    with _silence():
+        model = _model(source, revision, dtype)
+        tokenizer = _tokenizer(source, revision)
+    return Classifier(model, tokenizer, name=source)
+
+
+def _check_folder(folder: Path) -> None:
+    names = {path.name for path in folder.iterdir()}
+    if "config.json" not in names:
+        raise BadInput(f"'{folder}' has no config.json, so it is no model folder; give one made by save_pretrained.")
+    if not any(name.endswith(".safetensors") for name in names):
+        pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl")))
+        if pickled:
+            raise BadInput(
+                f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded; if you "
+                "trust them, convert them once with AutoModelForSequenceClassification.from_pretrained(folder, "
+                "use_safetensors=False).save_pretrained(folder)."
+            )
+        raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
+    if not names & set(_TOKENIZER_FILES):
+        raise BadInput(
+            f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
+        )
+
+
+def _model(source: str, revision: str | None, dtype: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            source,
+            revision=revision,
+            dtype=dtype,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    except Exception as e:
+        raise _explained(e, source) from e
+    missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
+    if missing:
+        shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        made = ", ".join(model.config.architectures or ["unknown"])
+        raise Unsupported(
+            f"'{source}' ({made}) has no trained weights for {shown}: as a classifier it would answer at random; "
+            "give a model that was fine-tuned for sequence classification."
+        )
+    return model
+
+
+def _tokenizer(source: str, revision: str | None) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+    except Exception as e:
+        raise BadInput(f"the tokenizer of '{source}' cannot be read ({_first_line(e)}).") from e
+    # subtle: transformers builds an empty tokenizer, everything unknown, where it finds no vocabulary
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise BadInput(f"the tokenizer of '{source}' has an empty vocabulary; save it with tokenizer.save_pretrained.")
+    return tokenizer
+
+
+def _explained(e: Exception, source: str) -> HeedfulError:
+    """What went wrong while loading, in one sentence."""
+    said = f"{type(e).__name__}: {e}"
+    if type(e).__name__ == "SafetensorError" or "SafetensorError" in said or "header" in said.lower():
+        return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
+    if "Unrecognized configuration class" in said or "Unrecognized model" in said or "does not recognize" in said:
+        return Unsupported(
+            f"'{source}' is of a kind for which transformers has no sequence classifier ({_first_line(e)})."
+        )
+    if "trust_remote_code" in said:
+        return Unsupported(f"'{source}' needs code of its own to run, which heedful does not execute.")
+    if Path(source).exists():
+        return BadInput(f"the model in '{source}' cannot be loaded ({_first_line(e)}).")
+    return BadInput(
+        f"'{source}' is no folder here and the Hugging Face hub cannot give it ({_first_line(e)}); "
+        "check the name and the connection, or give a local folder."
+    )
+
+
+def _first_line(e: BaseException) -> str:
+    line = (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".")
+    return line if len(line) <= 160 else line[:157] + "…"
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No progress bars and no reports on stderr while loading: what matters becomes an error of ours."""
+    from transformers.utils import logging as hf
+
+    verbosity, bars = hf.get_verbosity(), hf.is_progress_bar_enabled()
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    try:
+        hf.set_verbosity(logging.CRITICAL)
+        hf.disable_progress_bar()
+        hub.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        hf.set_verbosity(verbosity)
+        hub.setLevel(level)
+        if bars:
+            hf.enable_progress_bar()
