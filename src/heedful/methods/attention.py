@@ -1,0 +1,306 @@
+"""Attention as explanation: the weights themselves, read at the position that the classifier pools.
+
+`layer` is a number (negative counts from the last) or "all" (the mean over layers). `kind` chooses among encoder
+("self"), "decoder" and "cross" attention where a model has several; by default the one that reads the text for the
+pooled position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.classifier import Classifier, Reading
+from heedful.edits import Site
+from heedful.errors import BadInput, Unsupported
+from heedful.explanation import Attribution, Explanation, Interaction
+from heedful.formulas import cross_rollout, effective_attention, received, rollout
+from heedful.methods.common import Together, array, real
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+Layer = int | Literal["all"]
+Kind = Literal["self", "encoder", "decoder", "cross"]
+
+
+@dataclass(frozen=True)
+class _Text:
+    """One text's share of a reading: where it stands in the batch, and the layers that were asked for."""
+
+    classifier: Classifier
+    reading: Reading
+    row: int
+    at: slice
+    sites: list[Site]
+
+    def weights(self, site: Site, of: dict[Site, Tensor] | None = None) -> Tensor:
+        """[h,q,k] over the text's own tokens, in float64."""
+        w = (of or self.reading.weights)[site][self.row].detach().double()
+        return w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
+
+    def allowed(self, site: Site) -> Tensor:
+        """[q,k] likewise."""
+        a = site.allowed[min(self.row, len(site.allowed) - 1), 0]
+        return a[self.at if a.shape[0] > 1 else slice(None), self.at]
+
+    @property
+    def pooled(self) -> Tensor:
+        """[q]: the share of each query in what the head reads."""
+        p = self.reading.pooled[self.row].detach().double()
+        return p[self.at] if len(p) > 1 else p
+
+
+@dataclass(frozen=True)
+class _Attention(Together):
+    """One forward pass, its attention reduced to a number for each token."""
+
+    layer: Layer = -1
+    kind: Kind | None = None
+
+    signed: ClassVar[bool] = False
+    needs_values: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in (None, "self", "encoder", "decoder", "cross"):
+            raise BadInput(f"kind '{self.kind}' is not one of self (or encoder), decoder, cross.")
+        if self.layer != "all" and not isinstance(self.layer, int):
+            raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """One forward pass for all texts."""
+        kind = kind_of(classifier, self.kind)
+        self.check(classifier, kind)
+        reading = classifier.read(classifier.batch(texts), values=self.needs_values)
+        sites = chosen(reading.layers(kind), self.layer)
+        gradients = self.derive(classifier, reading, targets)
+        width = max(map(len, texts))
+        return [
+            Attribution(
+                tokens=tokens,
+                scores=_aligned(
+                    kind, self.score(_Text(classifier, reading, i, real(classifier, tokens, width), sites), gradients)
+                ),
+                signed=self.signed,
+            )
+            for i, tokens in enumerate(texts)
+        ]
+
+    def check(self, classifier: Classifier, kind: str) -> None:
+        """Refuse what would answer another question."""
+        if kind != classifier.reads and kind == "self":
+            raise Unsupported(
+                f"{classifier.name} pools a decoder position, so no row of its encoder attention is the classifier's; "
+                "use kind=cross, or attention-received for the encoder."
+            )
+
+    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
+        """Gradients by site, where a method needs them."""
+        return {}
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """[k]: a number for each token."""
+        raise NotImplementedError
+
+
+def kind_of(classifier: Classifier, kind: Kind | None) -> str:
+    """The kind of attention to read, checked against the model."""
+    named = classifier.reads if kind is None else "self" if kind == "encoder" else kind
+    known = sorted({k for k, _ in classifier.sites})
+    if named not in known:
+        raise BadInput(f"{classifier.name} has no {named} attention, only {', '.join(known)}.")
+    return named
+
+
+def chosen(sites: list[Site], layer: Layer) -> list[Site]:
+    """The sites of one layer or of all."""
+    if layer == "all":
+        return sites
+    if not -len(sites) <= layer < len(sites):
+        raise BadInput(f"layer {layer} is not one of 0 … {len(sites) - 1} (or negative, from the last).")
+    return [sites[layer]]
+
+
+def _aligned(kind: str, scores: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Decoder position j+1 holds token j: its start token is no part of the text, and the last token is not read."""
+    return array(torch.cat([scores[1:], scores.new_zeros(1)]) if kind == "decoder" else scores)
+
+
+@dataclass(frozen=True)
+class AttentionMean(_Attention):
+    """The pooled position's attention, mean over heads."""
+
+    summary: ClassVar[str] = "attention of the pooled position, mean over heads"
+    paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """α-avg."""
+        return torch.stack([text.pooled @ text.weights(site).mean(0) for site in text.sites]).mean(0)
+
+
+@dataclass(frozen=True)
+class AttentionMax(_Attention):
+    """The pooled position's attention, maximum over heads."""
+
+    summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
+    paper: ClassVar[str] = "Lopardo et al. 2024"
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """α-max."""
+        rows = [torch.einsum("q,hqk->hk", text.pooled, text.weights(site)).amax(0) for site in text.sites]
+        return torch.stack(rows).mean(0)
+
+
+@dataclass(frozen=True)
+class AttentionReceived(_Attention):
+    """The attention that each token receives from all positions, mean over heads."""
+
+    summary: ClassVar[str] = "attention that a token receives from all positions"
+    paper: ClassVar[str] = "column mean; e.g. Clark et al. 2019"
+
+    def check(self, classifier: Classifier, kind: str) -> None:
+        """Any kind of attention has columns."""
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """Column means."""
+        columns = [
+            received(w, torch.ones(w.shape[1], dtype=torch.bool, device=w.device))
+            for w in map(text.weights, text.sites)
+        ]
+        return torch.stack(columns).mean(0)
+
+
+@dataclass(frozen=True)
+class EffectiveAttention(_Attention):
+    """The part of the pooled position's attention that its output can depend on, mean over heads."""
+
+    summary: ClassVar[str] = "attention without the part that values cancel"
+    paper: ClassVar[str] = "Brunner et al. 2020"
+    signed: ClassVar[bool] = True
+    needs_values: ClassVar[bool] = True
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """Pooled rows of A⊥."""
+        return torch.stack([self._at(text, site) for site in text.sites]).mean(0)
+
+    def _at(self, text: _Text, site: Site) -> Tensor:
+        if site not in text.reading.values:
+            raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
+        found = text.reading.values[site][text.row]
+        weights, allowed = text.weights(site), text.allowed(site)
+        values = found[:, text.at].detach().double()
+        scores = weights.new_zeros(weights.shape[-1])
+        # subtle: rows that see different keys (local attention) have different null spaces
+        for keys in torch.unique(allowed[text.pooled > 0], dim=0):
+            rows = (allowed == keys).all(-1) & (text.pooled > 0)
+            part = effective_attention(weights[:, rows][:, :, keys], values[:, keys], torch.finfo(found.dtype).eps)
+            scores[keys] += torch.einsum("q,hqk->k", text.pooled[rows], part) / len(part)
+        return scores
+
+
+@dataclass(frozen=True)
+class AttentionGradient(_Attention):
+    """Attention times the gradient with respect to it, summed over heads and queries.
+
+    To first order: what the target would lose if the attention to this token were erased.
+    """
+
+    summary: ClassVar[str] = "attention times its gradient, A ⊙ ∂A"
+    paper: ClassVar[str] = "Serrano & Smith 2019; Barkan et al. 2021"
+    signed: ClassVar[bool] = True
+
+    def check(self, classifier: Classifier, kind: str) -> None:
+        """The gradient itself knows which rows matter."""
+
+    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
+        """∂ target / ∂ A for every layer."""
+        values = torch.cat([t.of(reading.logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
+        return dict(zip(reading.weights, classifier.gradient(values, list(reading.weights.values())), strict=True))
+
+    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+        """Columns of A ⊙ ∂A."""
+        products = [text.weights(site) * text.weights(site, gradients) for site in text.sites]
+        return torch.stack([p.sum((0, 1)) for p in products]).mean(0)
+
+
+@dataclass(frozen=True)
+class Rollout(Together):
+    """Attention multiplied through the layers, half of each for the residual connection, at the pooled position."""
+
+    summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
+    paper: ClassVar[str] = "Abnar & Zuidema 2020"
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """One forward pass for all texts."""
+        reading = classifier.read(classifier.batch(texts))
+        width = max(map(len, texts))
+        at = [real(classifier, tokens, width) for tokens in texts]
+        shares = [_Text(classifier, reading, i, where, []) for i, where in enumerate(at)]
+        return [
+            Attribution(tokens=tokens, scores=array(text.pooled @ self._rolled(text)), signed=False)
+            for tokens, text in zip(texts, shares, strict=True)
+        ]
+
+    def _rolled(self, text: _Text) -> Tensor:
+        kinds = {kind for kind, _ in text.classifier.sites}
+        layers = {k: torch.stack([text.weights(s).mean(0) for s in text.reading.layers(k)]) for k in kinds}
+        if layers["self"].shape[-2] != layers["self"].shape[-1]:
+            raise Unsupported(
+                f"{text.classifier.name} has one query, not one per token: rollout has nothing to multiply."
+            )
+        if "cross" in layers:
+            return cross_rollout(layers["self"], layers["decoder"], layers["cross"])
+        return rollout(layers["self"])
+
+
+@dataclass(frozen=True)
+class AttentionWeights(Together):
+    """Every attention matrix as it is: layer, head, query, key."""
+
+    layer: Layer = "all"
+    kind: Kind | None = None
+
+    summary: ClassVar[str] = "all attention matrices, by layer and head"
+    paper: ClassVar[str] = "Lopardo et al. 2024, fig. 3"
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """One forward pass for all texts."""
+        kind = kind_of(classifier, self.kind)
+        reading = classifier.read(classifier.batch(texts))
+        sites = chosen(reading.layers(kind), self.layer)
+        width = max(map(len, texts))
+        shares = [
+            _Text(classifier, reading, i, real(classifier, tokens, width), sites) for i, tokens in enumerate(texts)
+        ]
+        return [
+            Interaction(
+                tokens=tokens,
+                weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),
+                attention=kind,
+                first_layer=sites[0].layer,
+                notes=("decoder positions hold the text shifted by one",) if kind == "decoder" else (),
+            )
+            for tokens, text in zip(texts, shares, strict=True)
+        ]

@@ -1,0 +1,126 @@
+"""METHODS: every method by name. Other packages add theirs through the entry point group "heedful.methods"."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from heedful.errors import BadInput, nearest
+from heedful.methods import attention, control, gradient
+from heedful.methods.common import Method
+
+ALIASES = {
+    "attention": "attention-mean",
+    "attention-avg": "attention-mean",
+    "alpha-avg": "attention-mean",
+    "alpha-max": "attention-max",
+    "attention-rollout": "rollout",
+    "attention-x-gradient": "attention-gradient",
+    "gradient": "gradient-l2",
+    "saliency": "gradient-l2",
+    "g-avg": "gradient-mean",
+    "g-l1": "gradient-l1",
+    "g-l2": "gradient-l2",
+    "gxi": "gradient-x-input",
+    "input-x-gradient": "gradient-x-input",
+    "gradient-input": "gradient-x-input",
+    "grad-x-input": "gradient-x-input",
+    "ig": "integrated-gradients",
+    "integrated-gradient": "integrated-gradients",
+}
+
+
+class Catalogue(Mapping[str, Any]):
+    """Names to classes, in order; a name is also found with _ for -, in any case, and by its usual aliases."""
+
+    def __init__(self, built_in: Mapping[str, Any]) -> None:
+        self._known = dict(built_in)
+
+    def __getitem__(self, name: str) -> Any:
+        plain = self.name(name)
+        if plain not in self._known:
+            hint = nearest(plain, [*self._known, *ALIASES]) or "."
+            raise KeyError(f"method '{name}' is not known{hint} `heedful methods` lists them all.")
+        return self._known[plain]
+
+    def name(self, name: str) -> str:
+        """The full name: name("IG") -> "integrated-gradients"."""
+        plain = name.strip().casefold().replace("_", "-").replace(" ", "-")
+        return plain if plain in self._known else ALIASES.get(plain, plain)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.name(name) in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def named(self, method: object) -> str:
+        """The name under which a method's class is known, or the class's own name."""
+        return next((name for name, cls in self._known.items() if cls is type(method)), type(method).__name__)
+
+
+def _plugins() -> dict[str, Any]:
+    """Methods of other packages; one that cannot be loaded is left out, with a line in the log."""
+    found: dict[str, Any] = {}
+    for entry in entry_points(group="heedful.methods"):
+        name = entry.name.replace("_", "-").casefold()
+        try:
+            found[name] = entry.load()
+        except Exception as e:  # another package's import may raise anything
+            logging.getLogger("heedful").warning("method '%s' cannot be loaded (%s: %s)", name, type(e).__name__, e)
+    return found
+
+
+METHODS = Catalogue(
+    {
+        "attention-mean": attention.AttentionMean,
+        "attention-max": attention.AttentionMax,
+        "attention-received": attention.AttentionReceived,
+        "rollout": attention.Rollout,
+        "effective-attention": attention.EffectiveAttention,
+        "attention-gradient": attention.AttentionGradient,
+        "attention-weights": attention.AttentionWeights,
+        "gradient-mean": gradient.GradientMean,
+        "gradient-l1": gradient.GradientL1,
+        "gradient-l2": gradient.GradientL2,
+        "gradient-x-input": gradient.GradientXInput,
+        "integrated-gradients": gradient.IntegratedGradients,
+        "random": control.Random,
+        "uniform": control.Uniform,
+        "position": control.Position,
+    }
+    | _plugins()
+)
+
+
+def settings(cls: Any) -> dict[str, Any]:
+    """The settings of a method's class and their defaults."""
+    if not is_dataclass(cls):
+        return {}
+    return {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
+
+
+def method(named: str | Method, given: Mapping[str, Any] | None = None) -> Method:
+    """A method by name, with settings; a method itself is returned as it is."""
+    if not isinstance(named, str):
+        if not callable(named):
+            raise BadInput(
+                f"a {type(named).__name__} is not a method; give a name or a method such as IntegratedGradients()."
+            )
+        return named
+    try:
+        cls = METHODS[named]
+    except KeyError as e:
+        raise BadInput(str(e.args[0])) from None
+    wrong = sorted(set(given or {}) - set(settings(cls)))
+    if wrong:
+        known = ", ".join(settings(cls)) or "none"
+        raise BadInput(f"{METHODS.name(named)} has no setting '{wrong[0]}'; its settings are: {known}.")
+    made: Method = cls(**(given or {}))
+    return made

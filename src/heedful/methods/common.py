@@ -1,0 +1,57 @@
+"""What the built-in methods share: running over several texts of like length at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.classifier import Classifier
+from heedful.explanation import Explanation
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+
+@runtime_checkable
+class Method(Protocol):
+    """What a method answers. `many` is optional: the same for several texts at once, for speed.
+
+    Class attributes `summary` (one line) and `paper` say what it is; `settings` are the dataclass's fields.
+    """
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:
+        """Explain one prediction. The target is resolved; `rng` is the only source of chance."""
+        ...
+
+
+class Together:
+    """A method that works on several texts at once, and so on one."""
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:
+        """Explain one prediction."""
+        return self.many(classifier, [tokens], [target], [rng])[0]
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """Explain several predictions of texts that fit one batch."""
+        raise NotImplementedError
+
+
+def array(values: Tensor) -> NDArray[np.float64]:
+    """Numbers out of torch."""
+    return values.detach().double().cpu().numpy()
+
+
+def real(classifier: Classifier, tokens: Tokens, width: int) -> slice:
+    """Where a text stands in its padded row of the given width."""
+    pad = width - len(tokens)
+    return slice(pad, width) if pad and classifier.padding == "left" else slice(0, len(tokens))

@@ -1,0 +1,226 @@
+"""Gradients of the target with respect to the word vectors.
+
+With `through_attention=False` attention weights are held constant, as Jain & Wallace (2019) do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from heedful.classifier import Batch, Classifier
+from heedful.edits import held
+from heedful.errors import BadInput
+from heedful.explanation import Attribution, Explanation
+from heedful.formulas import gauss_legendre, path, path_integral
+from heedful.methods.common import Together, array, real
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+
+def _holding(classifier: Classifier, through_attention: bool) -> AbstractContextManager[Any]:
+    return nullcontext() if through_attention else classifier.attention(held)
+
+
+def word_vectors(classifier: Classifier, batch: Batch) -> Tensor:
+    """The word vectors that enter the model."""
+    kept: list[Tensor] = []
+
+    def read(vectors: Tensor) -> Tensor:
+        kept.append(vectors.detach().clone())
+        return vectors
+
+    with torch.no_grad(), classifier.embeddings(read):
+        classifier.logits(batch)
+    return kept[0]
+
+
+def gradients(
+    classifier: Classifier, batch: Batch, targets: Sequence[Target], through_attention: bool = True
+) -> tuple[Tensor, Tensor]:
+    """Word vectors [b,t,d] and the gradient of each text's target with respect to them."""
+    leaves: list[Tensor] = []
+
+    def grow(vectors: Tensor) -> Tensor:
+        leaves.append(vectors.detach().clone().requires_grad_())
+        return leaves[0]
+
+    with torch.enable_grad(), _holding(classifier, through_attention), classifier.embeddings(grow):
+        logits = classifier.logits(batch)
+        values = torch.cat([t.of(logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
+        slopes = classifier.gradient(values, leaves)[0]
+    return leaves[0].detach(), slopes
+
+
+@dataclass(frozen=True)
+class _Gradient(Together):
+    """One gradient, reduced to a number for each token."""
+
+    through_attention: bool = True
+
+    signed: ClassVar[bool] = False
+
+    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
+        """[t,d] and [t,d] -> [t]."""
+        raise NotImplementedError
+
+    def notes(self, slopes: Tensor) -> tuple[str, ...]:
+        """What a reader must know about these numbers."""
+        return ()
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """One forward and one backward pass for all texts."""
+        vectors, slopes = gradients(classifier, classifier.batch(texts), targets, self.through_attention)
+        found = []
+        for i, tokens in enumerate(texts):
+            at = real(classifier, tokens, vectors.shape[1])
+            own, slope = vectors[i, at].double(), slopes[i, at].double()
+            scores = array(self.reduce(own, slope))
+            found.append(Attribution(tokens=tokens, scores=scores, signed=self.signed, notes=self.notes(slope)))
+        return list(found)
+
+
+@dataclass(frozen=True)
+class GradientMean(_Gradient):
+    """The mean over the coordinates of the gradient, signed."""
+
+    summary: ClassVar[str] = "mean of the gradient's coordinates"
+    paper: ClassVar[str] = "Lopardo et al. 2024"
+    signed: ClassVar[bool] = True
+
+    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
+        """G-avg."""
+        return slopes.mean(-1)
+
+    def notes(self, slopes: Tensor) -> tuple[str, ...]:
+        """A LayerNorm on the word vectors makes every gradient's coordinates add up to zero."""
+        noise = slopes.sum(-1).abs().max() < 1e-5 * slopes.abs().sum(-1).max()
+        return (
+            ("rounding noise: the model normalises its word vectors, so their gradients add up to zero",)
+            if noise
+            else ()
+        )
+
+
+@dataclass(frozen=True)
+class GradientL1(_Gradient):
+    """The L1 norm of the gradient."""
+
+    summary: ClassVar[str] = "L1 norm of the gradient"
+    paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
+
+    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
+        """G-l1."""
+        return slopes.abs().sum(-1)
+
+
+@dataclass(frozen=True)
+class GradientL2(_Gradient):
+    """The L2 norm of the gradient: saliency."""
+
+    summary: ClassVar[str] = "L2 norm of the gradient (saliency)"
+    paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
+
+    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
+        """G-l2."""
+        return slopes.pow(2).sum(-1).sqrt()
+
+
+@dataclass(frozen=True)
+class GradientXInput(_Gradient):
+    """The gradient times the word vector: what the word adds, to first order."""
+
+    summary: ClassVar[str] = "gradient times word vector"
+    paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
+    signed: ClassVar[bool] = True
+
+    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
+        """G×I."""
+        return (vectors * slopes).sum(-1)
+
+
+Baseline = Literal["auto", "mask", "pad", "zero"]
+
+
+@dataclass(frozen=True)
+class IntegratedGradients:
+    """The gradient integrated on the line from a baseline to the text, by Gauss–Legendre nodes.
+
+    The baseline replaces the words by the mask token, the padding token or zero vectors; special tokens stay. "auto" is
+    the mask token where the tokenizer has one, and zero otherwise.
+    """
+
+    steps: int = 32
+    baseline: Baseline = "auto"
+    through_attention: bool = True
+
+    summary: ClassVar[str] = "gradient integrated from a baseline to the text"
+    paper: ClassVar[str] = "Sundararajan et al. 2017"
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise BadInput(f"integrated-gradients needs at least one step, not {self.steps}.")
+        if self.baseline not in ("auto", "mask", "pad", "zero"):
+            raise BadInput(f"baseline '{self.baseline}' is not one of auto, mask, pad, zero.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """Scores add up to f(text) − f(baseline) but for the gap."""
+        batch = classifier.batch([tokens])
+        end = word_vectors(classifier, batch)[0]
+        start, used = baseline(classifier, tokens, end, self.baseline)
+        nodes, weights = gauss_legendre(self.steps)
+        slopes = self._slopes(classifier, batch, path(start, end, nodes), target)
+        ends = self._values(classifier, batch, torch.stack([start, end]), target)
+        scores = path_integral(slopes, weights, end - start)
+        return Attribution(
+            tokens=tokens,
+            scores=array(scores),
+            base=float(ends[0]),
+            gap=float(ends[1] - ends[0] - scores.sum()),
+            notes=(f"baseline: {used}",),
+        )
+
+    def _slopes(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
+        rows = max(1, 4096 // points.shape[1])
+        found = []
+        for part in torch.split(points, rows):
+            leaf = part.detach().clone().requires_grad_()
+            with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(_put(leaf)):
+                values = target.of(classifier.logits(batch.repeat(len(part))), classifier.head)
+                found.append(classifier.gradient(values, [leaf])[0])
+        return torch.cat(found)
+
+    def _values(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
+        with torch.no_grad(), classifier.embeddings(_put(points)):
+            return target.of(classifier.logits(batch.repeat(len(points))).double(), classifier.head)
+
+
+def _put(points: Tensor) -> Any:
+    return lambda vectors: points
+
+
+def baseline(classifier: Classifier, tokens: Tokens, vectors: Tensor, kind: Baseline) -> tuple[Tensor, str]:
+    """Word vectors [t,d] of the text with every word replaced, and what they were replaced by."""
+    names = {"mask": "mask_token_id", "pad": "pad_token_id"}
+    if kind == "auto":
+        kind = "mask" if getattr(classifier.tokenizer, "mask_token_id", None) is not None else "zero"
+    replaced = vectors.clone()
+    if kind == "zero":
+        replaced[list(tokens.content)] = 0
+        return replaced, "zero vectors"
+    token = getattr(classifier.tokenizer, names[kind], None)
+    if token is None:
+        raise BadInput(f"the tokenizer of {classifier.name} has no {kind} token; use baseline=zero.")
+    ids = tuple(i if special else token for i, special in zip(tokens.ids, tokens.special, strict=True))
+    return word_vectors(classifier, classifier.batch([replace(tokens, ids=ids)]))[0], f"{kind} token"

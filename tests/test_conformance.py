@@ -1,0 +1,39 @@
+"""Every method on every family: the battery that other packages run too."""
+
+import pytest
+
+from heedful.conformance import TEXTS, conforms, numbers
+from heedful.errors import Unsupported
+from heedful.explaining import explain
+from heedful.methods import METHODS, method
+from models import EVERY, shared
+
+NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
+
+
+@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize("name", METHODS)
+def test_conforms(name: str, family: str) -> None:
+    conforms(method(name), shared(family))
+
+
+@pytest.mark.parametrize("name", [n for n in METHODS if "through_attention" in METHODS[n].__dataclass_fields__])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "bilstm"])
+def test_conforms_with_attention_held(name: str, family: str) -> None:
+    conforms(method(name, {"through_attention": False}), shared(family))
+
+
+@pytest.mark.parametrize("family", [f for f in EVERY if f != "bilstm"])
+def test_only_a_single_query_is_a_reason_to_refuse(family: str) -> None:
+    for name in METHODS:
+        explain(shared(family), TEXTS[0], name)
+
+
+def test_unreadable_attention_names_the_model() -> None:
+    with pytest.raises(Unsupported, match=r"tiny-fnet \(FNetForSequenceClassification\): its attention cannot be read"):
+        explain(shared("fnet"), TEXTS[0], "attention-mean")
+
+
+@pytest.mark.parametrize("name", NO_ATTENTION)
+def test_methods_without_attention_work_where_it_cannot_be_read(name: str) -> None:
+    assert numbers(explain(shared("fnet"), TEXTS[0], name)).any()
