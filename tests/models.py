@@ -182,17 +182,21 @@ class _Config(PretrainedConfig):  # type: ignore[misc, unused-ignore]
 
 
 class BiLSTM(nn.Module):
-    """Embedding, one BiLSTM layer, additive attention over real tokens, linear head; [b,1,1,t] attention."""
+    """Embedding, one BiLSTM layer, additive attention over real tokens, linear head; [b,1,1,t] attention.
+
+    With `bag`, a second head reads the mean of the states past attention.
+    """
 
     attention_sites = (("self", 0),)
 
-    def __init__(self, vocabulary: int, labels: int) -> None:
+    def __init__(self, vocabulary: int, labels: int, bag: bool = False) -> None:
         super().__init__()
         self.config = _Config(num_labels=labels, id2label={i: f"LABEL_{i}" for i in range(labels)})
         self.words = nn.Embedding(vocabulary, 8)
         self.lstm = nn.LSTM(8, 6, bidirectional=True, batch_first=True)
         self.inner, self.score = nn.Linear(12, 6), nn.Linear(6, 1, bias=False)
         self.out = nn.Linear(12, labels)
+        self.bag = nn.Linear(12, labels, bias=False) if bag else None
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.words
@@ -208,7 +212,11 @@ class BiLSTM(nn.Module):
         scores = self.score(torch.tanh(self.inner(states))).transpose(1, 2)[:, None]
         weights = scores.masked_fill(attention_mask[:, None, None] == 0, -torch.inf).softmax(-1)
         context = torch.matmul(weights, states[:, None])[:, 0, 0]
-        return SequenceClassifierOutput(logits=self.out(context), attentions=(weights,))
+        logits = self.out(context)
+        if self.bag is not None:
+            mask = attention_mask[..., None].to(states.dtype)
+            logits = logits + self.bag((states * mask).sum(1) / mask.sum(1))
+        return SequenceClassifierOutput(logits=logits, attentions=(weights,))
 
 
 def bilstm(labels: int = 3, seed: int = 0) -> Classifier:

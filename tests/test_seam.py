@@ -440,3 +440,18 @@ def test_a_new_self_check_is_made_for_each_model_not_each_use() -> None:
     with classifier.attention():
         pass
     assert classifier.forwards == before
+
+
+def test_what_the_classifier_tries_out_is_not_seen_by_an_open_edit() -> None:
+    classifier = build("bert")
+    calls: list[Site] = []
+
+    def count(site: Site, weights: Tensor) -> Tensor:
+        calls.append(site)
+        return weights
+
+    with torch.no_grad(), classifier.attention(count) as seen, classifier.embeddings(lambda v: v * 0):
+        assert classifier.padding == "right"
+        assert classifier.branches
+    assert not calls
+    assert not len(seen)

@@ -199,7 +199,7 @@ class Classifier:
         """The side on which padding leaves this model's answer alone, found by trying; None if neither does."""
         tokens = self.tokens(PROBE).cut(self.limit and self.limit - 2)
         sides: tuple[Literal["right", "left"], ...] = ("right", "left")
-        with torch.no_grad():
+        with torch.no_grad(), seam.paused(self.model):
             alone = self._run(Batch(*self._padded(tokens, 0, "right")))
             allowed = (1e-3 if torch.finfo(alone.dtype).eps < 1e-6 else 5e-2) * max(1.0, float(alone.abs().max()))
             for side in sides:
@@ -401,6 +401,8 @@ class Classifier:
 
     def _pooled(self, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
         """Found from the model: the positions of its last states, or last attention, that move the logits."""
+        if candidates[-1].shape[2] == 1:  # a network that pools with one query
+            return logits.new_ones(len(logits), 1)
         # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
         uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
         for states in candidates:
@@ -438,7 +440,7 @@ class Classifier:
         if self.reads != "self" or not seam.blocks(self.model, layers):
             return False
         batch = self.batch([self.tokens(PROBE).cut(self.limit)])
-        with torch.no_grad(), ExitStack() as stack:
+        with torch.no_grad(), seam.paused(self.model), ExitStack() as stack:
             if self._attention_fault is None:
                 stack.enter_context(seam.eager(self.model))
             whole = self.logits(batch.repeat(3), counted=False)

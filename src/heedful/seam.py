@@ -140,7 +140,13 @@ def attention(
         raise RuntimeError("attention() is already open on this model; combine edits with heedful.edits.then")
     interception = _Interception(order, edit, values)
 
+    def start(*_: Any) -> None:
+        if not is_paused(model):
+            interception.start()
+
     def count(*_: Any) -> None:
+        if not interception.inside:
+            return
         interception.inside = False
         if (n := len(interception.seen.forwards[-1])) != len(order):
             raise Unsupported(f"{n} attention matrices passed and the configuration has {len(order)}")
@@ -149,10 +155,28 @@ def attention(
         object.__setattr__(model, "_heedful_seam", True)
         undo.callback(object.__delattr__, model, "_heedful_seam")
         undo.enter_context(eager(model))
-        undo.callback(model.register_forward_pre_hook(lambda *_: interception.start()).remove)
+        undo.callback(model.register_forward_pre_hook(start).remove)
         undo.callback(model.register_forward_hook(count).remove)
         undo.enter_context(interception)
         yield interception.seen
+
+
+@contextmanager
+def paused(model: nn.Module) -> Iterator[None]:
+    """Inside, open edits do not see the model's forward passes: for trying something out in the middle of a job."""
+    if is_paused(model):
+        yield
+        return
+    try:
+        object.__setattr__(model, "_heedful_paused", True)
+        yield
+    finally:
+        object.__delattr__(model, "_heedful_paused")
+
+
+def is_paused(model: nn.Module) -> bool:
+    """Whether `paused` is open on this model."""
+    return getattr(model, "_heedful_paused", False) is True
 
 
 @contextmanager
@@ -188,6 +212,8 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         state["ids"] = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
 
     def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
+        if is_paused(model):
+            return out
         ids, given = state["ids"], args[0]
         if given.shape == ids.shape and torch.equal(given, ids):
             if "edited" not in state:
