@@ -37,7 +37,7 @@ def cut(text: str, pair: str | None = None, dropped: int = 0) -> Tokens:
         for i, (span, s) in enumerate(zip(spans, segments, strict=True))
     )
     which = tuple(word_indices(spans, segments, texts))
-    return Tokens(text, pair, tuple(range(len(pieces))), pieces, tuple(spans), which, tuple(segments), dropped=dropped)
+    return Tokens(text, pair, tuple(range(len(pieces))), pieces, tuple(spans), which, tuple(segments), dropped=dropped, total=1000)
 
 
 def scored(tokens: Tokens, method: str = "occlusion", signed: bool = True, prediction: Prediction = TWO) -> Attribution:
@@ -308,3 +308,11 @@ def test_an_explanation_alone_draws_itself() -> None:
 def test_no_explanation_is_an_error() -> None:
     with pytest.raises(BadInput, match=r"^there is no explanation to show; give at least one\.$"):
         report.page([])
+
+
+def test_the_single_row_of_a_pooling_query_is_drawn_for_every_token_and_said() -> None:
+    tokens = Tokens("a b c", None, (1, 2, 3), ("a", "b", "c"), ((0, 1), (2, 3), (4, 5)), (0, 1, 2), (0, 0, 0))
+    why = Interaction(tokens=tokens, weights=np.array([[[[0.1, 0.7, 0.2]]]], dtype=np.float32))
+    assert report.thinned(why).strongest == [["0.7 to b"]]
+    assert len(base64.b64decode(report.thinned(why).data["steps"])) == 9
+    assert "One query reads the whole text" in report.page([why])

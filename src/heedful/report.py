@@ -270,10 +270,11 @@ def thinned(why: Interaction, cells: int = CELLS) -> Map:
 
     The root keeps small weights apart: of 512 keys most get less than 1/255 of the largest weight.
     """
-    layers, heads, n, _ = why.weights.shape
+    layers, heads, queries, n = why.weights.shape
     side = max(1, min(n, BINS, math.isqrt(cells // max(1, layers * heads))))
     starts = np.arange(side) * n // side
-    small = pooled(why.weights, starts)
+    # a network that pools with a single query has one row: it is drawn once for each token, and the page says so
+    small = pooled(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
     top = float(np.abs(small).max(initial=0.0))
     signed = bool((small < 0).any())
     roots = np.sign(small) * np.sqrt(np.abs(small) / (top or 1.0))
@@ -298,7 +299,8 @@ def pooled(weights: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[n
 def peak(head: NDArray[np.float32], names: Sequence[str]) -> str:
     """One head in words, for who cannot see its map: "0.83 from [CLS] to not"."""
     query, key = divmod(int(np.abs(head).argmax()), head.shape[1])
-    return f"{number(float(head[query, key]), signed=False)} from {names[query]} to {names[key]}"
+    start = f" from {names[query]}" if len(head) == len(names) else ""
+    return f"{number(float(head[query, key]), signed=False)}{start} to {names[key]}"
 
 
 def ran(sources: Iterable[Source]) -> list[tuple[Source, list[Source]]]:

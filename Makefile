@@ -1,0 +1,57 @@
+# make demo   explain three sentences with every method and write a page       (sets up all it needs)
+# make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs)
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: demo test lint types tests wheel clean
+
+demo: $(VENV)/.ready
+	$(BIN)/python scripts/demo.py
+
+test: lint types tests wheel
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready-dev
+	$(BIN)/mypy
+
+tests: $(VENV)/.ready-dev
+	$(BIN)/pytest -n 2
+
+# what a user gets: the wheel, without a single development package
+wheel: $(VENV)-wheel/.ready
+	$(VENV)-wheel/bin/heedful --help > /dev/null
+	cd / && $(CURDIR)/$(VENV)-wheel/bin/heedful explain "A warm, funny film that I did not want to end." --method attention-mean --method ig
+
+$(VENV)/bin/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'heedful needs Python 3.11 or newer; try: make PYTHON=python3.11')"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.torch: $(VENV)/bin/python constraints.txt
+	$(PIP) install -c constraints.txt torch
+	@touch $@
+
+$(VENV)/.ready: $(VENV)/.torch pyproject.toml
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.torch pyproject.toml
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.ready
+
+$(VENV)-wheel/.ready: $(VENV)/.ready-dev constraints.txt pyproject.toml $(shell find src -type f -not -name '*.pyc')
+	rm -rf dist $(VENV)-wheel
+	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(PYTHON) -m venv $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt torch
+	$(VENV)-wheel/bin/python -m pip --quiet --disable-pip-version-check install -c constraints.txt dist/*.whl
+	@touch $@
+
+clean:
+	rm -rf $(VENV) $(VENV)-wheel dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,56 @@
+"""Imports go down only: what knows less never imports what knows more."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "heedful"
+LAYERS = [
+    {"errors"},
+    {"tokens", "target", "explanation"},
+    {"formulas", "edits"},
+    {"seam", "reading"},
+    {"classifier"},
+    {"loading"},
+    {"methods"},
+    {"explaining", "conformance"},
+    {"report", "terminal"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FILES = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
+
+
+def imported(path: Path) -> set[str]:
+    """The heedful modules that a file imports when it is imported; what a function imports later does not count."""
+    tree = ast.parse(path.read_text())
+    later = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("heedful") and id(node) not in later:
+            parts = node.module.split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_go_down_only(path: Path) -> None:
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    above = {name for name in imported(path) if LEVEL[name] > LEVEL[own]}
+    assert not above, f"{own} imports {above}"
+
+
+def test_a_page_needs_no_torch() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, heedful.report, heedful.terminal, heedful.cli; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_only_loading_and_reading_know_hugging_face() -> None:
+    knowing = {p.stem for p in FILES if "import transformers" in p.read_text() or "from transformers" in p.read_text()}
+    assert knowing == {"loading"}
