@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,13 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except HeedfulError as e:
-            click.echo(f"heedful: {e}", err=True)
+            from heedful.terminal import clean
+
+            click.echo(f"heedful: {clean(str(e))}", err=True)
             ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo("heedful: stopped.", err=True)
+            ctx.exit(130)
         except BrokenPipeError:  # `heedful … | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
@@ -40,6 +46,8 @@ class _Commands(click.Group):
 @click.version_option(__version__)
 def main() -> None:
     """Why did the text classifier say that, and which of those explanations deserve to be heeded?"""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,9 @@ class _Ask:
     target: str | None
     against: str | None
     scale: Any
+    pair: str | None
+    unit: str | None
+    html: str | None
     layer: str | None
     seed: int
     truncate: bool
@@ -83,9 +94,7 @@ class _Ask:
     "--by",
     "unit",
     type=click.Choice(["token", "word", "sentence"]),
-    default="word",
-    show_default=True,
-    help="Units shown.",
+    help="Units shown. [default: word; in JSON, token]",
 )
 @click.option("--layer", help="Layer of the attention methods: a number or 'all'. [default: the last]")
 @click.option("--file", "file", help="Explain every line of a file ('-' is stdin) and print JSON lines.")
@@ -99,46 +108,54 @@ class _Ask:
 )
 @click.option("--windows", is_flag=True, help="Explain a text that is too long in overlapping windows.")
 def explain(
-    text: str | None, model: str | None, revision: str | None, pair: str | None, unit: str, file: str | None,
-    device: str | None, dtype: str | None, as_json: bool, html: str | None, **asked: Any,
+    text: str | None, model: str | None, revision: str | None, file: str | None, device: str | None, dtype: str | None,
+    as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Explain one prediction of TEXT ('-' reads it from stdin)."""
+    from heedful.terminal import progress
+
     ask = _Ask(**asked)
     if (text is None) == (file is None):
         raise BadInput("give one text, or --file with one text per line.")
-    if html is not None and file is not None:
+    if ask.html is not None and file is not None:
         raise BadInput("--html shows one text; leave out --file, or read its JSON lines.")
     lines = None if file is None else _lines(file)
     read = _stdin() if text == "-" else text
-    if read is not None:
-        _check(read, pair)
-    with _output(html) as page:
+    _check(read, ask.pair)
+    with _output(ask.html) as write, progress(hidden=lines is not None and sys.stdout.isatty()) as tell:
+        tell("loading the model")
+        _methods(ask)  # a wrong name is refused before the model is loaded
         classifier = _load(model, revision, device, dtype)
         if lines is not None:
-            _explain_lines(classifier, lines, pair, ask)
+            _explain_lines(classifier, lines, ask, tell)
             return
         assert read is not None
-        found = _explain(classifier, read, pair, ask, whole_page=page is not None)
-        if page is not None:
-            from heedful.report import page as render
+        found = _explain(classifier, read, ask, tell)
+        if write is not None:
+            from heedful.report import page
 
-            page.write_text(render(found), encoding="utf-8")
-        _print([e for e in found if _asked_for(e, ask)], unit, as_json)
-    if html is not None:
-        click.echo(f"wrote {html}", err=True)
+            write(page(found))
+    _print([e for e in found if _asked_for(e, ask)], ask, as_json)
+    if ask.html is not None:
+        click.echo(f"wrote {ask.html}", err=True)
 
 
-def _check(text: str, pair: str | None) -> None:
+def _check(text: str | None, pair: str | None) -> None:
     """Refuse bad text before anything slow."""
     from heedful.tokens import check_text
 
-    check_text(text)
+    if text is not None:
+        check_text(text)
     if pair is not None:
         check_text(pair, "pair")
 
 
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff").removesuffix("\n")
+
+
 def _stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape").removesuffix("\n")
+    return _decoded(sys.stdin.buffer.read())
 
 
 def _lines(file: str) -> list[str]:
@@ -148,9 +165,10 @@ def _lines(file: str) -> list[str]:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as e:
         raise BadInput(f"'{file}' cannot be read ({e.strerror}).") from e
-    lines = raw.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff").splitlines()
-    if not lines:
+    if not raw:
         raise BadInput(f"'{file}' is empty; give one text per line.")
+    # subtle: splitlines would also cut at U+2028, form feeds and the like, which stand inside texts
+    lines = [line.removesuffix("\r") for line in _decoded(raw).split("\n")]
     for number, line in enumerate(lines, 1):
         check_text(line, f"text in line {number}")
     return lines
@@ -172,10 +190,14 @@ def _methods(ask: _Ask) -> list[Any]:
     from heedful.methods import METHODS, method, settings
 
     names = list(METHODS) if ask.every else list(ask.methods) or ["integrated-gradients"]
-    layered = [n for n in names if n in METHODS and "layer" in settings(METHODS[n])]
-    if ask.layer is not None and not layered:
+    plain = [method(n) for n in names]
+    if ask.layer is None:
+        return plain
+    layered = [n for n in names if "layer" in settings(METHODS[n])]
+    if not layered:
         raise BadInput(f"--layer is for attention methods, and {', '.join(names)} has no layer; leave it out.")
-    return [method(n, {"layer": _layer(ask.layer)} if ask.layer is not None and n in layered else None) for n in names]
+    given = {"layer": _layer(ask.layer)}
+    return [method(n, given) if n in layered else m for n, m in zip(names, plain, strict=True)]
 
 
 def _layer(given: str) -> int | str:
@@ -187,26 +209,30 @@ def _layer(given: str) -> int | str:
         raise BadInput(f"layer '{given}' is not a number or 'all'.") from None
 
 
-def _explain(classifier: Classifier, text: str, pair: str | None, ask: _Ask, whole_page: bool) -> list[Explanation]:
-    from tqdm.auto import tqdm
-
+def _explain(classifier: Classifier, text: str, ask: _Ask, tell: Callable[[str], None]) -> list[Explanation]:
     from heedful.explaining import explain as run
+    from heedful.methods import METHODS
     from heedful.methods.attention import AttentionWeights
+    from heedful.terminal import clean
 
     methods = _methods(ask)
     wanted = len(methods)
-    if whole_page and not any(isinstance(m, AttentionWeights) for m in methods):
+    if ask.html is not None and not any(isinstance(m, AttentionWeights) for m in methods):
         methods.append(AttentionWeights())  # the page's head grid
     found: list[Explanation] = []
-    for i, method in enumerate(tqdm(methods, desc="explaining", delay=2, disable=None, leave=False)):
+    for i, method in enumerate(methods):
+        tell(f"{METHODS.named(method)}, {i + 1} of {len(methods)}")
         try:
             found.append(
-                run(classifier, text, method, _target(ask), pair, ask.seed, truncate=ask.truncate, windows=ask.windows)
-            )
+                run(
+                    classifier, text, method, _target(ask), ask.pair, ask.seed,
+                    truncate=ask.truncate, windows=ask.windows,
+                )
+            )  # fmt: skip
         except Unsupported as e:
             if not ask.every and i < wanted:
                 raise
-            click.echo(f"left out: {e}", err=True)
+            click.echo(f"left out: {clean(str(e))}", err=True)
     if not found:
         raise Unsupported("no method could explain this model.")
     return found
@@ -221,55 +247,82 @@ def _asked_for(explanation: Explanation, ask: _Ask) -> bool:
     )
 
 
-def _explain_lines(classifier: Classifier, lines: Sequence[str], pair: str | None, ask: _Ask) -> None:
-    from tqdm.auto import tqdm
-
+def _explain_lines(classifier: Classifier, lines: Sequence[str], ask: _Ask, tell: Callable[[str], None]) -> None:
     from heedful.explaining import explain_all
 
-    texts = lines if pair is None else [(line, pair) for line in lines]
+    for number, line in enumerate(lines, 1):
+        try:
+            classifier.tokens(line, ask.pair)
+        except BadInput as e:
+            raise BadInput(f"line {number}: {e}") from e
+    texts = lines if ask.pair is None else [(line, ask.pair) for line in lines]
     rows = explain_all(
         classifier, texts, _methods(ask), _target(ask), ask.seed, truncate=ask.truncate, windows=ask.windows
     )
-    for row in tqdm(rows, total=len(lines), desc="explaining", delay=2, disable=None, leave=False):
+    tell(f"line 1 of {len(lines)}")
+    for number, row in enumerate(rows, 1):
         for explanation in row:
-            click.echo(explanation.to_json())
+            _print_json(explanation, ask)
+        tell(f"line {number + 1} of {len(lines)}")
 
 
-def _print(found: Sequence[Explanation], unit: str, as_json: bool) -> None:
+def _print(found: Sequence[Explanation], ask: _Ask, as_json: bool) -> None:
     if as_json:
         for explanation in found:
-            click.echo(explanation.to_json())
+            _print_json(explanation, ask)
         return
     from rich.console import Console
 
     from heedful.terminal import show
 
-    show(found, Console(highlight=False), unit)
+    show(found, Console(highlight=False), ask.unit or "word")
+
+
+def _print_json(explanation: Explanation, ask: _Ask) -> None:
+    from heedful.explanation import Attribution
+
+    view = explanation.by(ask.unit) if ask.unit and isinstance(explanation, Attribution) else explanation
+    click.echo(view.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
 
 
 @contextmanager
-def _output(path: str | None) -> Iterator[Path | None]:
-    """A file beside the wanted one, moved there when all went well: nothing half-written is left behind."""
+def _output(path: str | None) -> Iterator[Callable[[str], None] | None]:
+    """A function that writes the page beside the wanted file and moves it there: nothing half-written is left behind.
+
+    The file beside it is made at once, so that an unwritable path is refused before anything slow.
+    """
     if path is None:
         yield None
         return
     target = Path(path)
-    if target.is_dir():
-        raise BadInput(f"'{path}' is a folder; give a file name for the page.")
-    try:
+    with _writing(path):
+        if target.is_dir():
+            raise BadInput(f"'{path}' is a folder; give a file name for the page.")
+        if target.exists() and not target.is_file():  # /dev/null would be replaced by the page
+            raise BadInput(f"'{path}' is not a plain file; give a file name for the page.")
+        target = target.resolve()
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=".heedful-", suffix=".part")
         os.close(handle)
-    except OSError as e:
-        raise BadInput(f"'{path}' cannot be written ({e.strerror}); choose another file.") from e
     part = Path(name)
+
+    def write(page: str) -> None:
+        with _writing(path):
+            part.write_text(page, encoding="utf-8")
+            part.chmod(0o644)
+            part.replace(target)
+
     try:
-        yield part
-        part.chmod(0o644)
-        part.replace(target)
-    except OSError as e:
-        raise BadInput(f"'{path}' cannot be written ({e.strerror}); choose another file.") from e
+        yield write
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        raise BadInput(f"'{path}' cannot be written ({e.strerror}); choose another file.") from e
 
 
 @main.command()
@@ -285,7 +338,7 @@ def methods(as_json: bool) -> None:
         for n, c in METHODS.items()
     ]
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False, default=str))
+        click.echo(json.dumps(rows, ensure_ascii=False, default=str).encode("utf-8"))
         return
     width, wide = (max(len(str(row[key])) for row in rows) for key in ("name", "summary"))
     for row in rows:
