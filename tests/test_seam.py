@@ -450,8 +450,35 @@ def test_what_the_classifier_tries_out_is_not_seen_by_an_open_edit() -> None:
         calls.append(site)
         return weights
 
-    with torch.no_grad(), classifier.attention(count) as seen, classifier.embeddings(lambda v: v * 0):
+    def refuse(vectors: Tensor) -> Tensor:
+        raise AssertionError("seen")
+
+    with torch.no_grad(), classifier.embeddings(refuse), classifier.attention(count) as seen:
         assert classifier.padding == "right"
         assert classifier.branches
     assert not calls
     assert not len(seen)
+
+
+@pytest.mark.parametrize("head", ["AutoModel", "AutoModelForMaskedLM", "AutoModelForTokenClassification"])
+def test_a_model_without_a_classifier_is_refused(head: str) -> None:
+    import transformers
+
+    classifier = shared("bert")
+    model = getattr(transformers, head).from_config(classifier.config)
+    with pytest.raises(Unsupported, match=r"^Bert\w+ is no sequence classifier; load one with"):
+        Classifier(model, classifier.tokenizer)
+
+
+def test_a_model_whose_eager_attention_answers_otherwise_is_found_out() -> None:
+    classifier = build("bert")
+    attention = classifier.model.bert.encoder.layer[0].attention.self
+    plain = attention.forward
+
+    def unlike(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        out, weights = plain(*args, **kwargs)
+        return out * (1.0 if classifier.config._attn_implementation == "eager" else 2.0), weights
+
+    attention.forward = unlike
+    with pytest.raises(Unsupported, match=r"eager attention answers otherwise"), classifier.attention():
+        pass

@@ -7,15 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-import toys
-from toys import ARCHITECTURES, BAG_TOY, DEAF, POINTER, Toy, mix
 
+import toys
 from heedful import edits
 from heedful.classifier import Classifier
 from heedful.conformance import conforms
 from heedful.explaining import explain
 from heedful.explanation import Attribution
 from heedful.methods import METHODS, method
+from toys import ARCHITECTURES, BAG_TOY, DEAF, POINTER, Toy, mix
 
 TEXTS = toys.texts(5)
 each = pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -55,7 +55,9 @@ def test_the_pointer_says_what_its_marker_says(architecture: str) -> None:
 
 
 @each
-@pytest.mark.parametrize("name", ["integrated-gradients", "attention-gradient", "attention-mean", "effective-attention"])
+@pytest.mark.parametrize(
+    "name", ["integrated-gradients", "attention-gradient", "attention-mean", "effective-attention"]
+)
 def test_the_marker_explains_the_pointer(architecture: str, name: str) -> None:
     for text in TEXTS:
         found = scores(built(architecture, POINTER), text, name)

@@ -28,6 +28,18 @@ from heedful.target import Head, activation
 from heedful.tokens import Tokens, check_text
 
 PROBE = "A short probe, read twice."
+_OTHER_HEADS = (
+    "Model",
+    "LMHeadModel",
+    "ForCausalLM",
+    "ForMaskedLM",
+    "ForConditionalGeneration",
+    "ForTokenClassification",
+    "ForQuestionAnswering",
+    "ForMultipleChoice",
+    "ForPreTraining",
+    "ForNextSentencePrediction",
+)
 
 
 @dataclass(frozen=True)
@@ -69,10 +81,8 @@ class Classifier:
             raise BadInput(f"the model is a {type(model).__name__}; give a Hugging Face sequence classification model.")
         if not callable(tokenizer):
             raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
-        if "ForSequenceClassification" not in type(model).__name__ and not hasattr(model, "attention_sites"):
-            raise Unsupported(
-                f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
-            )
+        if type(model).__name__.endswith(_OTHER_HEADS):
+            raise Unsupported(_no_classifier(model))
         self.model: Any = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -201,7 +211,7 @@ class Classifier:
         sides: tuple[Literal["right", "left"], ...] = ("right", "left")
         with torch.no_grad(), seam.paused(self.model):
             alone = self._run(Batch(*self._padded(tokens, 0, "right")))
-            allowed = (1e-3 if torch.finfo(alone.dtype).eps < 1e-6 else 5e-2) * max(1.0, float(alone.abs().max()))
+            allowed = _rounding(alone) * max(1.0, float(alone.abs().max()))
             for side in sides:
                 padded = self._run(Batch(*self._padded(tokens, 2, side)))
                 if (
@@ -237,7 +247,9 @@ class Classifier:
 
     def _run(self, batch: Batch) -> Tensor:
         with seam.quietly(self.model), self._padding_token(batch) as ids:
-            out: Tensor = self.model(**self._inputs(batch, ids)).logits
+            out = getattr(self.model(**self._inputs(batch, ids)), "logits", None)
+        if not isinstance(out, Tensor) or out.ndim != 2:
+            raise Unsupported(_no_classifier(self.model))
         return out
 
     def _inputs(self, batch: Batch, ids: Tensor) -> dict[str, Any]:
@@ -357,13 +369,14 @@ class Classifier:
     def _attention_fault(self) -> str | None:
         """Why the seam does not hold for this model: found on a probe text, once."""
         try:
-            with torch.inference_mode(False), torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad(), seam.paused(self.model):
                 batch = self.batch([self.tokens(PROBE).cut(self.limit)])
                 with seam.quietly(self.model), seam.eager(self.model), seam.reporting(self.model):
                     plain = self.model(**self._inputs(batch, batch.ids), output_attentions=True)
                 with self._attention(leaf) as seen:
                     logits = self.logits(batch, counted=False)
                 used = torch.autograd.grad(logits.sum(), list(seen[0].values()), allow_unused=True)
+                usual = self.logits(batch, counted=False)
         except HeedfulError as e:
             return str(e).split(": ")[-1]
         except Exception as e:  # the families' own code raises anything here
@@ -371,6 +384,8 @@ class Classifier:
         told = _told(plain)
         if not torch.equal(self._answer(plain.logits), logits):
             return "an edit that changes nothing moves its logits"
+        if not torch.allclose(usual, logits, rtol=_rounding(logits), atol=_rounding(logits)):
+            return "its eager attention answers otherwise than the one it runs with; load it with eager attention"
         if any(g is None for g in used):
             return "some attention weights that it computes do not reach its logits"
         if len(told) != len(seen[0]):
@@ -449,6 +464,15 @@ class Classifier:
                 return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
             except Exception:  # a family that cannot: the fall-back serves it
                 return False
+
+
+def _rounding(logits: Tensor) -> float:
+    """How far two right answers may be apart in this precision."""
+    return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
+
+
+def _no_classifier(model: Any) -> str:
+    return f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
 
 
 def fingerprint(model: Any) -> str:

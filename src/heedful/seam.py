@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +41,27 @@ class Seen:
 
     def __len__(self) -> int:
         return len(self.forwards)
+
+
+@dataclass
+class _Door:
+    """One open context on a model."""
+
+    attention: bool
+    paused: bool = False
+
+
+_OPEN: WeakKeyDictionary[nn.Module, list[_Door]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _door(model: nn.Module, attention: bool) -> Iterator[_Door]:
+    door = _Door(attention)
+    _OPEN.setdefault(model, []).append(door)
+    try:
+        yield door
+    finally:
+        _OPEN[model] = [other for other in _OPEN[model] if other is not door]
 
 
 class _Interception(TorchFunctionMode):
@@ -136,12 +158,12 @@ def attention(
     model: nn.Module, order: Sequence[tuple[str, int]], edit: Edit | None = None, values: bool = False
 ) -> Iterator[Seen]:
     """Every attention matrix of every forward pass inside: read, and changed by `edit`."""
-    if getattr(model, "_heedful_seam", False):
+    if any(door.attention and not door.paused for door in _OPEN.get(model, ())):
         raise RuntimeError("attention() is already open on this model; combine edits with heedful.edits.then")
     interception = _Interception(order, edit, values)
 
     def start(*_: Any) -> None:
-        if not is_paused(model):
+        if not door.paused:
             interception.start()
 
     def count(*_: Any) -> None:
@@ -152,8 +174,7 @@ def attention(
             raise Unsupported(f"{n} attention matrices passed and the configuration has {len(order)}")
 
     with ExitStack() as undo:
-        object.__setattr__(model, "_heedful_seam", True)
-        undo.callback(object.__delattr__, model, "_heedful_seam")
+        door = undo.enter_context(_door(model, attention=True))
         undo.enter_context(eager(model))
         undo.callback(model.register_forward_pre_hook(start).remove)
         undo.callback(model.register_forward_hook(count).remove)
@@ -163,20 +184,15 @@ def attention(
 
 @contextmanager
 def paused(model: nn.Module) -> Iterator[None]:
-    """Inside, open edits do not see the model's forward passes: for trying something out in the middle of a job."""
-    if is_paused(model):
-        yield
-        return
+    """Inside, edits that are open now do not see the model: for trying something out in the middle of a job."""
+    doors = [door for door in _OPEN.get(model, ()) if not door.paused]
     try:
-        object.__setattr__(model, "_heedful_paused", True)
+        for door in doors:
+            door.paused = True
         yield
     finally:
-        object.__delattr__(model, "_heedful_paused")
-
-
-def is_paused(model: nn.Module) -> bool:
-    """Whether `paused` is open on this model."""
-    return getattr(model, "_heedful_paused", False) is True
+        for door in doors:
+            door.paused = False
 
 
 @contextmanager
@@ -212,7 +228,7 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         state["ids"] = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
 
     def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
-        if is_paused(model):
+        if door.paused:
             return out
         ids, given = state["ids"], args[0]
         if given.shape == ids.shape and torch.equal(given, ids):
@@ -227,6 +243,7 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         raise Unsupported("the word embeddings were asked for something other than the text")
 
     with ExitStack() as undo:
+        door = undo.enter_context(_door(model, attention=False))
         undo.callback(model.register_forward_pre_hook(start, with_kwargs=True).remove)
         for table in tables:
             undo.callback(table.register_forward_hook(hook).remove)

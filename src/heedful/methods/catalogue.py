@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -65,11 +65,14 @@ class Catalogue(Mapping[str, Any]):
         return next((name for name, cls in self._known.items() if cls is type(method)), type(method).__name__)
 
 
-def _plugins() -> dict[str, Any]:
-    """Methods of other packages; one that cannot be loaded is left out, with a line in the log."""
+def _plugins(taken: Collection[str]) -> dict[str, Any]:
+    """Methods of other packages; one that cannot be loaded or takes a known name is left out, with a line in the log."""
     found: dict[str, Any] = {}
     for entry in entry_points(group="heedful.methods"):
         name = entry.name.replace("_", "-").casefold()
+        if name in taken or name in ALIASES:
+            logging.getLogger("heedful").warning("method '%s' of %s is left out: the name is taken", name, entry.value)
+            continue
         try:
             found[name] = entry.load()
         except Exception as e:  # another package's import may raise anything
@@ -77,26 +80,24 @@ def _plugins() -> dict[str, Any]:
     return found
 
 
-METHODS = Catalogue(
-    {
-        "attention-mean": attention.AttentionMean,
-        "attention-max": attention.AttentionMax,
-        "attention-received": attention.AttentionReceived,
-        "rollout": attention.Rollout,
-        "effective-attention": attention.EffectiveAttention,
-        "attention-gradient": attention.AttentionGradient,
-        "attention-weights": attention.AttentionWeights,
-        "gradient-mean": gradient.GradientMean,
-        "gradient-l1": gradient.GradientL1,
-        "gradient-l2": gradient.GradientL2,
-        "gradient-x-input": gradient.GradientXInput,
-        "integrated-gradients": gradient.IntegratedGradients,
-        "random": control.Random,
-        "uniform": control.Uniform,
-        "position": control.Position,
-    }
-    | _plugins()
-)
+_BUILT_IN: dict[str, Any] = {
+    "attention-mean": attention.AttentionMean,
+    "attention-max": attention.AttentionMax,
+    "attention-received": attention.AttentionReceived,
+    "rollout": attention.Rollout,
+    "effective-attention": attention.EffectiveAttention,
+    "attention-gradient": attention.AttentionGradient,
+    "attention-weights": attention.AttentionWeights,
+    "gradient-mean": gradient.GradientMean,
+    "gradient-l1": gradient.GradientL1,
+    "gradient-l2": gradient.GradientL2,
+    "gradient-x-input": gradient.GradientXInput,
+    "integrated-gradients": gradient.IntegratedGradients,
+    "random": control.Random,
+    "uniform": control.Uniform,
+    "position": control.Position,
+}
+METHODS = Catalogue(_BUILT_IN | _plugins(_BUILT_IN))
 
 
 def settings(cls: Any) -> dict[str, Any]:
