@@ -1,0 +1,67 @@
+"""The documentation is under test: its code runs, and nothing public is missing from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import heedful
+from heedful import edits
+from heedful.cli import main
+from heedful.methods import METHODS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shlex
+
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for line in "\n".join(blocks).splitlines():
+        if line.startswith("heedful "):
+            result = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
+            assert result.exit_code == 0, f"{line}: {result.output}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_in_the_table(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_is_documented(name: str) -> None:
+    assert f"heedful {name}" in ALL
+
+
+@pytest.mark.parametrize(
+    "name", ["uniform", "permuted", "scaled", "without_heads", "without_positions", "replaced", "at", "then"]
+)
+def test_every_edit_is_documented(name: str) -> None:
+    assert callable(getattr(edits, name))
+    assert f"edits.{name}" in ALL
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", ALL))))
+def test_links_inside_the_project_lead_somewhere(link: str) -> None:
+    if not link.startswith("http"):
+        assert any((folder / link).exists() for folder in (ROOT, ROOT / "docs"))
+
+
+@pytest.mark.parametrize("name", heedful.__all__)
+def test_public_names_exist(name: str) -> None:
+    assert getattr(heedful, name) is not None
