@@ -71,7 +71,8 @@ def test_the_path_integral_of_a_polynomial_is_complete(t: int, d: int, seed: int
 def test_the_path_integral_is_the_plain_sum() -> None:
     slopes, weights, difference = normal(3, 2, 4), normal(3, seed=1), normal(2, 4, seed=2)
     twin = [
-        sum(float(weights[n] * slopes[n, t, d] * difference[t, d]) for n in range(3) for d in range(4)) for t in range(2)
+        sum(float(weights[n] * slopes[n, t, d] * difference[t, d]) for n in range(3) for d in range(4))
+        for t in range(2)
     ]
     assert f.path_integral(slopes, weights, difference).tolist() == pytest.approx(twin)
 

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 LAYERS = [
     {"errors"},
     {"tokens", "target", "explanation"},
-    {"formulas", "edits"},
+    {"formulas", "edits", "aligning"},
     {"seam", "reading"},
     {"classifier"},
     {"loading"},
@@ -30,7 +30,12 @@ def imported(path: Path) -> set[str]:
     later = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
     found: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("heedful") and id(node) not in later:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.startswith("heedful")
+            and id(node) not in later
+        ):
             parts = node.module.split(".")
             found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
     return found - {"__version__"}

@@ -37,7 +37,9 @@ def cut(text: str, pair: str | None = None, dropped: int = 0) -> Tokens:
         for i, (span, s) in enumerate(zip(spans, segments, strict=True))
     )
     which = tuple(word_indices(spans, segments, texts))
-    return Tokens(text, pair, tuple(range(len(pieces))), pieces, tuple(spans), which, tuple(segments), dropped=dropped, total=1000)
+    return Tokens(
+        text, pair, tuple(range(len(pieces))), pieces, tuple(spans), which, tuple(segments), dropped=dropped, total=1000
+    )
 
 
 def scored(tokens: Tokens, method: str = "occlusion", signed: bool = True, prediction: Prediction = TWO) -> Attribution:

@@ -1,8 +1,9 @@
 """Known-answer models: real architectures with planted weights, for which it is known what explains them.
 
 Every word has three features: how much it draws attention (key), what it says when it is pointed at (value), and what
-it adds to a bag of words (bag). Every toy has two ways from the words to its two logits (∓z): a *pointer*, one attention
-row that looks at the word with the highest key and copies its value; and a *bag*, the mean of the words' bag features.
+it adds to a bag of words (bag). Every toy has two ways from the words to its two logits (∓z): a *pointer*, one
+attention row that looks at the word with the highest key and copies its value; and a *bag*, the mean of the words' bag
+features.
 
 pointer         z = value of the word that is looked at            attention is the explanation
 deaf            z = mean bag; attention still points, at nothing    attention is peaked and means nothing
@@ -19,7 +20,6 @@ from typing import Any
 
 import tokenizers
 import torch
-from models import BiLSTM
 from tokenizers import models, pre_tokenizers, processors
 from torch import nn
 from transformers import (
@@ -33,10 +33,13 @@ from transformers import (
 )
 
 from heedful.classifier import Classifier
+from models import BiLSTM
 
 ARCHITECTURES = ("bert", "gpt2", "bart", "bilstm")
 MARKERS = {"yes": 1.0, "no": -1.0}  # the words that attention points at, and what they say there
-FILLERS = tuple("ape bee cat dog elk fox gnu hen ibis jay koi lynx mole newt owl pig".split())
+FILLERS = (
+    "ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay", "koi", "lynx", "mole", "newt", "owl", "pig",
+)  # fmt: skip
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 POINT = 12.0  # the score of a marker above the others
 D = 12  # ± pairs of: key, value, bag, filler for a constant norm, pointer written, bag written
@@ -122,7 +125,7 @@ def marker(pieces: Sequence[str]) -> int:
 
 
 @torch.no_grad()
-def _silent(model: nn.Module) -> nn.Module:
+def _silent(model: Any) -> Any:
     """All weights zero, all norms the identity."""
     for name, p in model.named_parameters():
         norm = "layernorm" in name.lower() or "layer_norm" in name.lower() or ".ln_" in name
@@ -146,7 +149,7 @@ def _writes(at: int, to: int, gain: float = 1.0) -> torch.Tensor:
 
 @torch.no_grad()
 def _plant(layer: Any, names: tuple[str, str, str, str], reads: int, writes: int, points: bool, heard: bool) -> None:
-    """An attention layer that looks at markers (or at all alike) and copies the feature `reads` to the pair `writes`."""
+    """An attention layer that looks at markers (or at all alike) and copies feature `reads` to the pair `writes`."""
     query, key, value, out = (layer.get_submodule(name) for name in names)
     if points:
         query.bias[0] = POINT * D**0.5
@@ -215,7 +218,9 @@ def _bart(t: Any, toy: Toy) -> nn.Module:
         for own, name in ((layer.self_attn, "self"), (layer.encoder_attn, "cross")):
             parts = ("q_proj", "k_proj", "v_proj", "out_proj")
             bag = name == "self"
-            _plant(own, parts, BAG if bag else VALUE, BAGGED if bag else POINTED, not bag and toy.points, bag or toy.heard)
+            _plant(
+                own, parts, BAG if bag else VALUE, BAGGED if bag else POINTED, not bag and toy.points, bag or toy.heard
+            )
         model.classification_head.dense.weight.copy_(torch.eye(D) * 0.01)
         model.classification_head.out_proj.weight.copy_(_answer(toy) / 0.01)
     return model
@@ -223,7 +228,7 @@ def _bart(t: Any, toy: Toy) -> nn.Module:
 
 def _bilstm(t: Any, toy: Toy) -> nn.Module:
     """A BiLSTM whose gates keep no memory: each state is its word's. The bag is a head on the mean of the states."""
-    model = BiLSTM(len(t), 2, bag=True)
+    model: Any = BiLSTM(len(t), 2, bag=True)
     table = torch.zeros(len(t), 8)
     for word, i in t.get_vocab().items():
         table[i, :3] = torch.tensor([float(word in MARKERS), MARKERS.get(word, 0.0), bag_weight(word)]) * SMALL
@@ -239,6 +244,5 @@ def _bilstm(t: Any, toy: Toy) -> nn.Module:
             model.score.weight[0, 0] = POINT / 0.19
         gain = torch.tensor([-1.0, 1.0]) / SMALL
         model.out.weight[:, 1] = gain * (1 - toy.c) * toy.heard
-        assert model.bag is not None
         model.bag.weight[:, 2] = gain * toy.c
     return model

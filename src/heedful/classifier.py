@@ -149,13 +149,22 @@ class Classifier:
         marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
         if all(tokens.ids[i] in marks for i in tokens.content):
             raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
-        rows = self.model.get_input_embeddings().num_embeddings
+        rows = self._words().num_embeddings
         if max(tokens.ids) >= rows:
             raise BadInput(
                 f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {rows} tokens: "
                 "they do not belong together; give the model's own tokenizer."
             )
         return tokens
+
+    def _words(self) -> nn.Embedding:
+        try:
+            table = self.model.get_input_embeddings()
+        except (NotImplementedError, AttributeError):
+            table = None
+        if not isinstance(table, nn.Embedding):
+            raise Unsupported(f"{self.name} ({type(self.model).__name__}) has no table of word embeddings.")
+        return table
 
     def batch(self, texts: Sequence[Tokens]) -> Batch:
         """Texts of any lengths as one padded batch, on the side where padding does not move this model's logits."""
@@ -471,6 +480,10 @@ def _rounding(logits: Tensor) -> float:
     return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
 
 
+# what a configuration says of its file, not of its model
+_UNSTEADY = ("_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures")
+
+
 def _no_classifier(model: Any) -> str:
     return f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
 
@@ -478,8 +491,9 @@ def _no_classifier(model: Any) -> str:
 def fingerprint(model: Any) -> str:
     """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
     told = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
-    steady = {k: v for k, v in told.items() if k not in ("_name_or_path", "transformers_version", "dtype")}
-    digest = hashlib.blake2b(json.dumps(steady, sort_keys=True, default=str).encode(), digest_size=8)
+    steady = {k: v for k, v in told.items() if k not in _UNSTEADY}
+    header = json.dumps([type(model).__name__, steady], sort_keys=True, default=str)
+    digest = hashlib.blake2b(header.encode(), digest_size=8)
     for name, tensor in sorted(model.state_dict().items()):
         bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
         total = int(bits[: len(bits) // 4 * 4].view(torch.int32).sum(dtype=torch.int64))

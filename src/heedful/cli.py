@@ -61,6 +61,7 @@ class _Ask:
     scale: Any
     pair: str | None
     unit: str | None
+    how: Any
     html: str | None
     layer: str | None
     seed: int
@@ -95,6 +96,13 @@ class _Ask:
     "unit",
     type=click.Choice(["token", "word", "sentence"]),
     help="Units shown. [default: word; in JSON, token]",
+)
+@click.option(
+    "--how",
+    type=click.Choice(["sum", "mean", "max"]),
+    default="sum",
+    show_default=True,
+    help="How the scores of a unit's tokens are joined.",
 )
 @click.option("--layer", help="Layer of the attention methods: a number or 'all'. [default: the last]")
 @click.option("--file", "file", help="Explain every line of a file ('-' is stdin) and print JSON lines.")
@@ -275,13 +283,13 @@ def _print(found: Sequence[Explanation], ask: _Ask, as_json: bool) -> None:
 
     from heedful.terminal import show
 
-    show(found, Console(highlight=False), ask.unit or "word")
+    show(found, Console(highlight=False), ask.unit or "word", ask.how)
 
 
 def _print_json(explanation: Explanation, ask: _Ask) -> None:
     from heedful.explanation import Attribution
 
-    view = explanation.by(ask.unit) if ask.unit and isinstance(explanation, Attribution) else explanation
+    view = explanation.by(ask.unit, ask.how) if ask.unit and isinstance(explanation, Attribution) else explanation
     click.echo(view.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
 
 

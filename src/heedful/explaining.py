@@ -91,9 +91,17 @@ def explain_all(
 
 def _stream(job: _Job, classifier: Classifier, texts: Iterator[str | tuple[str, str]], several: bool) -> Iterator[Any]:
     while chunk := list(islice(texts, CHUNK)):
-        cut = [classifier.tokens(t) if isinstance(t, str) else classifier.tokens(*t) for t in chunk]
+        cut = [classifier.tokens(*_text_and_pair(t)) for t in chunk]
         for found in job.many(classifier, cut):
             yield found if several else found[0]
+
+
+def _text_and_pair(given: Any) -> tuple[str, str | None]:
+    if isinstance(given, str):
+        return given, None
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        return given[0], given[1]
+    raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts.")
 
 
 def _methods(given: str | Method | Methods) -> list[Method]:

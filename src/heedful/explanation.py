@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers cut a line of JSON there
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class Explanation:
 
     def to_json(self) -> str:
         """One line of JSON; `heedful.from_json` reads it back without loss."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        return text.translate(_LINE_ENDS)
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
@@ -228,8 +230,9 @@ def from_json(text: str) -> Attribution | Interaction:
     """Read what `to_json` wrote."""
     try:
         return from_dict(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise BadInput(f"this is not an explanation written by heedful ({type(e).__name__}: {e}).") from e
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        reason = " ".join(str(e).partition(". ")[0].split())
+        raise BadInput(f"this is not an explanation written by heedful ({type(e).__name__}: {reason}).") from e
 
 
 def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction:

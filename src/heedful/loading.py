@@ -21,6 +21,7 @@ _TOKENIZER_FILES = (
     "spiece.model",
     "tokenizer.model",
     "sentencepiece.bpe.model",
+    "sentencepiece.model",
     "spm.model",
 )
 
@@ -57,11 +58,10 @@ def load(
 
 
 def _dtype(dtype: str | torch.dtype | None) -> Any:
-    if not isinstance(dtype, str) or dtype == "auto":
-        return torch.float32 if dtype is None else dtype
-    found = getattr(
-        torch, {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}.get(dtype, dtype), None
-    )
+    if dtype is None or dtype == "auto":
+        return dtype or torch.float32
+    short = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+    found = getattr(torch, short.get(dtype, dtype), None) if isinstance(dtype, str) else dtype
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise BadInput(f"dtype '{dtype}' is not one of float32, float64, float16, bfloat16, auto.")
     return found
@@ -76,6 +76,8 @@ def _move(classifier: Classifier, device: str | torch.device) -> None:
 
 def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
     folder = Path(source).expanduser()
+    if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
+        raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if folder.is_dir():
         _check_folder(folder)
         source = str(folder)
@@ -100,10 +102,16 @@ def _check_folder(folder: Path) -> None:
                 "use_safetensors=False).save_pretrained(folder)."
             )
         raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
-    if not names & set(_TOKENIZER_FILES):
+    if not names & set(_TOKENIZER_FILES) and not _reads_characters(folder):
         raise BadInput(
             f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
         )
+
+
+def _reads_characters(folder: Path) -> bool:
+    """Tokenizers of bytes or characters have no vocabulary file."""
+    config = folder / "tokenizer_config.json"
+    return config.exists() and any(name in config.read_text("utf-8") for name in ("ByT5Tokenizer", "CanineTokenizer"))
 
 
 def _model(source: str, revision: str | None, dtype: Any) -> Any:
@@ -165,7 +173,7 @@ def _explained(e: Exception, source: str) -> HeedfulError:
 
 
 def _first_line(e: BaseException) -> str:
-    line = (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".")
+    line = (str(e).strip().splitlines() or [type(e).__name__])[0].split(". ")[0].rstrip(".")
     return line if len(line) <= 160 else line[:157] + "…"
 
 

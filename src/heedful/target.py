@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -80,7 +81,10 @@ def label_index(label: str | int, labels: Sequence[str]) -> int:
         if not label.isdecimal():
             listed = ", ".join(f"'{name}'" for name in labels)
             raise BadInput(f"label '{label}' is not one of {listed}{nearest(label, tuple(labels)) or '.'}")
-    index = int(label)
+    try:
+        index = int(label) if isinstance(label, str) else operator.index(label)
+    except TypeError:
+        raise BadInput(f"label {label!r} is a {type(label).__name__}; give a name or an index.") from None
     if not 0 <= index < len(labels):
         raise BadInput(f"label index {index} is outside 0 … {len(labels) - 1} ({', '.join(labels)}).")
     return index

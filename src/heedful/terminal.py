@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from heedful.explanation import Attribution, Explanation, Interaction, Prediction
+from heedful.explanation import Attribution, Explanation, Interaction, Prediction, Reduction
 from heedful.tokens import Splitter, Tokens
 
 # told apart by every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
@@ -27,7 +27,9 @@ _WAIT = 2.0  # seconds before a progress line appears
 _BAR = 24
 
 
-def show(explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word") -> None:
+def show(
+    explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word", how: Reduction = "sum"
+) -> None:
     """Print the prediction, then every method's view of the text."""
     first = explanations[0]
     colour = console.color_system is not None and not console.no_color
@@ -38,10 +40,10 @@ def show(explanations: Sequence[Explanation], console: Console, unit: str | Spli
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for explanation in explanations:
-        table.add_row(Text(clean(explanation.method), style="bold"), _body(explanation, unit, colour))
+        table.add_row(Text(clean(explanation.method), style="bold"), _body(explanation, unit, how, colour))
     console.print(table)
     if any(isinstance(e, Attribution) for e in explanations):
-        console.print(_legend(explanations, colour))
+        console.print(_legend(explanations, colour, unit, how))
 
 
 def _header(explanation: Explanation) -> RenderableType:
@@ -72,9 +74,9 @@ def _bars(prediction: Prediction) -> list[Text]:
     return lines + ([Text(f"  … and {hidden} labels more")] if hidden else [])
 
 
-def _body(explanation: Explanation, unit: str | Splitter, colour: bool) -> Text:
+def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour: bool) -> Text:
     if isinstance(explanation, Attribution):
-        body = coloured(explanation.by(unit), colour)
+        body = coloured(explanation.by(unit, how), colour)
     elif isinstance(explanation, Interaction):
         layers, heads, queries, keys = explanation.weights.shape
         body = Text(
@@ -134,7 +136,7 @@ def _style(strength: float, signed: bool) -> Style:
     return Style(color=Color.from_rgb(0, 0, 0), bgcolor=fill, bold=share >= _BOLD, underline=against)
 
 
-def _legend(explanations: Sequence[Explanation], colour: bool) -> Text:
+def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Splitter, how: Reduction) -> Text:
     kinds = {e.signed for e in explanations if isinstance(e, Attribution)}
     samples = [
         (" supports " if colour else "(+1.00) supports", 0.9, True),
@@ -145,7 +147,9 @@ def _legend(explanations: Sequence[Explanation], colour: bool) -> Text:
     for name, strength, signed in samples:
         if signed in kinds:
             legend.append(name, style=_style(strength, signed) if colour else None).append("  ")
-    return legend.append("each method is scaled by its strongest unit", style="dim")
+    name = unit if isinstance(unit, str) else "unit"
+    joined = "" if name == "token" else f"; a {name} has the {how} of its tokens"
+    return legend.append(f"each method is scaled by its strongest {name}{joined}", style="dim")
 
 
 def clean(text: str) -> str:

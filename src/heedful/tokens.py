@@ -6,7 +6,7 @@ do not depend on the tokenizer, so that two models can be compared word by word.
 
 from __future__ import annotations
 
-import unicodedata
+import operator
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 Splitter = Callable[[str], Iterable[Span | str]]
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
-_WORD = regex.compile(
+WORD = regex.compile(
     rf"""\p{{N}}+(?:[.,]\p{{N}}+)*(?![\p{{L}}\p{{M}}])           # 3.5 is one word
        | \p{{Han}} | \p{{Hiragana}}+ | [\p{{Katakana}}ー]+
        | [[\p{{L}}\p{{M}}\p{{N}}_]--[{_CJK}]]+(?:['’‐-][[\p{{L}}\p{{M}}\p{{N}}_]--[{_CJK}]]+)*
@@ -111,7 +111,7 @@ class Tokens:
         drop_first, drop_second = drop_first + rest - rest // 2, drop_second + rest // 2
         gone = set(parts[0][first - drop_first :]) | set(parts[1][second - drop_second :])
         kept = self.take([i for i in range(len(self)) if i not in gone])
-        return replace(kept, dropped=len(gone), total=len(self.content))
+        return replace(kept, dropped=self.dropped + len(gone), total=self.total or len(self.content))
 
     def windows(self, limit: int | None, overlap: float = 0.5) -> list[tuple[int, ...]]:
         """Positions of overlapping windows of at most `limit` pieces over the longer text; the shorter stays whole."""
@@ -120,6 +120,8 @@ class Tokens:
         parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
         moving = max(parts, key=len)
         size = limit - (len(self) - len(moving))
+        if size < 1 and not self.pair:
+            raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
         if size < 1:
             raise BadInput(
                 f"the shorter text of the pair takes {len(min(parts, key=len))} tokens and the model reads {limit}: "
@@ -185,7 +187,7 @@ class Tokens:
 
 def words(text: str) -> list[Span]:
     """Spans of the words and punctuation marks: words("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
-    return [m.span() for m in _WORD.finditer(text)]
+    return [m.span() for m in WORD.finditer(text)]
 
 
 def sentences(text: str) -> list[Span]:
@@ -215,16 +217,20 @@ def _spans(split: Splitter, text: str) -> list[Span]:
             if start < 0:
                 raise BadInput(f"the splitter returned {part!r}, which does not follow in the text.")
             part = (start, start + len(part))
-        if not (0 <= part[0] <= part[1] <= len(text)) or (spans and part[0] < spans[-1][0]):
+        try:
+            start, end = map(operator.index, part)
+        except (TypeError, ValueError):
+            raise BadInput(f"the splitter returned {part!r}; it must return strings or (start, end) spans.") from None
+        if not (0 <= start <= end <= len(text)) or (spans and start < spans[-1][0]):
             raise BadInput(f"the splitter returned the span {part}, which is not inside the text or not in order.")
-        spans.append((part[0], part[1]))
-        at = part[1]
+        spans.append((start, end))
+        at = end
     return spans or [(0, len(text))]
 
 
 def _unit_of(span: Span, units: Sequence[Span]) -> int:
     """Index of the unit in which a piece begins; between units, of the next one; after the last, of the last."""
-    i = bisect_right([u[0] for u in units], span[0]) - 1
+    i = bisect_right(units, span[0], key=lambda unit: unit[0]) - 1
     if i >= 0 and span[0] < units[i][1]:
         return i
     return min(i + 1, len(units) - 1)
@@ -264,46 +270,3 @@ def check_text(text: str, name: str = "text") -> None:
             raise BadInput(f"the {name} has {what} at position {i}, which is not text; remove it.")
     if not text.strip():
         raise BadInput(f"the {name} is empty; give at least one word.")
-
-
-def _plain(text: str) -> str:
-    """Without case, accents and compatibility forms: what a tokenizer's normaliser may have changed."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(c for c in decomposed if not unicodedata.combining(c) and not c.isspace())
-
-
-def align(text: str, surfaces: Sequence[str | None]) -> list[Span]:
-    """Character spans of pieces from a tokenizer that keeps no offsets; None stands for an unknown token.
-
-    Walks text and pieces together, blind to case, accents and compatibility forms. What it cannot place gets the gap
-    between its placed neighbours: align("Ünder way", ["un", "##der"...]) is given the surfaces "un", "der", "way".
-    """
-    letters = [(c, i) for i, ch in enumerate(text) for c in _plain(ch)]
-    flat = "".join(c for c, _ in letters)
-    found: list[Span | None] = []
-    at, lost = 0, False
-    for surface in surfaces:
-        piece = _plain(surface) if surface is not None else ""
-        start = flat.find(piece, at, at + len(piece) + (80 if lost else 8)) if piece else -1
-        lost = start < 0
-        found.append(None if lost else (letters[start][1], letters[start + len(piece) - 1][1] + 1))
-        at = at if lost else start + len(piece)
-    return _fill(text, found)
-
-
-def _fill(text: str, found: list[Span | None]) -> list[Span]:
-    """Each run of unplaced pieces gets the words of its gap one by one, or the whole gap where the counts differ."""
-    spans = list(found)
-    i = 0
-    while i < len(spans):
-        j = i
-        while j < len(spans) and found[j] is None:
-            j += 1
-        if j > i:
-            before = next((s[1] for s in reversed(found[:i]) if s is not None), 0)
-            after = next((s[0] for s in found[j:] if s is not None), len(text))
-            gap = trim(text, (before, max(before, after)))
-            parts = [(gap[0] + m.start(), gap[0] + m.end()) for m in regex.finditer(r"\S+", text[slice(*gap)])]
-            spans[i:j] = parts if len(parts) == j - i else [gap] * (j - i)
-        i = j + 1
-    return [s if s is not None else (0, 0) for s in spans]

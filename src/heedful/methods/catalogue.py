@@ -66,7 +66,7 @@ class Catalogue(Mapping[str, Any]):
 
 
 def _plugins(taken: Collection[str]) -> dict[str, Any]:
-    """Methods of other packages; one that cannot be loaded or takes a known name is left out, with a line in the log."""
+    """Methods of other packages; one that fails to load or takes a known name is left out, with a line in the log."""
     found: dict[str, Any] = {}
     for entry in entry_points(group="heedful.methods"):
         name = entry.name.replace("_", "-").casefold()
