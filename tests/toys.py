@@ -21,7 +21,6 @@ from typing import Any
 import tokenizers
 import torch
 from tokenizers import models, pre_tokenizers, processors
-from torch import nn
 from transformers import (
     BartConfig,
     BartForSequenceClassification,
@@ -168,7 +167,7 @@ def _answer(toy: Toy) -> torch.Tensor:
     return w
 
 
-def _bert(t: Any, toy: Toy) -> nn.Module:
+def _bert(t: Any, toy: Toy) -> Any:
     """Layer 0: the bag, by uniform attention. Layer 1: the pointer."""
     model = _silent(BertForSequenceClassification(BertConfig(
         vocab_size=len(t), hidden_size=D, num_hidden_layers=2, num_attention_heads=1, intermediate_size=2,
@@ -184,7 +183,7 @@ def _bert(t: Any, toy: Toy) -> nn.Module:
     return model
 
 
-def _gpt2(t: Any, toy: Toy) -> nn.Module:
+def _gpt2(t: Any, toy: Toy) -> Any:
     """The same in a decoder: its last position sees everything."""
     model = _silent(GPT2ForSequenceClassification(GPT2Config(
         vocab_size=len(t), n_embd=D, n_layer=2, n_head=1, n_inner=2, n_positions=40, num_labels=2,
@@ -204,7 +203,7 @@ def _gpt2(t: Any, toy: Toy) -> nn.Module:
     return model
 
 
-def _bart(t: Any, toy: Toy) -> nn.Module:
+def _bart(t: Any, toy: Toy) -> Any:
     """The bag in the decoder's own attention, the pointer in its cross attention; the encoder passes words through."""
     model = _silent(BartForSequenceClassification(BartConfig(
         vocab_size=len(t), d_model=D, encoder_layers=1, decoder_layers=1, encoder_attention_heads=1,
@@ -226,7 +225,7 @@ def _bart(t: Any, toy: Toy) -> nn.Module:
     return model
 
 
-def _bilstm(t: Any, toy: Toy) -> nn.Module:
+def _bilstm(t: Any, toy: Toy) -> Any:
     """A BiLSTM whose gates keep no memory: each state is its word's. The bag is a head on the mean of the states."""
     model: Any = BiLSTM(len(t), 2, bag=True)
     table = torch.zeros(len(t), 8)
