@@ -12,7 +12,7 @@ LAYERS = [
     {"errors"},
     {"tokens", "target", "explanation"},
     {"formulas", "edits", "aligning"},
-    {"seam", "reading"},
+    {"seam", "reading", "facts", "batch"},
     {"classifier"},
     {"loading"},
     {"methods"},

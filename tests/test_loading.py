@@ -19,10 +19,11 @@ from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForSeq2SeqLM, ByT5Tokenizer
 
 import heedful
-from heedful.classifier import Classifier, fingerprint
+from heedful.classifier import Classifier
 from heedful.conformance import snapshot
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explaining import explain
+from heedful.facts import fingerprint
 from heedful.loading import load
 from models import FAMILIES, TEXTS, build, shared, tokenizer
 

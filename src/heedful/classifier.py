@@ -7,19 +7,18 @@ read(batch)             attention, and what the head pools   gradient(of, by)   
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful import seam
+from heedful import facts, seam
+from heedful.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.edits import Edit, Site, leaf, tracked
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explanation import Prediction
@@ -28,35 +27,6 @@ from heedful.target import Head, activation
 from heedful.tokens import Tokens, check_text
 
 PROBE = "A short probe, read twice."
-_OTHER_HEADS = (
-    "Model",
-    "LMHeadModel",
-    "ForCausalLM",
-    "ForMaskedLM",
-    "ForConditionalGeneration",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForMultipleChoice",
-    "ForPreTraining",
-    "ForNextSentencePrediction",
-)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Texts of one shape for the model: token ids, which are real (1) and which padding (0), and token types if any."""
-
-    ids: Int[Tensor, "b t"]
-    mask: Int[Tensor, "b t"]
-    segments: Int[Tensor, "b t"] | None = None
-
-    def __len__(self) -> int:
-        return int(self.ids.shape[0])
-
-    def repeat(self, copies: int) -> Batch:
-        """Each row `copies` times, one after the other."""
-        segments = None if self.segments is None else self.segments.repeat_interleave(copies, 0)
-        return Batch(self.ids.repeat_interleave(copies, 0), self.mask.repeat_interleave(copies, 0), segments)
 
 
 @dataclass(frozen=True)
@@ -81,7 +51,7 @@ class Classifier:
             raise BadInput(f"the model is a {type(model).__name__}; give a Hugging Face sequence classification model.")
         if not callable(tokenizer):
             raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
-        if type(model).__name__.endswith(_OTHER_HEADS):
+        if type(model).__name__.endswith(facts.OTHER_HEADS):
             raise Unsupported(_no_classifier(model))
         self.model: Any = model
         self.tokenizer = tokenizer
@@ -106,36 +76,33 @@ class Classifier:
 
     @cached_property
     def head(self) -> Head:
-        """How logits become probabilities. One logit is a yes/no question unless the model says regression."""
-        kind = getattr(self.config, "problem_type", None)
-        if kind == "regression":
-            return "regression"
-        return "sigmoid" if kind == "multi_label_classification" or self.config.num_labels == 1 else "softmax"
+        """How logits become probabilities."""
+        return facts.head(self.config)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Names from `id2label`; a single logit answers label and 'not label'."""
-        names = {int(k): str(v) for k, v in (getattr(self.config, "id2label", None) or {}).items()}
-        labels = tuple(names.get(i, f"LABEL_{i}") for i in range(self.config.num_labels))
-        return (f"not {labels[0]}", labels[0]) if len(labels) == 1 and self.head == "sigmoid" else labels
+        """The names of the labels."""
+        return facts.labels(self.config)
 
     @cached_property
     def limit(self) -> int | None:
         """How many tokens the model reads, or None for no limit."""
-        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
-        positions = getattr(config, "max_position_embeddings", None)
-        relative = getattr(config, "model_type", "") in ("t5", "mt5", "umt5", "xlnet", "bloom")
-        given = [] if relative or not positions or positions < 1 else [int(positions)]
-        for name, module in self.model.named_modules():
-            if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None and given:
-                given = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
-        stated = getattr(self.tokenizer, "model_max_length", None)
-        return min([*given, *([int(stated)] if stated and stated < 1e9 else [])], default=None)
+        return facts.limit(self.model, self.tokenizer)
+
+    @cached_property
+    def sites(self) -> list[tuple[str, int]]:
+        """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
+        return facts.sites(self.model)
+
+    @property
+    def reads(self) -> str:
+        """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
+        return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the configuration and of every weight."""
-        return fingerprint(self.model)
+        return facts.fingerprint(self.model)
 
     # texts
 
@@ -149,97 +116,54 @@ class Classifier:
         marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
         if all(tokens.ids[i] in marks for i in tokens.content):
             raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
-        rows = self._words().num_embeddings
-        if max(tokens.ids) >= rows:
+        table = facts.words(self.model)
+        if table is None:
+            raise Unsupported(f"{self.name} ({type(self.model).__name__}) has no table of word embeddings.")
+        if max(tokens.ids) >= table.num_embeddings:
             raise BadInput(
-                f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {rows} tokens: "
-                "they do not belong together; give the model's own tokenizer."
+                f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {table.num_embeddings} "
+                "tokens: they do not belong together; give the model's own tokenizer."
             )
         return tokens
 
-    def _words(self) -> nn.Embedding:
-        try:
-            table = self.model.get_input_embeddings()
-        except (NotImplementedError, AttributeError):
-            table = None
-        if not isinstance(table, nn.Embedding):
-            raise Unsupported(f"{self.name} ({type(self.model).__name__}) has no table of word embeddings.")
-        return table
-
     def batch(self, texts: Sequence[Tokens]) -> Batch:
         """Texts of any lengths as one padded batch, on the side where padding does not move this model's logits."""
-        longest = max(map(len, texts))
-        pads = [longest - len(tokens) for tokens in texts]
-        if any(pads) and self.padding is None:
+        equal = len({len(tokens) for tokens in texts}) == 1
+        side = "right" if equal else self.padding
+        if side is None:
             raise BadInput(f"{self.name} answers differently when padded; give texts of one length to a batch.")
-        left = any(pads) and self.padding == "left"
+        return self._pad(side).batch(texts, self.device)
 
-        def rows(values: Sequence[Sequence[int]], fill: int) -> Tensor:
-            padded = [[*[fill] * n, *row] if left else [*row, *[fill] * n] for row, n in zip(values, pads, strict=True)]
-            return torch.tensor(padded, device=self.device)
-
-        typed = texts[0].types is not None
-        return Batch(
-            ids=rows([t.ids for t in texts], self._pad),
-            mask=rows([[1] * len(t) for t in texts], 0),
-            segments=rows([t.types or () for t in texts], getattr(self.tokenizer, "pad_token_type_id", 0))
-            if typed
-            else None,
-        )
-
-    def batches(self, texts: Sequence[Tokens], budget: int = 4096) -> list[list[int]]:
+    def batches(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[list[int]]:
         """Which texts to run together: of like length, at most `budget` tokens, never mixing what the model cannot."""
         eos = getattr(self.config, "eos_token_id", None)
-        mixed = getattr(self.config, "is_encoder_decoder", False)  # its head wants equally many </s> in every row
+        counts = getattr(self.config, "is_encoder_decoder", False)  # its head wants equally many </s> in every row
 
-        def key(i: int) -> tuple[int, int]:
-            return (texts[i].ids.count(eos) if mixed and isinstance(eos, int) else 0, len(texts[i]))
+        def mixes(one: Tokens, other: Tokens) -> bool:
+            alike = not counts or one.ids.count(eos) == other.ids.count(eos)
+            return alike and (len(one) == len(other) or self.padding is not None)
 
-        groups: list[list[int]] = []
-        for i in sorted(range(len(texts)), key=key):
-            last = groups[-1] if groups else []
-            fits = last and key(last[0])[0] == key(i)[0] and len(texts[i]) * (len(last) + 1) <= budget
-            same = last and (len(texts[last[0]]) == len(texts[i]) or self.padding is not None)
-            if fits and same:
-                last.append(i)
-            else:
-                groups.append([i])
-        return groups
+        return grouped(texts, budget, mixes)
 
-    @property
-    def _pad(self) -> int:
-        for owner in (self.tokenizer, self.config):
-            if getattr(owner, "pad_token_id", None) is not None:
-                return int(owner.pad_token_id)
-        return 0
+    def _pad(self, side: Side) -> Padding:
+        known = [getattr(owner, "pad_token_id", None) for owner in (self.tokenizer, self.config)]
+        token = next((int(i) for i in known if i is not None), 0)
+        return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
 
     @cached_property
-    def padding(self) -> Literal["right", "left"] | None:
+    def padding(self) -> Side | None:
         """The side on which padding leaves this model's answer alone, found by trying; None if neither does."""
-        tokens = self.tokens(PROBE).cut(self.limit and self.limit - 2)
-        sides: tuple[Literal["right", "left"], ...] = ("right", "left")
+        probe = [self.tokens(PROBE).cut(self.limit and self.limit - 2)] * 2
+        sides: tuple[Side, ...] = ("right", "left")
         with torch.no_grad(), seam.paused(self.model):
-            alone = self._run(Batch(*self._padded(tokens, 0, "right")))
+            alone = self._run(self._pad("right").batch(probe, self.device))
             allowed = _rounding(alone) * max(1.0, float(alone.abs().max()))
             for side in sides:
-                padded = self._run(Batch(*self._padded(tokens, 2, side)))
-                if (
-                    float((padded - alone).abs().max()) < allowed
-                ):  # False for the NaN of a row with nothing to attend to
+                padded = self._run(self._pad(side).batch(probe, self.device, width=len(probe[0]) + 2))
+                moved = float((padded - alone).abs().max())  # NaN where a row has nothing to attend to
+                if moved < allowed:
                     return side
         return None
-
-    def _padded(self, tokens: Tokens, n: int, side: str) -> tuple[Tensor, Tensor, Tensor | None]:
-        def row(values: Sequence[int], fill: int) -> Tensor:
-            whole = [*values, *[fill] * n] if side == "right" else [*[fill] * n, *values]
-            return torch.tensor([whole, whole], device=self.device)
-
-        fill = getattr(self.tokenizer, "pad_token_type_id", 0)
-        return (
-            row(tokens.ids, self._pad),
-            row([1] * len(tokens), 0),
-            None if tokens.types is None else row(tokens.types, fill),
-        )
 
     # answers
 
@@ -277,7 +201,7 @@ class Classifier:
     @contextmanager
     def _padding_token(self, batch: Batch) -> Iterator[Tensor]:
         """Decoder heads refuse batches without a padding token: lend them one that is in none of the texts."""
-        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        config = facts.text_config(self.model)
         if getattr(config, "pad_token_id", None) is not None or len(batch) == 1 or not hasattr(config, "pad_token_id"):
             yield batch.ids
             return
@@ -289,7 +213,7 @@ class Classifier:
         finally:
             config.pad_token_id = None
 
-    def predictions(self, texts: Sequence[Tokens], budget: int = 4096) -> list[Prediction]:
+    def predictions(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[Prediction]:
         """What the model says of each text."""
         found: dict[int, Prediction] = {}
         with torch.no_grad():
@@ -319,23 +243,6 @@ class Classifier:
         return [torch.zeros_like(x) if g is None else g for g, x in zip(found, by, strict=True)]
 
     # the seam
-
-    @property
-    def sites(self) -> list[tuple[str, int]]:
-        """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
-        if hasattr(self.model, "attention_sites"):
-            return list(self.model.attention_sites)
-        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
-        if not getattr(config, "is_encoder_decoder", False):
-            return [("self", layer) for layer in range(config.num_hidden_layers)]
-        above = getattr(config, "decoder_layers", None) or getattr(config, "num_decoder_layers", None)
-        decoder = [(kind, layer) for layer in range(above or config.num_hidden_layers) for kind in ("decoder", "cross")]
-        return [("self", layer) for layer in range(config.num_hidden_layers)] + decoder
-
-    @property
-    def reads(self) -> str:
-        """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
-        return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
 
     def attention(self, edit: Edit | None = None, values: bool = False) -> AbstractContextManager[seam.Seen]:
         """Inside, every forward pass computes its attention openly: `seen[i]` maps site -> weights of forward i.
@@ -390,7 +297,7 @@ class Classifier:
             return str(e).split(": ")[-1]
         except Exception as e:  # the families' own code raises anything here
             return f"{type(e).__name__}: {e}"
-        told = _told(plain)
+        told = facts.reported(plain)
         if not torch.equal(self._answer(plain.logits), logits):
             return "an edit that changes nothing moves its logits"
         if not torch.allclose(usual, logits, rtol=_rounding(logits), atol=_rounding(logits)):
@@ -480,34 +387,8 @@ def _rounding(logits: Tensor) -> float:
     return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
 
 
-# what a configuration says of its file, not of its model
-_UNSTEADY = ("_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures")
-
-
 def _no_classifier(model: Any) -> str:
     return f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
-
-
-def fingerprint(model: Any) -> str:
-    """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
-    told = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
-    steady = {k: v for k, v in told.items() if k not in _UNSTEADY}
-    header = json.dumps([type(model).__name__, steady], sort_keys=True, default=str)
-    digest = hashlib.blake2b(header.encode(), digest_size=8)
-    for name, tensor in sorted(model.state_dict().items()):
-        bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-        total = int(bits[: len(bits) // 4 * 4].view(torch.int32).sum(dtype=torch.int64))
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
-        digest.update(bits[:: max(1, len(bits) // 1024)][:1024].numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _told(out: Any) -> list[Tensor]:
-    """What the model itself reports as its attention, in the order of `sites`."""
-    if getattr(out, "cross_attentions", None):
-        decoder = [w for pair in zip(out.decoder_attentions, out.cross_attentions, strict=True) for w in pair]
-        return [*out.encoder_attentions, *decoder]
-    return list(getattr(out, "attentions", None) or ())
 
 
 __all__ = ["Batch", "Classifier", "Reading"]

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.classifier import Classifier, fingerprint
+from heedful.classifier import Classifier
 from heedful.errors import Unsupported
 from heedful.explaining import explain, explain_all
 from heedful.explanation import Attribution, Explanation, Interaction, from_json
+from heedful.facts import fingerprint
 from heedful.methods import Method
 
 TEXTS = (

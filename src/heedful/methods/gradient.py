@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from heedful.classifier import Batch, Classifier
+from heedful.batch import BUDGET, Batch
+from heedful.classifier import Classifier
 from heedful.edits import held
 from heedful.errors import BadInput
 from heedful.explanation import Attribution, Explanation
@@ -192,7 +193,7 @@ class IntegratedGradients:
         )
 
     def _slopes(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
-        rows = max(1, 4096 // points.shape[1])
+        rows = max(1, BUDGET // points.shape[1])
         found = []
         for part in torch.split(points, rows):
             leaf = part.detach().clone().requires_grad_()
