@@ -30,13 +30,12 @@ Kind = Literal["self", "encoder", "decoder", "cross"]
 
 @dataclass(frozen=True)
 class _Text:
-    """One text's share of a reading: where it stands in the batch, and the layers that were asked for."""
+    """One text's share of a reading: the row and the columns where it stands in the batch."""
 
     classifier: Classifier
     reading: Reading
     row: int
     at: slice
-    sites: list[Site]
 
     def weights(self, site: Site, of: dict[Site, Tensor] | None = None) -> Tensor:
         """[h,q,k] over the text's own tokens, in float64."""
@@ -45,7 +44,7 @@ class _Text:
 
     def allowed(self, site: Site) -> Tensor:
         """[q,k] likewise."""
-        a = site.allowed[min(self.row, len(site.allowed) - 1), 0]
+        a = site.allowed[self.row, 0]
         return a[self.at if a.shape[0] > 1 else slice(None), self.at]
 
     @property
@@ -81,19 +80,13 @@ class _Attention(Together):
         """One forward pass for all texts."""
         kind = kind_of(classifier, self.kind)
         self.check(classifier, kind)
-        reading = classifier.read(classifier.batch(texts), values=self.needs_values)
+        reading, shares = _read(classifier, texts, self.needs_values)
         sites = chosen(reading.layers(kind), self.layer)
         gradients = self.derive(classifier, reading, targets)
-        width = max(map(len, texts))
+        scores = [torch.stack([self.score(text, site, gradients) for site in sites]).mean(0) for text in shares]
         return [
-            Attribution(
-                tokens=tokens,
-                scores=_aligned(
-                    kind, self.score(_Text(classifier, reading, i, real(classifier, tokens, width), sites), gradients)
-                ),
-                signed=self.signed,
-            )
-            for i, tokens in enumerate(texts)
+            Attribution(tokens=tokens, scores=_aligned(kind, found), signed=self.signed)
+            for tokens, found in zip(texts, scores, strict=True)
         ]
 
     def check(self, classifier: Classifier, kind: str) -> None:
@@ -108,9 +101,16 @@ class _Attention(Together):
         """Gradients by site, where a method needs them."""
         return {}
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
-        """[k]: a number for each token."""
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+        """[k]: a number for each token, at one layer."""
         raise NotImplementedError
+
+
+def _read(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[_Text]]:
+    """One forward pass, and each text's share of it."""
+    reading = classifier.read(classifier.batch(texts), values=values)
+    width = max(map(len, texts))
+    return reading, [_Text(classifier, reading, i, real(classifier, t, width)) for i, t in enumerate(texts)]
 
 
 def kind_of(classifier: Classifier, kind: Kind | None) -> str:
@@ -143,9 +143,9 @@ class AttentionMean(_Attention):
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
-        return torch.stack([text.pooled @ text.weights(site).mean(0) for site in text.sites]).mean(0)
+        return text.pooled @ text.weights(site).mean(0)
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,9 @@ class AttentionMax(_Attention):
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
-        rows = [torch.einsum("q,hqk->hk", text.pooled, text.weights(site)).amax(0) for site in text.sites]
-        return torch.stack(rows).mean(0)
+        return torch.einsum("q,hqk->hk", text.pooled, text.weights(site)).amax(0)
 
 
 @dataclass(frozen=True)
@@ -171,13 +170,10 @@ class AttentionReceived(_Attention):
     def check(self, classifier: Classifier, kind: str) -> None:
         """Any kind of attention has columns."""
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Column means."""
-        columns = [
-            received(w, torch.ones(w.shape[1], dtype=torch.bool, device=w.device))
-            for w in map(text.weights, text.sites)
-        ]
-        return torch.stack(columns).mean(0)
+        weights = text.weights(site)
+        return received(weights, torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device))
 
 
 @dataclass(frozen=True)
@@ -189,11 +185,8 @@ class EffectiveAttention(_Attention):
     signed: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Pooled rows of A⊥."""
-        return torch.stack([self._at(text, site) for site in text.sites]).mean(0)
-
-    def _at(self, text: _Text, site: Site) -> Tensor:
         if site not in text.reading.values:
             raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
         found = text.reading.values[site][text.row]
@@ -227,10 +220,9 @@ class AttentionGradient(_Attention):
         values = torch.cat([t.of(reading.logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
         return dict(zip(reading.weights, classifier.gradient(values, list(reading.weights.values())), strict=True))
 
-    def score(self, text: _Text, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Columns of A ⊙ ∂A."""
-        products = [text.weights(site) * text.weights(site, gradients) for site in text.sites]
-        return torch.stack([p.sum((0, 1)) for p in products]).mean(0)
+        return (text.weights(site) * text.weights(site, gradients)).sum((0, 1))
 
 
 @dataclass(frozen=True)
@@ -248,10 +240,7 @@ class Rollout(Together):
         rngs: Sequence[torch.Generator],
     ) -> list[Explanation]:
         """One forward pass for all texts."""
-        reading = classifier.read(classifier.batch(texts))
-        width = max(map(len, texts))
-        at = [real(classifier, tokens, width) for tokens in texts]
-        shares = [_Text(classifier, reading, i, where, []) for i, where in enumerate(at)]
+        shares = _read(classifier, texts)[1]
         return [
             Attribution(tokens=tokens, scores=array(text.pooled @ self._rolled(text)), signed=False)
             for tokens, text in zip(texts, shares, strict=True)
@@ -288,12 +277,8 @@ class AttentionWeights(Together):
     ) -> list[Explanation]:
         """One forward pass for all texts."""
         kind = kind_of(classifier, self.kind)
-        reading = classifier.read(classifier.batch(texts))
+        reading, shares = _read(classifier, texts)
         sites = chosen(reading.layers(kind), self.layer)
-        width = max(map(len, texts))
-        shares = [
-            _Text(classifier, reading, i, real(classifier, tokens, width), sites) for i, tokens in enumerate(texts)
-        ]
         return [
             Interaction(
                 tokens=tokens,
