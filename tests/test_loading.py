@@ -534,3 +534,23 @@ def test_the_tokenizer_may_state_a_shorter_length(family: str, stated: int) -> N
 
 def test_the_verbs_are_at_the_top() -> None:
     assert (heedful.load, heedful.Classifier) == (load, Classifier)
+
+
+def test_a_hub_name_in_the_cache_loads_without_the_hub(tmp_path: Path) -> None:
+    import os
+    import subprocess
+    import sys
+
+    cache = tmp_path / "hub" / "models--org--name"
+    save(cache / "snapshots" / "abc", shared("bert").model, shared("bert").tokenizer)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("abc")
+    code = "import heedful; print(heedful.load('org/name').name)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout.strip() == "org/name", found.stderr
