@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -569,9 +570,20 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(site), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TERM": "xterm"}
 
 
-def process(args: list[str], env: dict[str, str], **more: Any) -> subprocess.Popen[bytes]:
+def heed_sigint() -> None:
+    """A job that a shell started in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def process(args: list[str], env: dict[str, str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     code = "from heedful.cli import main; main(prog_name='heedful')"
-    return subprocess.Popen([sys.executable, "-W", "error::ResourceWarning", "-c", code, *args], env=env, **more)
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", code, *args]
+    with subprocess.Popen(command, env=env, preexec_fn=heed_sigint, **more) as p:
+        try:
+            yield p
+        finally:
+            p.kill()  # whatever went wrong, do not wait for it
 
 
 @pytest.fixture(scope="module")
