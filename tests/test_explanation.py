@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -541,3 +542,9 @@ def test_the_text_of_an_explanation_may_be_replaced_only_with_its_scores() -> No
 def test_ten_thousand_words_are_explained_with_a_notice() -> None:
     why = attribution(shared("bert"), "a " * 10_000, "gradient-l2")
     assert why.truncation == "the model reads 62 of this text's 10,000 tokens: the other 9,938 were cut off"
+
+
+def test_a_setting_that_json_does_not_know_is_written_as_text() -> None:
+    found = explain(shared("bert"), TEXTS[0], "random")
+    odd = replace(found, source=replace(found.source, settings={"path": Path("x")}))
+    assert from_json(odd.to_json()).source.settings == {"path": "x"}

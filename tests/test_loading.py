@@ -554,3 +554,17 @@ def test_a_hub_name_in_the_cache_loads_without_the_hub(tmp_path: Path) -> None:
         check=False,
     )
     assert found.stdout.strip() == "org/name", found.stderr
+
+
+def test_the_fingerprint_follows_the_weights() -> None:
+    classifier = build("bert")
+    before = classifier.fingerprint
+    weight = classifier.model.classifier.weight
+    with torch.no_grad():
+        weight[0, 0] += 1e-3
+    changed = classifier.fingerprint
+    with torch.no_grad():
+        weight[0, 0] -= 1e-3
+        weight.copy_(build("bert").model.classifier.weight)
+    assert changed != before
+    assert classifier.fingerprint == before

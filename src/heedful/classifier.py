@@ -57,6 +57,7 @@ class Classifier:
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
         self.forwards = self.backwards = 0
+        self._fingerprint: tuple[object, str] = (None, "")
 
     def __repr__(self) -> str:
         return f"Classifier({self.name!r}, labels={list(self.labels)})"
@@ -99,10 +100,13 @@ class Classifier:
         """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
         return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A hash of the configuration and of every weight."""
-        return facts.fingerprint(self.model)
+        """A hash of the configuration and of every weight; computed anew when the weights have changed."""
+        state = facts.state(self.model)
+        if self._fingerprint[0] != state:
+            self._fingerprint = (state, facts.fingerprint(self.model))
+        return self._fingerprint[1]
 
     # texts
 

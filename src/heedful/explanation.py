@@ -86,7 +86,7 @@ class Explanation:
 
     def to_json(self) -> str:
         """One line of JSON; `heedful.from_json` reads it back without loss."""
-        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, default=str)
         return text.translate(_LINE_ENDS)
 
     def to_dict(self) -> dict[str, Any]:

@@ -102,3 +102,9 @@ def fingerprint(model: Any) -> str:
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
         digest.update(bits[:: max(1, len(bits) // 1024)][:1024].numpy().tobytes())
     return digest.hexdigest()
+
+
+def state(model: Any) -> list[tuple[int, int]]:
+    """What changes whenever a weight is changed in place or exchanged: cheap to compare, meaningless otherwise."""
+    tensors = model.state_dict(keep_vars=True).values()
+    return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
