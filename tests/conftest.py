@@ -6,8 +6,13 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from jaxtyping import install_import_hook
 
-hook = install_import_hook(["heedful.formulas", "heedful.edits", "heedful.classifier"], "beartype.beartype")
+hook = install_import_hook(
+    ["heedful.formulas", "heedful.edits", "heedful.batch", "heedful.classifier"], "beartype.beartype"
+)
 
+import hypothesis  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True)  # a busy machine is no failure
+hypothesis.settings.load_profile("heedful")

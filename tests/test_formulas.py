@@ -146,3 +146,10 @@ def test_received_is_the_mean_column() -> None:
     queries = torch.tensor([True, False, True, True])
     twin = [float(sum(a[h, q, k] for h in range(2) for q in (0, 2, 3)) / 6) for k in range(4)]
     assert f.received(a, queries).tolist() == pytest.approx(twin)
+
+
+def test_shapes_are_checked_while_testing() -> None:
+    from jaxtyping import TypeCheckError
+
+    with pytest.raises(TypeCheckError):
+        f.rollout(torch.zeros(2, 3, 4))
