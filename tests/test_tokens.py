@@ -752,3 +752,9 @@ def test_a_classifier_reads_with_a_slow_tokenizer() -> None:
     model = shared("bert").model
     slow, fast = Classifier(model, slow_wordpiece()), Classifier(model, fast_wordpiece())
     assert slow.tokens("Unbelievably bad café") == fast.tokens("Unbelievably bad café")
+
+
+def test_an_accent_that_the_tokenizer_strips_stays_with_its_letter() -> None:
+    classifier = shared("bert")
+    tokens, _ = classifier.tokens("un cafe\u0301, e\u0301te\u0301").by("word")
+    assert [tokens.surface(i) for i in tokens.content] == ["un", "cafe\u0301", ",", "e\u0301te\u0301"]

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from heedful.aligning import align
-from heedful.tokens import Span, Tokens, trim, word_indices
+from heedful.tokens import Span, Tokens, trim, with_marks, word_indices
 
 
 def read(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
     """The whole text as the tokenizer cuts it, nothing left out; offsets are reconstructed where it keeps none."""
     cut = _with_offsets if getattr(tokenizer, "is_fast", False) else _without_offsets
     ids, spans, segments, types = cut(tokenizer, text, pair)
+    spans = with_marks(spans, segments, (text, pair or ""))
     return Tokens(
         text=text,
         pair=pair,

@@ -28,6 +28,7 @@ WORD = regex.compile(
     """,
     regex.VERBOSE | regex.VERSION1,
 )
+_MARK = regex.compile(r"[\p{M}\u200d\ufe0f]")
 _SENTENCE_END = regex.compile(r"""[.!?…]+["'”’)\]]*(?=\s)|[。！？]+[」』”]*|\n+""")
 
 
@@ -248,6 +249,20 @@ def word_indices(
         else first[segment] + _unit_of(span, units[segment])
         for span, segment in zip(spans, segments, strict=True)
     ]
+
+
+def with_marks(spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]) -> list[Span | None]:
+    """Spans that take in the accents after them, which a tokenizer may have stripped: "cafe" + U+0301 is one word."""
+    starts = {(segment, span[0]) for span, segment in zip(spans, segments, strict=True) if span is not None}
+    wider: list[Span | None] = []
+    for span, segment in zip(spans, segments, strict=True):
+        if span is not None and segment is not None and span[0] < span[1]:
+            end = span[1]
+            while end < len(texts[segment]) and _MARK.match(texts[segment], end) and (segment, end) not in starts:
+                end += 1
+            span = (span[0], end)
+        wider.append(span)
+    return wider
 
 
 def trim(text: str, span: Span) -> Span:
