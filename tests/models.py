@@ -140,6 +140,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "t5": ("t5", _T5),
     "bart": ("roberta", _BART),
     "bloom": ("roberta", {"hidden_size": 16, "n_layer": 2, "n_head": 2}),
+    "falcon": ("roberta", {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}),
 }  # fmt: skip
 UNREADABLE = {
     "fnet": ("wordpiece", {k: v for k, v in _BERT.items() if k != "num_attention_heads"} | {"tpu_short_seq_length": 64})

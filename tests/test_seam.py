@@ -16,7 +16,7 @@ from heedful.edits import Edit, Site
 from heedful.errors import BadInput, Unsupported
 from models import EVERY, FAMILIES, TEXTS, build, shared
 
-CAUSAL = ("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom")
+CAUSAL = ("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom", "falcon")
 
 
 def padded(classifier: Classifier) -> Batch:
@@ -255,7 +255,9 @@ def test_padding_and_company_do_not_change_an_answer(family: str) -> None:
 
 EXPECTED_POOL: dict[str, Callable[[int], list[int]]] = {
     **dict.fromkeys(FAMILIES, lambda n: [0]),
-    **dict.fromkeys(("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom", "t5", "bart", "xlnet"), lambda n: [n - 1]),
+    **dict.fromkeys(
+        ("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom", "falcon", "t5", "bart", "xlnet"), lambda n: [n - 1]
+    ),
     "modernbert": lambda n: list(range(n)),
     "bilstm": lambda n: [0],
 }
@@ -288,7 +290,7 @@ def test_a_branched_batch_answers_like_copies(family: str) -> None:
 
 def test_families_that_share_a_block_or_pool_by_the_input_fall_back_to_copies() -> None:
     branching = {family for family in FAMILIES if shared(family).branches}
-    copying = {"albert", "gpt2", "llama", "qwen3", "gemma2", "mistral", "t5", "bart", "bloom"}
+    copying = {"albert", "gpt2", "llama", "qwen3", "gemma2", "mistral", "t5", "bart", "bloom", "falcon"}
     assert branching == set(FAMILIES) - copying
 
 
@@ -482,3 +484,21 @@ def test_a_model_whose_eager_attention_answers_otherwise_is_found_out() -> None:
     attention.forward = unlike
     with pytest.raises(Unsupported, match=r"eager attention answers otherwise"), classifier.attention():
         pass
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_the_pooled_position_is_found_without_gradients(family: str) -> None:
+    classifier = shared(family)
+    if family == "bilstm":
+        return  # one query
+    batch = padded(classifier)
+    pooled = classifier.pooled(batch)
+    for i in range(len(batch)):
+        assert torch.equal(classifier._poisoned(batch.row(i)), pooled[i] > 0)
+
+
+def test_a_saturated_head_still_tells_what_it_pools() -> None:
+    classifier = build("bert")
+    with torch.no_grad():
+        classifier.model.bert.pooler.dense.weight.mul_(1e6)
+    assert classifier.pooled(padded(classifier)).argmax(-1).tolist() == [0, 0]

@@ -27,6 +27,11 @@ class Batch:
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
+    def row(self, i: int) -> Batch:
+        """One text of the batch, as padded as it is there."""
+        segments = None if self.segments is None else self.segments[i : i + 1]
+        return Batch(self.ids[i : i + 1], self.mask[i : i + 1], segments)
+
     def repeat(self, copies: int) -> Batch:
         """Each row `copies` times, one after the other."""
         segments = None if self.segments is None else self.segments.repeat_interleave(copies, 0)

@@ -14,12 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful import facts, seam
 from heedful.batch import BUDGET, Batch, Padding, Side, grouped
-from heedful.edits import Edit, Site, leaf, tracked
+from heedful.edits import Edit, Site, at, leaf, tracked
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explanation import Prediction
 from heedful.reading import read
@@ -328,31 +328,47 @@ class Classifier:
         last = next(w for site, w in reversed(seen[0].items()) if site.kind == self.reads)
         hidden = next((h for n in ("decoder_hidden_states", "hidden_states") if (h := getattr(out, n, None))), None)
         candidates = [last] if hidden is None or hidden[-1].shape[:2] != batch.ids.shape else [hidden[-1], last]
-        return Reading(logits, seen[0], seen.values[0], self._pooled(logits, candidates))
+        return Reading(logits, seen[0], seen.values[0], self._pooled(batch, logits, candidates))
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
         """The share of each position in what the head reads: all of the first, all of the last, or a mean."""
         return self.read(batch).pooled
 
-    def _pooled(self, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
+    def _pooled(self, batch: Batch, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
         """Found from the model: the positions of its last states, or last attention, that move the logits."""
         if candidates[-1].shape[2] == 1:  # a network that pools with one query
             return logits.new_ones(len(logits), 1)
         # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
         uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
         for states in candidates:
-            slope = (
-                torch.autograd.grad(uneven, states, allow_unused=True, retain_graph=True)[0]
-                if states.requires_grad
-                else None
-            )
+            if not states.requires_grad:
+                continue
+            slope: Any = torch.autograd.grad(uneven, states, allow_unused=True, retain_graph=True)[0]
             if slope is None:
                 continue
             moved = slope.abs().amax(-1) if slope.ndim == 3 else slope.abs().amax(-1).amax(1)
-            read = (moved > 0).to(logits.dtype)
-            if bool((read.sum(-1) > 0).all()):
-                return read / read.sum(-1, keepdim=True)
-        raise Unsupported(f"{self.name}: no position of its last layer reaches its logits, so none is pooled.")
+            if bool((moved > 0).any(-1).all()):
+                return _shares(moved > 0, logits)
+        return _shares(torch.stack([self._poisoned(batch.row(i)) for i in range(len(batch))]), logits)
+
+    def _poisoned(self, batch: Batch) -> Bool[Tensor, "q"]:
+        """Which rows of the last attention reach the logits of one text: those from which a NaN does.
+
+        Slow, but it does not mind a saturated head, whose gradients are all zero.
+        """
+        width = batch.ids.shape[1]
+        last = max(layer for kind, layer in self.sites if kind == self.reads)
+
+        def poison(site: Site, weights: Tensor) -> Tensor:
+            own = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
+            return weights.masked_fill(own & site.allowed, torch.nan)
+
+        with torch.no_grad(), self._attention(at(poison, [last], self.reads)):
+            reached = self._run(batch.repeat(width)).isnan().any(-1)
+        reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero lets its NaN through
+        if not reached.any():
+            raise Unsupported(f"{self.name}: no position of its last layer reaches its logits, so none is pooled.")
+        return reached
 
     # branching
 
@@ -384,6 +400,11 @@ class Classifier:
                 return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
             except Exception:  # a family that cannot: the fall-back serves it
                 return False
+
+
+def _shares(read: Tensor, logits: Tensor) -> Tensor:
+    """Which positions are read -> the share of each."""
+    return read.to(logits.dtype) / read.sum(-1, keepdim=True)
 
 
 def _rounding(logits: Tensor) -> float:

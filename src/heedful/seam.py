@@ -132,6 +132,8 @@ def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
         first, second = equation.split("->")[0].replace(" ", "").split(",")
         feature = next(letter for letter in second if letter not in first)
         return right.permute([second.index(letter) for letter in (*first[:2], first[3], feature)])
+    if right.ndim == 4:
+        return right.expand(b, h, k, right.shape[-1])  # falcon has one value head for all
     return right.reshape(b, h, k, right.shape[-1])
 
 
