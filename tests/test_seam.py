@@ -14,6 +14,7 @@ from heedful.classifier import Batch, Classifier
 from heedful.conformance import snapshot
 from heedful.edits import Edit, Site
 from heedful.errors import BadInput, Unsupported
+from heedful.formulas import null_projection
 from models import EVERY, FAMILIES, TEXTS, build, shared
 
 CAUSAL = ("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom", "falcon")
@@ -308,15 +309,20 @@ def test_branching_runs_the_layers_below_once() -> None:
 
 
 @pytest.mark.parametrize("family", EVERY)
-def test_the_values_seen_give_the_models_own_context(family: str) -> None:
-    """A V of the last layer, changed by hand, is what changing V itself would do: checked through A ↦ 2A ≡ V ↦ 2V."""
+def test_the_values_seen_are_those_that_the_weights_meet(family: str) -> None:
+    """∂f/∂A = (∂f/∂context) Vᵀ: the gradient has no part in the left null space of the right values, only of those."""
     classifier = shared(family)
-    with torch.no_grad(), classifier.attention(values=True) as seen:
-        classifier.logits(padded(classifier))
+    batch = classifier.batch([classifier.tokens(TEXTS[2])])
+    with classifier.attention(edits.tracked, values=True) as seen:
+        logits = classifier.logits(batch)
     assert list(seen.values[0]) == list(seen[0])
-    for site, values in seen.values[0].items():
-        b, h, _, k = seen[0][site].shape
-        assert values.shape[:3] == (b, h, k)
+    slopes = torch.autograd.grad(logits[0, 0], list(seen[0].values()))
+    for slope, values in zip(slopes, seen.values[0].values(), strict=True):
+        g, v = slope[0].double(), values[0].detach().double()
+        assert v.shape[1] > v.shape[2], "the text must be longer than a head is wide"
+        eps = torch.finfo(torch.float32).eps
+        assert (g @ null_projection(v, eps)).abs().max() < 1e-3 * g.abs().max()
+        assert (g @ null_projection(v.roll(1, 1), eps)).abs().max() > 1e-2 * g.abs().max()
 
 
 def test_the_values_are_the_projected_states() -> None:

@@ -16,8 +16,6 @@ from torch import Tensor
 
 from heedful.errors import BadInput
 
-KINDS = ("self", "decoder", "cross")
-
 
 @dataclass(frozen=True)
 class Site:

@@ -94,10 +94,9 @@ class _Interception(TorchFunctionMode):
         if len(forward) == len(self.order):
             raise Unsupported(f"more attention matrices passed than the {len(self.order)} that the configuration has")
         site = Site(*self.order[len(forward)], allowed=(scores > _MASKED_BELOW).any(1, keepdim=True))
-        used = weights if self.edit is None else apply(self.edit, site, weights)
-        forward[site] = used[0] if isinstance(used, tuple) else used
+        forward[site], used = (weights, weights) if self.edit is None else apply(self.edit, site, weights)
         self.last = site
-        return used[1] if isinstance(used, tuple) else used
+        return used
 
     def product(self, args: Any) -> None:
         """The first product with the weights as a factor has the values as the other."""
@@ -137,11 +136,11 @@ def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
     return right.reshape(b, h, k, right.shape[-1])
 
 
-def apply(edit: Edit, site: Site, weights: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-    """The edited weights, checked; where rows have no allowed key, a pair: as edited, and with those rows restored."""
+def apply(edit: Edit, site: Site, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The edited weights, checked: as edited, and as the model gets them, rows without an allowed key restored."""
     new = edit(site, weights)
     if new is weights:
-        return weights
+        return weights, weights
     if new.shape != weights.shape or new.dtype != weights.dtype:
         raise BadInput(
             f"the edit turned {site} weights of shape {tuple(weights.shape)} and {weights.dtype} into "
@@ -152,7 +151,7 @@ def apply(edit: Edit, site: Site, weights: Tensor) -> Tensor | tuple[Tensor, Ten
     if outside.any():
         raise BadInput(f"the edit gave weight to masked keys at {site}; leave zeros wherever site.allowed is False.")
     # subtle: bloom calls .view on its weights, which an expanded tensor refuses
-    return new.contiguous() if readable.all() else (new, torch.where(readable, new, weights))
+    return new, new.contiguous() if readable.all() else torch.where(readable, new, weights)
 
 
 @contextmanager
