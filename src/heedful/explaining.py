@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from itertools import islice
 from typing import Any, overload
@@ -67,7 +68,7 @@ def explain(
     """
     job = _Job(_methods(method), _target(target), seed, truncate, windows)
     found = job.many(classifier, [classifier.tokens(text, pair)])[0]
-    return found if isinstance(method, Sequence) and not isinstance(method, str) else found[0]
+    return found if _several(method) else found[0]
 
 
 def explain_all(
@@ -85,8 +86,7 @@ def explain_all(
     Yields what `explain` returns for each text: an Explanation, or a list for a list of methods.
     """
     job = _Job(_methods(method), _target(target), seed, truncate, windows)
-    several = isinstance(method, Sequence) and not isinstance(method, str)
-    return _stream(job, classifier, iter(texts), several)
+    return _stream(job, classifier, iter(texts), _several(method))
 
 
 def _stream(job: _Job, classifier: Classifier, texts: Iterator[str | tuple[str, str]], several: bool) -> Iterator[Any]:
@@ -104,11 +104,15 @@ def _text_and_pair(given: Any) -> tuple[str, str | None]:
     raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts.")
 
 
-def _methods(given: str | Method | Methods) -> list[Method]:
-    several = list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    if not several:
+def _several(given: str | Method | Methods) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, str)
+
+
+def _methods(given: Any) -> list[Method]:
+    wanted = list(given) if _several(given) else [given]
+    if not wanted:
         raise BadInput("no method was given; `heedful methods` lists them all.")
-    return [make(one) for one in several]
+    return [make(one) for one in wanted]
 
 
 def _target(given: Target | str | int | None) -> Target:
@@ -189,7 +193,7 @@ class _Job:
             seed=self.seed,
             forwards=forwards,
             backwards=backwards,
-            versions={name: version(name) for name in ("heedful", "torch", "transformers")},
+            versions=_versions(),
         )
 
     def _rng(self, method: Method, tokens: Tokens) -> torch.Generator:
@@ -238,6 +242,12 @@ def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Ex
 def _average(values: Sequence[float | None]) -> float | None:
     known = [v for v in values if v is not None]
     return sum(known) / len(known) if len(known) == len(values) else None
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Read from the installed packages' files, so once is enough."""
+    return {name: version(name) for name in ("heedful", "torch", "transformers")}
 
 
 def _settings(method: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 
@@ -89,6 +89,6 @@ def effective_attention(
     return attention - attention @ null_projection(values, eps)
 
 
-def received(attention: Float[Tensor, "h q k"], queries: Bool[Tensor, "q"]) -> Float[Tensor, "k"]:
-    """The mean attention that each token receives, over heads and over the given queries."""
-    return attention[:, queries].mean((0, 1))
+def received(attention: Float[Tensor, "h q k"]) -> Float[Tensor, "k"]:
+    """The mean attention that each token receives, over heads and queries."""
+    return attention.mean((0, 1))

@@ -172,8 +172,7 @@ class AttentionReceived(_Attention):
 
     def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Column means."""
-        weights = text.weights(site)
-        return received(weights, torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device))
+        return received(text.weights(site))
 
 
 @dataclass(frozen=True)

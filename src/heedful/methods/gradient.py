@@ -83,13 +83,13 @@ class _Gradient(Together):
     ) -> list[Explanation]:
         """One forward and one backward pass for all texts."""
         vectors, slopes = gradients(classifier, classifier.batch(texts), targets, self.through_attention)
-        found = []
+        found: list[Explanation] = []
         for i, tokens in enumerate(texts):
             at = real(classifier, tokens, vectors.shape[1])
             own, slope = vectors[i, at].double(), slopes[i, at].double()
             scores = array(self.reduce(own, slope))
             found.append(Attribution(tokens=tokens, scores=scores, signed=self.signed, notes=self.notes(slope)))
-        return list(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,7 @@ class GradientXInput(_Gradient):
         return (vectors * slopes).sum(-1)
 
 
+HELD = "attention was held constant, so the scores need not add up: the gap is no fault of the steps"
 Baseline = Literal["auto", "mask", "pad", "zero"]
 
 
@@ -189,7 +190,7 @@ class IntegratedGradients:
             scores=array(scores),
             base=float(ends[0]),
             gap=float(ends[1] - ends[0] - scores.sum()),
-            notes=(f"baseline: {used}",),
+            notes=(f"baseline: {used}", *(() if self.through_attention else (HELD,))),
         )
 
     def _slopes(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
