@@ -242,7 +242,7 @@ def test_json_keeps_every_bit_of_the_scores(scores: NDArray[np.float64]) -> None
 
 @given(hnp.arrays(np.float32, (2, 1, 3, 3), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
 def test_json_keeps_every_bit_of_the_weights(weights: NDArray[np.float32]) -> None:
-    why = Interaction(tokens=tokens(3), weights=weights, attention="cross", first_layer=4, source=SOURCE)
+    why = Interaction(tokens=tokens(3), weights=weights, attention="cross", layers=(4, 6), source=SOURCE)
     assert same(from_json(why.to_json()), why)
 
 

@@ -55,9 +55,10 @@ def scored(tokens: Tokens, method: str = "occlusion", signed: bool = True, predi
 
 
 def attended(n: int, layers: int = 2, heads: int = 3, first: int = 0) -> Interaction:
+    numbers = tuple(range(first, first + layers))
     weights = np.random.default_rng(n).dirichlet(np.ones(n), (layers, heads, n)).astype(np.float32)
     tokens = cut(" ".join(["word"] * (n - 2)))
-    return Interaction(tokens=tokens, weights=weights, source=Source("attention"), prediction=TWO, first_layer=first)
+    return Interaction(tokens=tokens, weights=weights, source=Source("attention"), prediction=TWO, layers=numbers)
 
 
 class Parsed(HTMLParser):
@@ -250,7 +251,7 @@ def test_a_small_map_keeps_every_weight_to_half_a_step() -> None:
     data = report.thinned(why).data
     roots = np.frombuffer(base64.b64decode(data["steps"]), np.uint8).reshape(why.weights.shape) / 255
     assert np.abs(roots - np.sqrt(why.weights / data["top"])).max() <= 0.5 / 255 + 1e-6
-    assert (data["first"], data["side"], data["signed"]) == (4, 9, False)
+    assert (data["numbers"], data["side"], data["signed"]) == ((4, 5), 9, False)
 
 
 def test_a_bin_holds_its_largest_weight() -> None:

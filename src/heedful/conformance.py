@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from heedful.classifier import Classifier
 from heedful.errors import Unsupported
 from heedful.explaining import explain, explain_all
-from heedful.explanation import Attribution, Explanation, Interaction, from_json
+from heedful.explanation import Attribution, Counterfactual, Explanation, Interaction, from_json
 from heedful.facts import fingerprint
 from heedful.methods import Method
 
@@ -29,7 +29,9 @@ TEXTS = (
 
 
 def numbers(explanation: Explanation) -> NDArray[Any]:
-    """What an explanation says, as an array."""
+    """What an explanation says, as an array; of a counterfactual, 1 for each token that stays."""
+    if isinstance(explanation, Counterfactual):
+        return np.isin(np.arange(len(explanation.tokens)), explanation.kept).astype(np.float64)
     assert isinstance(explanation, (Attribution, Interaction)), f"{type(explanation).__name__} has no numbers"
     return explanation.scores if isinstance(explanation, Attribution) else explanation.weights
 

@@ -2,6 +2,7 @@
 
 Attribution     a score per token
 Interaction     a weight per layer, head, query token and key token
+Counterfactual  words taken away, and what the model says then
 """
 
 from __future__ import annotations
@@ -66,13 +67,17 @@ class Source:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Explanation:
-    """What every kind of explanation carries. A method fills in what it found; `explain` adds the rest."""
+    """What every kind of explanation carries. A method fills in what it found; `explain` adds the rest.
+
+    `notes` are sentences that a reader must know; `details` are numbers beside the result (samples, R², …).
+    """
 
     tokens: Tokens
     prediction: Prediction = Prediction()
     target: Target = field(default_factory=Target)
     source: Source = Source()
     notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def method(self) -> str:
@@ -99,6 +104,7 @@ class Explanation:
             "target": asdict(self.target),
             "source": asdict(self.source),
             "notes": list(self.notes),
+            "details": dict(self.details),
         }
 
     def to_html(self) -> str:
@@ -118,35 +124,45 @@ class Attribution(Explanation):
     """A score per token, raw: nothing is normalised or cut. Positive speaks for the target where `signed`.
 
     `base` is the target's value at the method's baseline; `gap` is what completeness lacks: (value − base) − Σ scores.
-    Where a method makes no such promise, both are None. `reduced` says how scores were joined in a coarser view.
+    Where a method makes no such promise, both are None. `errors` are standard errors, where the scores are estimates.
+    `reduced` says how scores were joined in a coarser view.
     """
 
     scores: NDArray[np.float64]
     signed: bool = True
     base: float | None = None
     gap: float | None = None
+    errors: NDArray[np.float64] | None = None
     reduced: Reduction | None = None
 
     def __post_init__(self) -> None:
-        scores = np.array(self.scores, dtype=np.float64)
+        object.__setattr__(self, "scores", self._checked(self.scores))
+        if self.errors is not None:
+            object.__setattr__(self, "errors", self._checked(self.errors))
+
+    def _checked(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = np.array(values, dtype=np.float64)
         if scores.shape != (len(self.tokens),):
             raise ValueError(f"{len(self.tokens)} tokens and scores of shape {scores.shape}; give one score per token")
         if not np.isfinite(scores).all():
             raise BadInput(f"{self.method or 'the method'} gave a score that is not finite; the model overflows here.")
         scores.setflags(write=False)
-        object.__setattr__(self, "scores", scores)
+        return scores
 
     def by(self, unit: str | Splitter, how: Reduction = "sum") -> Attribution:
         """The same scores per word, per sentence, or per unit of the caller's own splitter (text -> spans or strings).
 
         "sum" keeps the total; "mean" averages pieces; "max" takes the piece with the largest magnitude, sign kept.
+        Standard errors add up as if they went together: exact within a word that was taken away whole, and never too
+        small otherwise.
         """
         tokens, groups = self.tokens.by(unit)
         if tokens is self.tokens:
             return self
         join = reduction(how)
         scores = np.array([join(self.scores[group]) for group in groups], dtype=np.float64)
-        return replace(self, tokens=tokens, scores=scores, reduced=how)
+        errors = None if self.errors is None else np.array([_joined_error(self, group, how) for group in groups])
+        return replace(self, tokens=tokens, scores=scores, errors=errors, reduced=how)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k strongest tokens of the text, by magnitude, strongest first; ties in reading order."""
@@ -186,16 +202,22 @@ class Attribution(Explanation):
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
         own = {name: getattr(self, name) for name in ("signed", "base", "gap", "reduced")}
-        return super().to_dict() | own | {"scores": self.scores.tolist()}
+        errors = None if self.errors is None else self.errors.tolist()
+        return super().to_dict() | own | {"scores": self.scores.tolist(), "errors": errors}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interaction(Explanation):
-    """A weight for every layer, head, query token and key token. A network that pools with one query has one row."""
+    """A weight for every layer, head, query token and key token. A network that pools with one query has one row.
+
+    `layers` are the numbers of the layers shown (all from 0, if not given). `gaps` is, per layer, what completeness
+    lacks: (value − value without this layer's attention) − Σ weights; None where a method makes no such promise.
+    """
 
     weights: NDArray[np.float32]
     attention: str = "self"
-    first_layer: int = 0
+    layers: tuple[int, ...] = ()
+    gaps: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         weights = np.array(self.weights, dtype=np.float32)
@@ -206,12 +228,63 @@ class Interaction(Explanation):
             raise BadInput(f"{self.method or 'the method'} gave a weight that is not finite; the model overflows here.")
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "layers", tuple(self.layers) or tuple(range(len(weights))))
+        if len(self.layers) != len(weights) or (self.gaps is not None and len(self.gaps) != len(weights)):
+            raise ValueError(f"{len(weights)} layers of weights, numbered {self.layers}, with gaps {self.gaps}")
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes: the weights as base64 of little-endian float32, which keeps them exact and small."""
         data = base64.b64encode(np.ascontiguousarray(self.weights, dtype="<f4").tobytes()).decode("ascii")
-        own = {"attention": self.attention, "first_layer": self.first_layer}
+        own = {"attention": self.attention, "layers": self.layers, "gaps": self.gaps}
         return super().to_dict() | own | {"weights": {"shape": list(self.weights.shape), "base64": data}}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Counterfactual(Explanation):
+    """Words taken away, and what the model says of the rest.
+
+    `removed` are the positions taken away, in the way that `masking` names; `outcome` is the prediction without them.
+    `found` says whether what was looked for exists (a changed label, say); `exact`, whether no smaller (or larger) set
+    would do, proven by trying all.
+    """
+
+    removed: tuple[int, ...]
+    outcome: Prediction
+    masking: str
+    found: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        removed = tuple(sorted(int(i) for i in self.removed))
+        if any(not 0 <= i < len(self.tokens) for i in removed):
+            raise ValueError(f"positions {removed} of {len(self.tokens)} tokens")
+        object.__setattr__(self, "removed", removed)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The positions that stay, special tokens included."""
+        gone = set(self.removed)
+        return tuple(i for i in range(len(self.tokens)) if i not in gone)
+
+    def words(self) -> list[str]:
+        """The words taken away, in reading order."""
+        gone = set(self.removed)
+        view, groups = self.tokens.by("word")
+        return [view.surface(j) for j, group in enumerate(groups) if gone & set(group)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        own = {name: getattr(self, name) for name in ("removed", "masking", "found", "exact")}
+        return super().to_dict() | own | {"outcome": asdict(self.outcome)}
+
+
+def _joined_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
+    """The standard error of a unit's score, at most."""
+    assert why.errors is not None
+    errors = why.errors[list(group)]
+    if how == "max":
+        return float(errors[np.abs(why.scores[list(group)]).argmax()])
+    return float(errors.sum() if how == "sum" else errors.mean())
 
 
 def reduction(how: Reduction) -> Callable[[NDArray[np.float64]], float]:
@@ -226,7 +299,7 @@ def reduction(how: Reduction) -> Callable[[NDArray[np.float64]], float]:
     return known[how]
 
 
-def from_json(text: str) -> Attribution | Interaction:
+def from_json(text: str) -> Attribution | Interaction | Counterfactual:
     """Read what `to_json` wrote."""
     try:
         return from_dict(json.loads(text))
@@ -235,7 +308,7 @@ def from_json(text: str) -> Attribution | Interaction:
         raise BadInput(f"this is not an explanation written by heedful ({type(e).__name__}: {reason}).") from e
 
 
-def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction:
+def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactual:
     """Read what `to_dict` wrote."""
     if d["heedful"] != FORMAT:
         raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {FORMAT}.")
@@ -245,13 +318,18 @@ def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction:
         "target": Target(**d["target"]),
         "source": Source(**d["source"]),
         "notes": tuple(d["notes"]),
+        "details": d["details"],
     }
     if d["kind"] == "attribution":
-        own = {name: d[name] for name in ("signed", "base", "gap", "reduced")}
-        return Attribution(**common, **own, scores=np.array(d["scores"], dtype=np.float64))
+        own = {name: d[name] for name in ("signed", "base", "gap", "reduced", "scores", "errors")}
+        return Attribution(**common, **own)
+    if d["kind"] == "counterfactual":
+        own = {name: d[name] for name in ("removed", "masking", "found", "exact")}
+        return Counterfactual(**common, **own, outcome=_prediction(d["outcome"]))
     flat = np.frombuffer(base64.b64decode(d["weights"]["base64"]), dtype="<f4")
     weights = flat.reshape(d["weights"]["shape"]).astype(np.float32)
-    return Interaction(**common, weights=weights, attention=d["attention"], first_layer=d["first_layer"])
+    gaps = None if d["gaps"] is None else tuple(d["gaps"])
+    return Interaction(**common, weights=weights, attention=d["attention"], layers=tuple(d["layers"]), gaps=gaps)
 
 
 def _prediction(d: Mapping[str, Sequence[Any] | None]) -> Prediction:

@@ -282,7 +282,7 @@ def thinned(why: Interaction, cells: int = CELLS) -> Map:
     ends = [*starts[1:], n]
     names = [why.tokens.surface(i) for i in range(n)]
     bins = [names[a] if b - a == 1 else f"{names[a]} … {names[b - 1]}" for a, b in zip(starts, ends, strict=True)]
-    data = {"layers": layers, "heads": heads, "first": why.first_layer, "side": side, "bins": bins}
+    data = {"layers": layers, "heads": heads, "numbers": why.layers, "side": side, "bins": bins}
     scale = {"top": top, "signed": signed, "steps": base64.b64encode(steps.tobytes()).decode("ascii")}
     return Map(why, data | scale, [[peak(head, names) for head in layer] for layer in why.weights])
 

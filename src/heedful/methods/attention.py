@@ -283,7 +283,7 @@ class AttentionWeights(Together):
                 tokens=tokens,
                 weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),
                 attention=kind,
-                first_layer=sites[0].layer,
+                layers=tuple(site.layer for site in sites),
                 notes=("decoder positions hold the text shifted by one",) if kind == "decoder" else (),
             )
             for tokens, text in zip(texts, shares, strict=True)

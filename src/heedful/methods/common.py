@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,9 +17,21 @@ from heedful.target import Target
 from heedful.tokens import Tokens
 
 
+@dataclass(frozen=True)
+class Passes:
+    """What an explanation will cost: texts sent through the model, forward and backward. `exactly`, or at most."""
+
+    forwards: int
+    backwards: int = 0
+    exactly: bool = True
+
+
 @runtime_checkable
 class Method(Protocol):
-    """What a method answers. `many` is optional: the same for several texts at once, for speed.
+    """What a method answers. Two more are optional:
+
+    `many(classifier, texts, targets, rngs)` does the same for several texts at once, for speed;
+    `passes(classifier, tokens)` says what one explanation will cost, before it is made.
 
     Class attributes `summary` (one line) and `paper` say what it is; `settings` are the dataclass's fields.
     """

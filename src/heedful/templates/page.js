@@ -239,7 +239,7 @@
   function open(cell) {
     showTip(null);
     view = { ...cell, at: null, paint };
-    const title = `Layer ${cell.map.first + cell.layer}, head ${cell.head}`;
+    const title = `Layer ${cell.map.numbers[cell.layer]}, head ${cell.head}`;
     document.getElementById("zoom-title").textContent = title;
     big.setAttribute("aria-label", `${cell.button.getAttribute("aria-label")}. Arrow keys read single weights.`);
     said.textContent = "Rows: query. Columns: key. Point, or use the arrow keys, to read a weight.";
