@@ -7,7 +7,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from jaxtyping import install_import_hook
 
 hook = install_import_hook(
-    ["heedful.formulas", "heedful.edits", "heedful.batch", "heedful.classifier"], "beartype.beartype"
+    ["heedful.formulas", "heedful.theory", "heedful.edits", "heedful.batch", "heedful.classifier"], "beartype.beartype"
 )
 
 import hypothesis  # noqa: E402

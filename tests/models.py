@@ -13,6 +13,7 @@ from transformers import CONFIG_MAPPING, AutoModelForSequenceClassification, Pre
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from heedful.classifier import Classifier
+from heedful.nets import MultiHead, Shape
 
 TEXTS = (
     "The film was not funny, but its ending moved me to tears.",
@@ -163,6 +164,8 @@ def build(family: str, labels: int = 3, seed: int = 0, **more: Any) -> Classifie
     """A tiny loud classifier of a family, with its tokenizer."""
     if family == "bilstm":
         return bilstm(labels, seed)
+    if family == "multihead":
+        return multihead(labels, seed)
     kind, settings = FAMILIES.get(family) or UNREADABLE[family]
     t = tokenizer(kind)
     ids = {
@@ -226,5 +229,16 @@ def bilstm(labels: int = 3, seed: int = 0) -> Classifier:
     return Classifier(loud(BiLSTM(len(t), labels), seed, 0.5), t, name="tiny-bilstm")
 
 
-EVERY = (*FAMILIES, "bilstm")
+def multihead(labels: int = 3, seed: int = 0, masked: bool = True) -> Classifier:
+    """The single-layer attention classifier of Lopardo et al. 2024."""
+    t = tokenizer("wordpiece")
+    shape = Shape(
+        len(t), labels, embedding=16, attention=8, value=8, heads=2, max_position_embeddings=64, masked=masked,
+        pad_token_id=t.unk_token_id,
+    )  # fmt: skip
+    return Classifier(loud(MultiHead(shape), seed), t, name="tiny-multihead")
+
+
+SINGLE = ("bilstm", "multihead")  # one query, not one per token
+EVERY = (*FAMILIES, *SINGLE)
 shared = cache(build)  # for tests that leave the model as it was

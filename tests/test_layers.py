@@ -10,14 +10,20 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 LAYERS = [
     {"errors"},
-    {"tokens", "target", "explanation"},
-    {"formulas", "edits", "aligning"},
+    {"tokens", "target", "explanation", "wording", "settings", "writing", "trees", "growing"},
+    {"formulas", "theory", "flow", "projection", "edits", "aligning", "kriging"},
+    {"surrogates"},
+    {"shapley"},
     {"seam", "reading", "facts", "batch"},
     {"classifier"},
-    {"loading"},
+    {"loading", "nets", "plain"},
+    {"masking"},
+    {"inference", "lines"},
     {"methods"},
-    {"explaining", "conformance"},
-    {"report", "terminal"},
+    {"explaining", "conformance", "choosing", "planning"},
+    {"treeview", "heatmaps", "rows", "drawing"},
+    {"report", "terminal", "figures"},
+    {"commands"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -11,11 +11,21 @@ if TYPE_CHECKING:
     from heedful.edits import Edit, Site
     from heedful.errors import BadInput, HeedfulError, Unsupported
     from heedful.explaining import explain, explain_all
-    from heedful.explanation import Attribution, Explanation, Interaction, Prediction, Source, from_json
+    from heedful.explanation import (
+        Attribution,
+        Counterfactual,
+        Explanation,
+        Interaction,
+        Prediction,
+        Source,
+        from_json,
+    )
     from heedful.loading import load
     from heedful.methods import METHODS, Method, method
+    from heedful.plain import Plain
     from heedful.target import Target
     from heedful.tokens import Tokens
+    from heedful.trees import Tree, tree
 
 _HOME = {
     "load": "loading",
@@ -28,12 +38,16 @@ _HOME = {
     "Classifier": "classifier",
     "Batch": "classifier",
     "Tokens": "tokens",
+    "tree": "trees",
+    "Tree": "trees",
     "Target": "target",
     "Site": "edits",
     "Edit": "edits",
     "Explanation": "explanation",
     "Attribution": "explanation",
     "Interaction": "explanation",
+    "Counterfactual": "explanation",
+    "Plain": "plain",
     "Prediction": "explanation",
     "Source": "explanation",
     "HeedfulError": "errors",
@@ -46,16 +60,19 @@ __all__ = [
     "BadInput",
     "Batch",
     "Classifier",
+    "Counterfactual",
     "Edit",
     "Explanation",
     "HeedfulError",
     "Interaction",
     "Method",
+    "Plain",
     "Prediction",
     "Site",
     "Source",
     "Target",
     "Tokens",
+    "Tree",
     "Unsupported",
     "edits",
     "explain",
@@ -63,6 +80,7 @@ __all__ = [
     "from_json",
     "load",
     "method",
+    "tree",
 ]
 __version__ = "0.1.0"
 

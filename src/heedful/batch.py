@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from heedful.tokens import Tokens
@@ -18,24 +18,35 @@ BUDGET = 4096  # tokens that run at a time
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts of one shape for the model: token ids, which are real (1) and which padding (0), and token types if any."""
+    """Texts of one shape for the model: token ids, which of them attention may use (1), and token types if any.
+
+    `hidden` are tokens of the text that attention may not use; all others with mask 0 are padding.
+    """
 
     ids: Int[Tensor, "b t"]
     mask: Int[Tensor, "b t"]
     segments: Int[Tensor, "b t"] | None = None
+    hidden: Bool[Tensor, "b t"] | None = None
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
+    @property
+    def real(self) -> Bool[Tensor, "b t"]:
+        """Which cells hold a token of the text."""
+        return self.mask.bool() if self.hidden is None else self.mask.bool() | self.hidden
+
     def row(self, i: int) -> Batch:
         """One text of the batch, as padded as it is there."""
-        segments = None if self.segments is None else self.segments[i : i + 1]
-        return Batch(self.ids[i : i + 1], self.mask[i : i + 1], segments)
+        return self._each(lambda x: x[i : i + 1])
 
     def repeat(self, copies: int) -> Batch:
         """Each row `copies` times, one after the other."""
-        segments = None if self.segments is None else self.segments.repeat_interleave(copies, 0)
-        return Batch(self.ids.repeat_interleave(copies, 0), self.mask.repeat_interleave(copies, 0), segments)
+        return self._each(lambda x: x.repeat_interleave(copies, 0))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        parts = (self.ids, self.mask, self.segments, self.hidden)
+        return Batch(*(None if part is None else change(part) for part in parts))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

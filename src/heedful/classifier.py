@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heedful import facts, seam
@@ -22,6 +24,7 @@ from heedful.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.edits import Edit, Site, at, leaf, tracked
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explanation import Prediction
+from heedful.projection import Projection
 from heedful.reading import read
 from heedful.target import Head, activation
 from heedful.tokens import Tokens, check_text
@@ -31,12 +34,16 @@ PROBE = "A short probe, read twice."
 
 @dataclass(frozen=True)
 class Reading:
-    """A forward pass laid open: logits, attention and value vectors by site, and which positions the head pools."""
+    """A forward pass laid open: logits, attention and value vectors by site, and which positions the head pools.
+
+    `projections` are the linear maps (W_O) that the heads' outputs go through, where they were seen.
+    """
 
     logits: Float[Tensor, "b c"]
     weights: Mapping[Site, Tensor]
     values: Mapping[Site, Tensor]
     pooled: Float[Tensor, "b q"]
+    projections: Mapping[Site, Projection] = field(default_factory=dict)
 
     def layers(self, kind: str) -> list[Site]:
         """The sites of one kind of attention, first layer first."""
@@ -136,20 +143,25 @@ class Classifier:
         side = "right" if equal else self.padding
         if side is None:
             raise BadInput(f"{self.name} answers differently when padded; give texts of one length to a batch.")
-        return self._pad(side).batch(texts, self.device)
+        return self.padding_with(side).batch(texts, self.device)
 
     def batches(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[list[int]]:
         """Which texts to run together: of like length, at most `budget` tokens, never mixing what the model cannot."""
-        eos = getattr(self.config, "eos_token_id", None)
-        counts = getattr(self.config, "is_encoder_decoder", False)  # its head wants equally many </s> in every row
 
         def mixes(one: Tokens, other: Tokens) -> bool:
-            alike = not counts or one.ids.count(eos) == other.ids.count(eos)
-            return alike and (len(one) == len(other) or self.padding is not None)
+            alike = self.kind(np.array(one.ids)) == self.kind(np.array(other.ids))
+            return bool(alike) and (len(one) == len(other) or self.padding is not None)
 
         return grouped(texts, budget, mixes)
 
-    def _pad(self, side: Side) -> Padding:
+    def kind(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What all texts of a batch must have in common: an encoder-decoder's head wants equally many </s> in each."""
+        if not getattr(self.config, "is_encoder_decoder", False):
+            return np.zeros(ids.shape[:-1], dtype=np.int64)
+        return np.asarray((ids == getattr(self.config, "eos_token_id", None)).sum(-1))
+
+    def padding_with(self, side: Side) -> Padding:
+        """The model's own padding token, on this side."""
         known = [getattr(owner, "pad_token_id", None) for owner in (self.tokenizer, self.config)]
         token = next((int(i) for i in known if i is not None), 0)
         return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
@@ -160,24 +172,67 @@ class Classifier:
         probe = [self.tokens(PROBE).cut(self.limit and self.limit - 2)] * 2
         sides: tuple[Side, ...] = ("right", "left")
         with torch.no_grad(), seam.paused(self.model):
-            alone = self._run(self._pad("right").batch(probe, self.device))
+            alone = self._run(self.padding_with("right").batch(probe, self.device))
             allowed = _rounding(alone) * max(1.0, float(alone.abs().max()))
             for side in sides:
-                padded = self._run(self._pad(side).batch(probe, self.device, width=len(probe[0]) + 2))
+                padded = self._run(self.padding_with(side).batch(probe, self.device, width=len(probe[0]) + 2))
                 moved = float((padded - alone).abs().max())  # NaN where a row has nothing to attend to
                 if moved < allowed:
                     return side
         return None
 
+    @cached_property
+    def hides(self) -> bool:
+        """Whether a word that attention may not use is gone: whatever word it is, the answer is one. Tried once."""
+        probe = self.tokens(PROBE).cut(self.limit)
+        batch = self.padding_with("right").batch([probe] * 4, self.device)
+        ids, hidden = batch.ids.clone(), torch.zeros_like(batch.ids, dtype=torch.bool)
+        for row, position in enumerate((probe.content[0], probe.content[0], probe.content[-1], probe.content[-1])):
+            hidden[row, position] = True
+            ids[row, position] = probe.ids[probe.content[1]] if row % 2 else probe.ids[position]
+        with torch.no_grad(), seam.paused(self.model):
+            out = self._run(Batch(ids, batch.mask.masked_fill(hidden, 0), batch.segments, hidden))
+        return bool(torch.allclose(out[0::2], out[1::2], rtol=1e-4, atol=1e-5))
+
+    @cached_property
+    def attends_fast(self) -> bool:
+        """Whether the model can run torch's fused attention, and then answers as it does now. Tried once."""
+        if not getattr(self.model, "_supports_sdpa", False) or self.tokenizer is None:
+            return False
+        batch = self.batch([self.tokens(PROBE).cut(self.limit)])
+        with torch.no_grad(), seam.paused(self.model):
+            usual = self._run(batch)
+            try:
+                with seam.implementation(self.model, "sdpa"):
+                    fused = self._run(batch)
+            except Exception:  # a family's own code
+                return False
+        return bool(torch.allclose(usual, fused, rtol=1e-4, atol=1e-5))
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Inside, forward passes run as fast as they can: no gradients, torch's fused attention where it is safe."""
+        with ExitStack() as stack:
+            if self.attends_fast:
+                stack.enter_context(seam.implementation(self.model, "sdpa"))
+            stack.enter_context(seam.quietly(self.model))
+            stack.enter_context(torch.inference_mode())
+            yield
+
     # answers
 
-    def logits(self, batch: Batch, branch: tuple[int, int] | None = None, counted: bool = True) -> Float[Tensor, "b c"]:
-        """One row per text and one column per label. `branch=(layer, m)`: m copies of one text that part at a layer.
+    def logits(
+        self, batch: Batch, branch: Sequence[tuple[int, int]] = (), counted: bool = True
+    ) -> Float[Tensor, "b c"]:
+        """One row per text and one column per label.
+
+        `branch`, pairs (layer, m) in the order of layers, is for one text: it is row 0, and m copies that part from it
+        at each of these layers follow. Where the model `branches`, derivatives of a copy do not go below its layer.
 
         Gradients are recorded unless the caller is in `torch.no_grad()`.
         """
-        if branch is not None:
-            return self._branched(batch, *branch)
+        if branch:
+            return self._branched(batch, branch)
         if counted:
             self.forwards += len(batch)
         return self._answer(self._run(batch))
@@ -209,11 +264,11 @@ class Classifier:
         if getattr(config, "pad_token_id", None) is not None or len(batch) == 1 or not hasattr(config, "pad_token_id"):
             yield batch.ids
             return
-        real = set(batch.ids[batch.mask.bool()].tolist())
+        real = set(batch.ids[batch.real].tolist())
         spare = next(i for i in range(len(real) + 1) if i not in real)
         try:
             config.pad_token_id = spare
-            yield torch.where(batch.mask.bool(), batch.ids, spare)
+            yield torch.where(batch.real, batch.ids, spare)
         finally:
             config.pad_token_id = None
 
@@ -328,7 +383,7 @@ class Classifier:
         last = next(w for site, w in reversed(seen[0].items()) if site.kind == self.reads)
         hidden = next((h for n in ("decoder_hidden_states", "hidden_states") if (h := getattr(out, n, None))), None)
         candidates = [last] if hidden is None or hidden[-1].shape[:2] != batch.ids.shape else [hidden[-1], last]
-        return Reading(logits, seen[0], seen.values[0], self._pooled(batch, logits, candidates))
+        return Reading(logits, seen[0], seen.values[0], self._pooled(batch, logits, candidates), seen.projections[0])
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
         """The share of each position in what the head reads: all of the first, all of the last, or a mean."""
@@ -372,21 +427,25 @@ class Classifier:
 
     # branching
 
-    def _branched(self, batch: Batch, layer: int, copies: int) -> Tensor:
+    def _branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
         if len(batch) != 1:
             raise ValueError(f"branching takes a batch of one text, not {len(batch)}")
+        if list(branch) != sorted(branch):
+            raise ValueError(f"branch {tuple(branch)} is not in the order of layers")
+        rows = 1 + sum(copies for _, copies in branch)
         if not self.branches:
-            return self.logits(batch.repeat(copies))
-        self.forwards += copies
-        return self._answer(self._run_branched(batch, layer, copies))
+            return self.logits(batch.repeat(rows))
+        self.forwards += rows
+        return self._answer(self._run_branched(batch, branch))
 
-    def _run_branched(self, batch: Batch, layer: int, copies: int) -> Tensor:
-        with seam.branched(seam.blocks(self.model, len(self.sites))[layer], copies):
+    def _run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
+        blocks = seam.blocks(self.model, len(self.sites))
+        with seam.branched([(blocks[layer], copies) for layer, copies in branch]):
             return self._run(batch)
 
     @cached_property
     def branches(self) -> bool:
-        """Whether layers below a branching point can run once for all copies; tried on a probe, to rounding."""
+        """Whether layers below branching points can run once for all copies; tried on a probe, to rounding."""
         layers = len(self.sites)
         if self.reads != "self" or not seam.blocks(self.model, layers):
             return False
@@ -394,9 +453,10 @@ class Classifier:
         with torch.no_grad(), seam.paused(self.model), ExitStack() as stack:
             if self._attention_fault is None:
                 stack.enter_context(seam.eager(self.model))
-            whole = self.logits(batch.repeat(3), counted=False)
+            branch = [(layer, 2) for layer in range(layers)]
+            whole = self.logits(batch.repeat(1 + 2 * layers), counted=False)
             try:
-                branched = self._answer(self._run_branched(batch, layers - 1, 3))
+                branched = self._answer(self._run_branched(batch, branch))
                 return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
             except Exception:  # a family that cannot: the fall-back serves it
                 return False

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from heedful import facts
+from heedful.batch import Batch
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError, Unsupported
 
@@ -89,7 +93,7 @@ def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
     return Classifier(model, tokenizer, name=source)
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(folder: Path, loader: str = "AutoModelForSequenceClassification") -> None:
     names = {path.name for path in folder.iterdir()}
     if "config.json" not in names:
         raise BadInput(f"'{folder}' has no config.json, so it is no model folder; give one made by save_pretrained.")
@@ -98,7 +102,7 @@ def _check_folder(folder: Path) -> None:
         if pickled:
             raise BadInput(
                 f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded; if you "
-                "trust them, convert them once with AutoModelForSequenceClassification.from_pretrained(folder, "
+                f"trust them, convert them once with {loader}.from_pretrained(folder, "
                 "use_safetensors=False).save_pretrained(folder)."
             )
         raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
@@ -138,6 +142,51 @@ def _model(source: str, revision: str | None, dtype: Any) -> Any:
             "give a model that was fine-tuned for sequence classification."
         )
     return model
+
+
+@lru_cache(maxsize=2)
+def _masked_model(source: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForMaskedLM
+
+    if not Path(source).is_dir():
+        raise BadInput(f"'{source}' is not a folder; give mlm:FOLDER with a masked language model.")
+    _check_folder(Path(source), "AutoModelForMaskedLM")
+    with _silence():
+        try:
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                source, trust_remote_code=False, use_safetensors=True, output_loading_info=True, dtype=torch.float32
+            )
+        except Exception as e:
+            raise _explained(e, source) from e
+        if report["missing_keys"]:
+            raise Unsupported(f"'{source}' has no trained masked-language head ({sorted(report['missing_keys'])[0]}).")
+        return model.eval(), _tokenizer(source, None)
+
+
+def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
+    """A masked language model in a folder as a function: Batch -> chances [b,t,v], none for special tokens.
+
+    It must cut texts into the same token ids as the classifier's tokenizer.
+    """
+    model, own = _masked_model(str(Path(source).expanduser()))
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise BadInput(f"'{source}' has another vocabulary than the classifier; its words cannot fill the gaps.")
+    special = sorted(set(own.all_special_ids))
+    limit = facts.limit(model, own)
+
+    def chances(batch: Batch) -> Tensor:
+        if limit is not None and batch.ids.shape[1] > limit:
+            raise BadInput(f"the text has {batch.ids.shape[1]:,} tokens and '{source}' reads {limit:,}; shorten it.")
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if batch.segments is not None:
+            inputs["token_type_ids"] = batch.segments
+        with torch.no_grad():
+            scores = model(**inputs).logits.float()
+        scores[..., special] = -torch.inf
+        scores[..., len(own) :] = -torch.inf  # rows of the table that no token uses
+        return torch.softmax(scores, -1)
+
+    return chances
 
 
 def _tokenizer(source: str, revision: str | None) -> Any:

@@ -7,7 +7,7 @@ relative positions and scaling: it is their code. `quietly` is what every forwar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,9 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from heedful.edits import Edit, Site
 from heedful.errors import BadInput, Unsupported
+from heedful.projection import MAPS, PRODUCTS, Context, Projection
 
 _SOFTMAXES = {torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
-_PRODUCTS = {torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.bmm, torch.Tensor.__matmul__, torch.einsum}
 
 # subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores come nowhere near
 _MASKED_BELOW = -3e4
@@ -30,11 +30,13 @@ _MASKED_BELOW = -3e4
 class Seen:
     """What passed through the seam: `seen[i]` maps each site of forward i to the weights that the model used.
 
-    `values[i]` maps a site to the value vectors [b,h,k,d] that its weights were multiplied with, if asked for.
+    If asked for, `values[i]` maps a site to the value vectors [b,h,k,d] that its weights were multiplied with, and
+    `projections[i]` to the linear map that came next, where one did.
     """
 
     forwards: list[dict[Site, Tensor]] = field(default_factory=list)
     values: list[dict[Site, Tensor]] = field(default_factory=list)
+    projections: list[dict[Site, Projection]] = field(default_factory=list)
 
     def __getitem__(self, i: int) -> dict[Site, Tensor]:
         return self.forwards[i]
@@ -73,10 +75,13 @@ class _Interception(TorchFunctionMode):
         self.seen = Seen()
         self.inside = False
         self.last: Site | None = None
+        self.context: Context | None = None
 
     def start(self) -> None:
         self.seen.forwards.append({})
         self.seen.values.append({})
+        self.seen.projections.append({})
+        self.last = self.context = None
         self.inside = True
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -85,8 +90,10 @@ class _Interception(TorchFunctionMode):
             return out
         if func in _SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and _axis(args, kwargs) in (-1, 3):
             return self.softmax(args[0] if args else (kwargs or {})["input"], out)
-        if self.want_values and self.last is not None and func in _PRODUCTS:
-            self.product(args)
+        if self.want_values and self.last is not None and func in PRODUCTS:
+            self.product(args, out)
+        elif self.context is not None and func in MAPS:
+            self.linear(func, args, kwargs or {}, out)
         return out
 
     def softmax(self, scores: Tensor, weights: Tensor) -> Tensor:
@@ -95,17 +102,26 @@ class _Interception(TorchFunctionMode):
             raise Unsupported(f"more attention matrices passed than the {len(self.order)} that the configuration has")
         site = Site(*self.order[len(forward)], allowed=(scores > _MASKED_BELOW).any(1, keepdim=True))
         forward[site], used = (weights, weights) if self.edit is None else apply(self.edit, site, weights)
-        self.last = site
+        self.last, self.context = site, None
         return used
 
-    def product(self, args: Any) -> None:
+    def product(self, args: Any, out: Tensor) -> None:
         """The first product with the weights as a factor has the values as the other."""
         assert self.last is not None
         weights = self.seen.forwards[-1][self.last]
         values = _other_factor(weights, args)
         if values is not None:
             self.seen.values[-1][self.last] = values
+            self.context = Context.of(self.last, weights, args, out)
             self.last = None
+
+    def linear(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> None:
+        """The first linear map of what the heads have read is the model's output projection."""
+        assert self.context is not None
+        found = self.context.projection(func, args, kwargs, out)
+        if found is not None:
+            self.seen.projections[-1][self.context.site] = found
+            self.context = None
 
 
 def _axis(args: Any, kwargs: Any) -> Any:
@@ -146,6 +162,8 @@ def apply(edit: Edit, site: Site, weights: Tensor) -> tuple[Tensor, Tensor]:
             f"the edit turned {site} weights of shape {tuple(weights.shape)} and {weights.dtype} into "
             f"{tuple(new.shape)} and {new.dtype}; return the same shape and dtype."
         )
+    if site.allowed.all():
+        return new, new.contiguous()
     readable = site.allowed.any(-1, keepdim=True)
     outside = (new.detach() != 0) & ~site.allowed & readable
     if outside.any():
@@ -196,9 +214,14 @@ def paused(model: nn.Module) -> Iterator[None]:
             door.paused = False
 
 
-@contextmanager
-def eager(model: nn.Module) -> Iterator[None]:
+def eager(model: nn.Module) -> AbstractContextManager[None]:
     """The model's own eager attention, which computes its weights; restored on exit."""
+    return implementation(model, "eager")
+
+
+@contextmanager
+def implementation(model: nn.Module, name: str) -> Iterator[None]:
+    """One of transformers' implementations of attention; restored on exit."""
     # subtle: set_attn_implementation logs and carries on where a family ignores it, so set it directly and count later
     configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     former = [
@@ -206,7 +229,7 @@ def eager(model: nn.Module) -> Iterator[None]:
     ]
     try:
         for config, _ in former:
-            config._attn_implementation_internal = "eager"
+            config._attn_implementation_internal = name
         yield
     finally:
         for config, implementation in former:
@@ -297,23 +320,31 @@ def reporting(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def branched(block: nn.Module, copies: int) -> Iterator[None]:
-    """The hidden state that enters `block` is repeated `copies` times along the batch: what lies below runs once."""
+def branched(plan: Sequence[tuple[nn.Module, int]]) -> Iterator[None]:
+    """One forward pass of one text: at each of these blocks, so many copies of the text join the batch.
 
-    def repeat(hidden: Tensor) -> Tensor:
-        axis = 0 if hidden.shape[0] == 1 else 1  # xlnet computes with [t,b,d]
-        return hidden.repeat_interleave(copies, dim=axis)
+    What lies below runs once for all. A copy starts without a history: derivatives do not go below its block.
+    """
+    axis: int | None = None
 
-    def expand(_: nn.Module, args: Any, kwargs: Any) -> Any:
-        if args:
-            return (repeat(args[0]), *args[1:]), kwargs
-        return args, kwargs | {"hidden_states": repeat(kwargs["hidden_states"])}
+    def grown(hidden: Tensor, copies: int) -> Tensor:
+        nonlocal axis
+        if axis is None:  # at the first block the batch is one text
+            axis = 0 if hidden.shape[0] == 1 else 1  # xlnet computes with [t,b,d]
+        return torch.cat([hidden, *[hidden.narrow(axis, 0, 1).detach()] * copies], dim=axis)
 
-    hook = block.register_forward_pre_hook(expand, with_kwargs=True)
-    try:
+    def joining(copies: int) -> Callable[[nn.Module, Any, Any], Any]:
+        def expand(_: nn.Module, args: Any, kwargs: Any) -> Any:
+            if args:
+                return (grown(args[0], copies), *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": grown(kwargs["hidden_states"], copies)}
+
+        return expand
+
+    with ExitStack() as undo:
+        for block, copies in plan:
+            undo.callback(block.register_forward_pre_hook(joining(copies), with_kwargs=True).remove)
         yield
-    finally:
-        hook.remove()
 
 
 def blocks(model: nn.Module, layers: int) -> list[nn.Module]:
