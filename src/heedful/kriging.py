@@ -1,0 +1,155 @@
+"""Kriging: a smooth guess of a model's value for every set of words, from the sets that were tried. Pure.
+
+A set of words is a vector x of ±1. The guess is a Gaussian process in which words interact the less, the more of them
+there are: covariance Π(1 + ρᵢ xᵢ x′ᵢ), so a product of k words has variance ρᵏ (Walsh functions as random effects).
+Whatever is linear in the value (a Shapley value, a coefficient of LIME) then has a mean and an error of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.special import gammaln
+from scipy.stats import binom
+
+Floats = NDArray[np.float64]
+Signs = NDArray[np.float64]
+
+REACH = (0.01, 0.05, 0.2, 0.4, 0.7, 1.1, 1.6, 2.3, 3.2, 4.4)  # ρ · number of words, tried; the first: additive
+NODES = 16  # of an integral over [0, 1], at most
+JITTER = 1e-9
+ENOUGH = 500  # sets on which ρ is chosen
+LEVEL = 10.0  # variance of the mean of all values, in units of the others
+
+
+def signs(keep: NDArray[np.bool_]) -> Signs:
+    """Which words stay, as ±1."""
+    return np.where(keep, 1.0, -1.0)
+
+
+def covariance(x: Signs, y: Signs, rho: Floats) -> Floats:
+    """Π(1 + ρᵢ xᵢ yᵢ) for every pair of rows."""
+    plus, minus = np.log1p(rho), np.log1p(-rho)
+    found: Floats = np.exp(0.5 * (plus + minus).sum() + (x * (0.5 * (plus - minus))) @ y.T)
+    return found
+
+
+def odd_covariance(x: Signs, y: Signs, rho: Floats) -> Floats:
+    """The part of it that changes sign when every word does: products of 1, 3, 5 … words."""
+    return (covariance(x, y, rho) - covariance(x, y, -rho)) / 2
+
+
+@dataclass(frozen=True)
+class Solved:
+    """K⁻¹y by Cholesky, with the variance and the likelihood that go with it."""
+
+    factor: Floats
+    weights: Floats
+    variance: float
+    likelihood: float
+
+    def residuals(self) -> Floats:
+        """What each value is off the guess that was made without it."""
+        found: Floats = self.weights / np.diag(self.applied(np.eye(len(self.factor))))
+        return found
+
+    def reduction(self, covariances: Floats) -> Floats:
+        """How much of the prior variance of each row of [k,n] covariances the values take away."""
+        found: Floats = (solve_triangular(self.factor, covariances.T, lower=True) ** 2).sum(0)
+        return found
+
+    def applied(self, covariances: Floats) -> Floats:
+        """[k,n] covariances -> the weights [k,n] that the values get in each of k guesses."""
+        found: Floats = cho_solve((self.factor, True), covariances.T).T
+        return found
+
+
+def solved(matrix: Floats, values: Floats) -> Solved:
+    """K⁻¹y, with a breath of noise on the diagonal."""
+    n = len(values)
+    factor, _ = cho_factor(matrix + JITTER * np.trace(matrix) / n * np.eye(n), lower=True)
+    factor = np.tril(factor)
+    half = solve_triangular(factor, values, lower=True)
+    variance = max(float(half @ half) / n, 1e-300)
+    weights = solve_triangular(factor, half, lower=True, trans="T")
+    likelihood = -0.5 * n * np.log(variance) - float(np.log(np.diag(factor)).sum())
+    return Solved(factor, weights, variance, likelihood)
+
+
+def reach(x: Signs, values: Floats, odd: bool) -> float:
+    """The ρ, the same for all words, under which the values are likeliest."""
+    d = x.shape[1]
+    x, values = x[:ENOUGH], values[:ENOUGH]
+    tried = sorted({min(0.9, r / d) for r in REACH})
+    matrices = ((odd_covariance if odd else with_level)(x, x, np.full(d, rho)) for rho in tried)
+    likelihoods = [solved(matrix, values).likelihood for matrix in matrices]
+    return float(tried[int(np.argmax(likelihoods))])
+
+
+def with_level(x: Signs, y: Signs, rho: Floats) -> Floats:
+    """The covariance of a value whose mean over all sets is hardly known."""
+    return covariance(x, y, rho) + LEVEL - 1
+
+
+# Shapley values: of Π xᵢ over an odd set of k words, each of them has 2/k; of an even one, none has any.
+
+
+def _line(d: int) -> tuple[Floats, Floats]:
+    """Nodes on [0, 1]: exact for d words up to 2 · NODES, and to rounding beyond, where Σρ is a few units at most."""
+    nodes, weights = np.polynomial.legendre.leggauss(min(d // 2 + 1, NODES))
+    return (nodes + 1) / 2, weights / 2
+
+
+def shapley_covariance(x: Signs, rho: Floats) -> Floats:
+    """[d,n]: of each Shapley value with the odd part of the value at x: Σ 2/|A| ρ^A x_A over odd A that hold i.
+
+    1/|A| = ∫ t^(|A|−1) dt turns the sum over sets into an integral over products.
+    """
+    found = np.zeros((x.shape[1], len(x)))
+    for t, weight in zip(*_line(x.shape[1]), strict=True):
+        up, down = np.log1p(t * rho * x), np.log1p(-t * rho * x)
+        others = np.exp(up.sum(1, keepdims=True) - up) + np.exp(down.sum(1, keepdims=True) - down)
+        found += weight * (rho * x * others).T
+    return found
+
+
+def shapley_variance(rho: Floats) -> Floats:
+    """[d]: of each Shapley value before any value is known: Σ 4/|A|² ρ^A over odd A that hold i."""
+    nodes, weights = _line(len(rho))
+    t, weight = np.outer(nodes, nodes).ravel(), np.outer(weights, weights).ravel()
+    up, down = np.log1p(np.outer(t, rho)), np.log1p(-np.outer(t, rho))
+    others = np.exp(up.sum(1, keepdims=True) - up) + np.exp(down.sum(1, keepdims=True) - down)
+    found: Floats = 2 * rho * (weight @ others)
+    return found
+
+
+# LIME: the population coefficients are linear in the value, and sums over sets go over sizes and overlaps.
+
+
+def size_covariances(d: int, rho: float, weight: Floats) -> tuple[Floats, Floats, Floats]:
+    """Σ over all sets S′ of weight[|S′|] · covariance(S, S′), for each size of S; then over those S′ that hold a word
+    of S, and over those that hold a word not in S. `weight[s]` is what all sets of s words weigh together."""
+    share = weight * np.arange(d + 1) / d
+    less = _by_size(d - 1, rho)
+    inside = np.r_[0.0, (1 + rho) * less @ share[1:]]
+    outside = np.r_[(1 - rho) * less @ share[1:], 0.0]
+    return _by_size(d, rho) @ weight, inside, outside
+
+
+def _by_size(d: int, rho: float) -> Floats:
+    """[m,s]: the mean covariance of a set of m out of d words with the sets of s words.
+
+    Σ over sets of s is the coefficient of uˢ in ((1−ρ) + (1+ρ)u)ᵐ ((1+ρ) + (1−ρ)u)ᵈ⁻ᵐ, a product of two binomials.
+    """
+    sizes = np.arange(d + 1)
+    logs = d * np.log(2) - (gammaln(d + 1) - gammaln(sizes + 1) - gammaln(d - sizes + 1))
+    rows = [
+        np.convolve(binom.pmf(sizes[: m + 1], m, (1 + rho) / 2), binom.pmf(sizes[: d - m + 1], d - m, (1 - rho) / 2))
+        for m in sizes
+    ]
+    with np.errstate(divide="ignore"):
+        found: Floats = np.exp(np.log(np.array(rows)) + logs)
+    return found

@@ -1,0 +1,213 @@
+"""Counterfactuals: which words can go without a change of label, and which few cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, islice
+from math import comb
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.classifier import Classifier
+from heedful.errors import BadInput, Unsupported
+from heedful.explanation import Counterfactual
+from heedful.inference import Engine
+from heedful.masking import features
+from heedful.methods.common import Passes
+from heedful.methods.perturbation import Perturbing
+from heedful.target import Target, activation
+from heedful.tokens import Tokens
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass
+class _Search:
+    """Sets of words to take away, tried on a text of which the model said `label`; `wanted` is another or None."""
+
+    method: Perturbing
+    classifier: Classifier
+    tokens: Tokens
+    engine: Engine
+    label: int = -1
+    wanted: int | None = None
+
+    @property
+    def features(self) -> list[list[int]]:
+        """The positions of each word."""
+        return features(self.tokens, self.method.by)
+
+    def tried(self, gone: Bools) -> Tensor:
+        """Logits [n,c] without the words of each row."""
+        assert self.engine.rng is not None
+        return self.engine.ask([self.method.variants(self.tokens, ~gone, self.engine.rng)]).logits
+
+    def margin(self, logits: Tensor) -> NDArray[np.float64]:
+        """How far the label is from its change: below zero, it has changed (to the wanted one, if there is one)."""
+        one = self.label if self.wanted is None else self.wanted
+        others = logits.clone()
+        others[:, one] = -torch.inf
+        lead = (logits[:, one] - others.amax(1)).numpy()
+        return lead if self.wanted is None else -lead
+
+    def result(self, gone: Bools, found: bool, exact: bool, notes: tuple[str, ...] = ()) -> Counterfactual:
+        """What the search found, as an explanation."""
+        removed = tuple(i for feature, away in zip(self.features, gone, strict=True) if away for i in feature)
+        return Counterfactual(
+            tokens=self.tokens,
+            removed=removed,
+            outcome=self.classifier.prediction(self.tried(gone[None])[0]),
+            masking=self.method.masking,
+            found=found,
+            exact=exact,
+            notes=(*notes, *dict.fromkeys(self.engine.notes)),
+            details={"tried": len(self.engine.known)},
+        )
+
+
+def _search(
+    method: Perturbing, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator
+) -> _Search:
+    if classifier.head == "regression" or len(classifier.labels) < 2:
+        raise Unsupported(f"{classifier.name} gives a number and no label, so there is no label to change or keep.")
+    if method.draws_words:
+        raise BadInput("a masked language model fills other words in each time; choose another masking.")
+    search = _Search(method, classifier, tokens, Engine(classifier, method.precision, rng))
+    search.label = int(search.tried(np.zeros((1, len(search.features)), bool))[0].argmax())
+    asked = target.label if target.label != search.label else target.against
+    search.wanted = asked if isinstance(asked, int) else None
+    return search
+
+
+@dataclass(frozen=True)
+class InputReduction(Perturbing):
+    """Words taken away one by one, each time the one whose absence leaves the label surest, as long as the label stays.
+
+    The last word always stays. What is left is often nothing that a person would call a reason. `beam` keeps that many
+    ways at a time.
+    """
+
+    beam: int = 1
+
+    summary: ClassVar[str] = "as many words as can go while the label stays"
+    paper: ClassVar[str] = "Feng et al. 2018"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beam < 1:
+            raise BadInput(f"beam is at least 1, not {self.beam}.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
+        """The last reduction that kept the label."""
+        search = _search(self, classifier, tokens, target, rng)
+        d = len(search.features)
+        if search.wanted is not None:
+            said = f"{classifier.name} says '{classifier.labels[search.label]}' of this text"
+            raise Unsupported(f"{said}, and input-reduction keeps the predicted label: leave the target out.")
+        ways = np.zeros((1, d), bool)
+        while (~ways[0]).sum() > 1:
+            more = np.unique(np.concatenate([_one_more(way) for way in ways]), axis=0)
+            logits = search.tried(more)
+            keeps = np.flatnonzero(search.margin(logits) > 0)
+            if len(keeps) == 0:
+                break
+            sure = activation(logits, classifier.head)[keeps, search.label].numpy()
+            ways = more[keeps[np.argsort(-sure, kind="stable")[: self.beam]]]
+        return search.result(ways[0], found=bool(ways[0].any()), exact=int((~ways[0]).sum()) == 1)
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """At most: every word tried after every removal."""
+        d = len(features(tokens, self.by))
+        return self.at_most(1 + self.beam * d * (d + 1) // 2)
+
+
+@dataclass(frozen=True)
+class MinimalFlip(Perturbing):
+    """The smallest set of words without which the label changes; to the target's label, if that is another one.
+
+    Sets of one word, of two, … are all tried as long as `tries` passes allow: what is found so is proven smallest. Then
+    words are added one by one, each time the one that brings the label nearest to its change, and those that turn out
+    not to be needed are put back.
+    """
+
+    tries: int = 2000
+
+    summary: ClassVar[str] = "the fewest words whose absence changes the label"
+    paper: ClassVar[str] = "Martens & Provost 2014; Jacovi et al. 2021"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tries < 1:
+            raise BadInput(f"tries is at least 1, not {self.tries}.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
+        """The set, or the nearest thing to one."""
+        search = _search(self, classifier, tokens, target, rng)
+        d = len(search.features)
+        left = self.tries
+        for size in range(1, d + 1):
+            left -= comb(d, size)
+            if left < 0:
+                break
+            best = self._best(search, d, size)
+            if best is not None:
+                return search.result(best, found=True, exact=True)
+        else:
+            return search.result(
+                np.ones(d, bool), found=False, exact=True, notes=("no set of words changes the label",)
+            )
+        return self._greedy(search, d, size)
+
+    def _best(self, search: _Search, d: int, size: int) -> Bools | None:
+        """Of all sets of this size that change the label, the one that changes it most."""
+        lowest, best = 0.0, None
+        sets = combinations(range(d), size)
+        while chunk := list(islice(sets, 4096)):
+            gone = np.zeros((len(chunk), d), bool)
+            gone[np.arange(len(chunk))[:, None], np.array(chunk)] = True
+            margins = search.margin(search.tried(gone))
+            if margins.min() < lowest:
+                lowest, best = float(margins.min()), gone[margins.argmin()]
+        return best
+
+    def _greedy(self, search: _Search, d: int, size: int) -> Counterfactual:
+        gone = np.zeros(d, bool)
+        margin = np.inf
+        while margin >= 0 and not gone.all():
+            more = _one_more(gone)
+            margins = search.margin(search.tried(more))
+            gone, margin = more[margins.argmin()], float(margins.min())
+        if margin >= 0:
+            note = "no set of words was found that changes the label"
+            return search.result(gone, found=False, exact=False, notes=(note,))
+        while gone.sum() > size and len(fewer := _one_less(gone)):
+            margins = search.margin(search.tried(fewer))
+            if margins.min() >= 0:
+                break
+            gone = fewer[margins.argmin()]
+        proven = f", and no set of fewer than {size} words changes the label" if size > 1 else ""
+        note = f"this set was found step by step{proven}"
+        return search.result(gone, found=True, exact=int(gone.sum()) == size, notes=(note,))
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """At most: all small sets, then every word at every step, there and back."""
+        d = len(features(tokens, self.by))
+        return self.at_most(1 + min(self.tries, 2**d) + d * (d + 1))
+
+
+def _one_more(gone: Bools) -> Bools:
+    """All sets with one word more."""
+    free = np.flatnonzero(~gone)
+    more: Bools = gone | (np.arange(len(gone)) == free[:, None])
+    return more
+
+
+def _one_less(gone: Bools) -> Bools:
+    """All sets with one word less."""
+    taken = np.flatnonzero(gone)
+    fewer: Bools = gone & (np.arange(len(gone)) != taken[:, None])
+    return fewer

@@ -1,0 +1,117 @@
+"""LIME: a linear model of the words' presence, fitted around the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import weightedtau
+
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.explanation import Attribution
+from heedful.inference import Answers, Engine
+from heedful.masking import Unit, features
+from heedful.methods.common import Passes, chance
+from heedful.methods.perturbation import Perturbing
+from heedful.surrogates import Design, Fit, Sampling, design, fit, grown, smooth_fit
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+Estimator = Literal["regression", "kriging"]
+FIRST, MOST = 256, 16_384  # samples of the first round of "auto", and of all its rounds
+
+
+@dataclass(frozen=True)
+class Lime(Perturbing):
+    """The coefficients of a ridge regression of the target on which words stay, weighted by nearness to the text.
+
+    Samples, kernel and ridge are those of the `lime` package: with the same samples the coefficients are the same. `by`
+    "bag" takes all occurrences of a word away together, as that package does. Two settings need fewer passes for the
+    same coefficients: `sampling` "stratified" (by the number of words removed) or "antithetic", and `estimator`
+    "kriging", which guesses the samples that lime could have drawn from those that were. `samples` "auto" doubles them
+    until the ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`.
+    """
+
+    by: Unit = "bag"
+    samples: int | Literal["auto"] = 1000
+    sampling: Sampling = "lime"
+    estimator: Estimator = "regression"
+    kernel_width: float = 0.25
+    ridge: float = 1.0
+    stability: float = 0.95
+
+    summary: ClassVar[str] = "linear model of which words stay, fitted around the text"
+    paper: ClassVar[str] = "Ribeiro et al. 2016"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples != "auto" and (not isinstance(self.samples, int) or self.samples < 2):
+            raise BadInput(f"samples '{self.samples}' is not a whole number above 1, nor auto.")
+        if self.sampling not in ("lime", "stratified", "antithetic"):
+            raise BadInput(f"sampling '{self.sampling}' is not one of lime, stratified, antithetic.")
+        if self.estimator not in ("regression", "kriging"):
+            raise BadInput(f"estimator '{self.estimator}' is not one of regression, kriging.")
+        if self.kernel_width <= 0 or self.ridge < 0:
+            raise BadInput(f"kernel_width {self.kernel_width} must be above 0, and ridge {self.ridge} not below.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """A coefficient for each word."""
+        draw = chance(rng)
+        engine = Engine(classifier, self.precision, rng)
+        first = FIRST if self.samples == "auto" else self.samples
+        made = design(len(features(tokens, self.by)), first, self.sampling, draw)
+        found, fitted = self._fit(engine, tokens, target, made)
+        tau: float | None = None
+        while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(made) <= MOST:
+            before, made = fitted, grown(made, self.sampling, draw)
+            found, fitted = self._fit(engine, tokens, target, made)
+            tau = agreement(before.coefficients, fitted.coefficients)
+        return self._result(classifier, tokens, target, found, fitted, tau)
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """At most: the same input is run once."""
+        if self.samples == "auto":
+            return self.at_most(2 * MOST)
+        least = 0 if self.sampling == "lime" else 1 + len(features(tokens, self.by))  # one for each number removed
+        return self.at_most(max(self.samples, least))
+
+    def _fit(self, engine: Engine, tokens: Tokens, target: Target, made: Design) -> tuple[Answers, Fit]:
+        assert engine.rng is not None
+        found = engine.ask([self.variants(tokens, made.keep, engine.rng)])
+        regression = fit if self.estimator == "regression" else smooth_fit
+        return found, regression(made, found.values(engine.classifier, target), self.kernel_width, self.ridge)
+
+    def _result(
+        self, classifier: Classifier, tokens: Tokens, target: Target, found: Answers, fitted: Fit, tau: float | None
+    ) -> Attribution:
+        errors = np.hypot(fitted.errors, found.rounding(fitted.operator, classifier, target))
+        stable = {} if tau is None else {"stability": tau}
+        unstable = tau is not None and tau < self.stability
+        kept_out = () if (self.sampling, self.estimator) == ("lime", "regression") else self.once
+        return replace(
+            self.attribution(tokens, fitted.coefficients, errors),
+            details={
+                "samples": len(found.which),
+                "distinct": found.distinct,
+                "r2": fitted.r2,
+                "intercept": fitted.intercept,
+                **stable,
+            },
+            notes=(
+                *found.notes,
+                *kept_out,
+                *((f"the ranking was not yet stable after {MOST:,} samples",) if unstable else ()),
+            ),
+        )
+
+
+def agreement(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Weighted Kendall's τ between two rankings by strength: the strong words count most; 1 where nothing differs."""
+    if len(one) < 2 or np.array_equal(one, other):
+        return 1.0
+    tau = float(weightedtau(np.abs(one), np.abs(other)).statistic)
+    return tau if np.isfinite(tau) else 1.0

@@ -1,0 +1,206 @@
+"""Perturbation: take words away and see what the model says of the rest.
+
+`masking` says how words are taken away (see heedful.masking), `by` what one feature is (a word or a token), `precision`
+in which numbers the model runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.explanation import Attribution, Explanation
+from heedful.formulas import jensen_shannon
+from heedful.inference import Answers, Precision, answers
+from heedful.masking import Bools, Unit, Variants, check_masking, features, over_positions, spread
+from heedful.methods.common import Passes, Together
+from heedful.target import Head, Target, activation
+from heedful.tokens import Tokens
+
+Change = Literal["target", "variation", "divergence"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Perturbing:
+    """The settings that every method of this family has."""
+
+    masking: str = "delete"
+    by: Unit = "word"
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        check_masking(self.masking)
+        if self.by not in ("token", "word", "bag"):
+            raise BadInput(f"by '{self.by}' is not one of token, word, bag.")
+        if self.precision not in ("float32", "bf16"):
+            raise BadInput(f"precision '{self.precision}' is not one of float32, bf16.")
+
+    @property
+    def draws_words(self) -> bool:
+        """Whether chance decides what stands in for a word."""
+        return self.masking.startswith("mlm:")
+
+    @property
+    def once(self) -> tuple[str, ...]:
+        """The note on scores for which each set of words was filled in only once."""
+        said = "the words filled in were drawn once for each set of words: standard errors leave that chance out"
+        return (said,) if self.draws_words else ()
+
+    def at_most(self, forwards: int) -> Passes:
+        """So many passes; under bf16 a part of them, and where the model cannot, all of them, run in float32 too."""
+        return Passes(forwards * (2 if self.precision == "bf16" else 1), exactly=False)
+
+    def variants(self, tokens: Tokens, keep: Bools, rng: torch.Generator) -> Variants:
+        """keep[n,d] over features, as variants of the text."""
+        groups = features(tokens, self.by)
+        return Variants(tokens, over_positions(groups, keep, len(tokens)), self.masking, rng)
+
+    def attribution(
+        self, tokens: Tokens, scores: Floats, errors: Floats | None = None, base: float | None = None
+    ) -> Attribution:
+        """A score per feature, spread over its tokens."""
+        groups = features(tokens, self.by)
+        spread_errors = None if errors is None else spread(groups, errors, len(tokens))
+        return Attribution(tokens=tokens, scores=spread(groups, scores, len(tokens)), errors=spread_errors, base=base)
+
+
+@dataclass(frozen=True)
+class _Removing(Together, Perturbing):
+    """The change when a few neighbouring words are taken away at a time."""
+
+    change: Change = "target"
+    draws: int = 10
+
+    @property
+    def size(self) -> int:
+        """How many features are taken away at a time."""
+        return 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size < 1 or self.draws < 1:
+            raise BadInput(f"window and draws are at least 1, not {self.size} and {self.draws}.")
+        if self.change not in ("target", "variation", "divergence"):
+            raise BadInput(f"change '{self.change}' is not one of target, variation, divergence.")
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """All windows of all texts in one run of the engine."""
+        windows = [self._windows(tokens) for tokens in texts]
+        asked = [
+            self.variants(t, np.concatenate([np.ones_like(w[:1]), *[~w] * self._repeats]), rng)
+            for t, w, rng in zip(texts, windows, rngs, strict=True)
+        ]
+        found = answers(classifier, asked, self.precision, rngs[0])
+        starts = np.cumsum([0, *map(len, asked)])
+        return [
+            self._scored(classifier, tokens, target, found, int(start), own)
+            for tokens, target, start, own in zip(texts, targets, starts, windows, strict=False)
+        ]
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """The text itself, and each window."""
+        return self.at_most(1 + len(self._windows(tokens)) * self._repeats)
+
+    @property
+    def _repeats(self) -> int:
+        return self.draws if self.draws_words else 1
+
+    def _windows(self, tokens: Tokens) -> Bools:
+        """Which features each window takes away [n,d]; no window reaches from one text of a pair into the other."""
+        groups = features(tokens, self.by)
+        sides = [tokens.segments[group[0]] for group in groups]
+        rows: list[Bools] = []
+        for side in dict.fromkeys(sides):
+            own = np.flatnonzero([s == side for s in sides])
+            size = min(self.size, len(own))
+            rows += [np.isin(np.arange(len(groups)), own[i : i + size]) for i in range(len(own) - size + 1)]
+        return np.array(rows)
+
+    def _scored(
+        self, classifier: Classifier, tokens: Tokens, target: Target, found: Answers, start: int, windows: Bools
+    ) -> Attribution:
+        share = windows.T / windows.sum(0)[:, None]  # the mean over the windows of each feature
+        n = len(windows) * self._repeats
+        logits = found.logits[start : start + n + 1]
+        moved = changes(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
+        scores = share @ moved.mean(0)
+        errors = None
+        if self._repeats > 1:
+            errors = (moved @ share.T).std(0, ddof=1) / np.sqrt(self._repeats)
+        elif found.rough is not None and self.change == "target":
+            weights = np.concatenate([share.sum(1, keepdims=True), -share], axis=1)
+            errors = found.rounding(weights, classifier, target, start)
+        made = self.attribution(tokens, scores, errors)
+        return Attribution(
+            tokens=tokens,
+            scores=made.scores,
+            errors=made.errors,
+            signed=self.change == "target",
+            notes=found.notes,
+        )
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(_Removing):
+    """The change when one word is taken away.
+
+    `change` is what is measured: the target's value ("target", signed), or how far all probabilities move: their total
+    variation ("variation", Jain & Wallace's |ŷ − ŷ₋ₜ|) or Jensen–Shannon divergence ("divergence"). With a masked
+    language model, `draws` samples are averaged.
+    """
+
+    summary: ClassVar[str] = "change when one word is taken away"
+    paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
+
+
+@dataclass(frozen=True)
+class Occlusion(_Removing):
+    """The change when a window of neighbouring words is taken away, mean over the windows that hold a word.
+
+    `change` and `draws` are as for leave-one-out.
+    """
+
+    window: int = 3
+
+    summary: ClassVar[str] = "change when a window of words is taken away"
+    paper: ClassVar[str] = "Zeiler & Fergus 2014"
+
+    @property
+    def size(self) -> int:
+        """The window."""
+        return self.window
+
+
+def changes(logits: Tensor, target: Target, head: Head, change: Change) -> Floats:
+    """How far each row after the first is from the first."""
+    if change == "target":
+        values = target.of(logits, head)
+        return (values[0] - values[1:]).numpy()
+    if head == "regression":
+        raise BadInput("a regression model has no probabilities; use change=target.")
+    chances = activation(logits, head)
+    if head == "sigmoid":  # each label is a distribution of its own
+        pairs = torch.stack([chances, 1 - chances], -1)
+        return _apart(pairs, change).mean(-1).numpy()
+    return _apart(chances, change).numpy()
+
+
+def _apart(chances: Tensor, change: Change) -> Tensor:
+    if change == "variation":
+        return (chances[1:] - chances[:1]).abs().sum(-1) / 2
+    return jensen_shannon(chances[:1].expand_as(chances[1:]), chances[1:])

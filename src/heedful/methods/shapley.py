@@ -1,0 +1,208 @@
+"""Shapley values: what each word brings, on average over all orders in which the words could come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.explanation import Attribution
+from heedful.inference import Engine
+from heedful.masking import features
+from heedful.methods.common import Passes, chance
+from heedful.methods.perturbation import Perturbing
+from heedful.shapley import coalitions, enumerated, everything, kriged, regressed
+from heedful.target import Target
+from heedful.tokens import Tokens, sentences
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+LISTABLE = 16  # words of which all sets can be asked for
+
+
+@dataclass(frozen=True)
+class Shapley(Perturbing):
+    """Shapley values: all sets of words up to `exact_up_to` words, and beyond it `samples` sets in pairs.
+
+    `estimator` "wls" is KernelSHAP, least squares under the constraint that the scores add up; "kriging" also uses how
+    the values vary from set to set, and needs fewer passes for the same error.
+    """
+
+    samples: int = 1024
+    exact_up_to: int = 12
+    estimator: Literal["kriging", "wls"] = "kriging"
+
+    summary: ClassVar[str] = "what a word brings, mean over all orders of the words"
+    paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.exact_up_to <= LISTABLE:
+            raise BadInput(
+                f"exact_up_to is a number from 0 to {LISTABLE} (2^{LISTABLE} passes), not {self.exact_up_to}."
+            )
+        if self.estimator not in ("kriging", "wls"):
+            raise BadInput(f"estimator '{self.estimator}' is not one of kriging, wls.")
+        if self.samples < 4:
+            raise BadInput(f"shapley needs at least 4 samples, not {self.samples}.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """Scores add up to f(text) − f(nothing) but for the gap."""
+        d = len(features(tokens, self.by))
+        exact = self._exactly(d)
+        keep = everything(d) if exact else coalitions(d, self.samples, chance(rng))
+        found = Engine(classifier, self.precision, rng).ask([self.variants(tokens, keep, rng)])
+        values = found.values(classifier, target)
+        whole, nothing = (values[-1], values[0]) if exact else (values[0], values[1])
+        made = enumerated(values) if exact else (kriged if self.estimator == "kriging" else regressed)(keep, values)
+        errors = np.hypot(made.errors, found.rounding(made.operator, classifier, target))
+        return replace(
+            self.attribution(tokens, made.scores, None if exact and found.rough is None else errors, float(nothing)),
+            gap=float(whole - nothing - made.scores.sum()),
+            details={"samples": len(keep), "distinct": found.distinct, "exact": exact},
+            notes=(*found.notes, *self.once),
+        )
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """At most: the same input is run once."""
+        d = len(features(tokens, self.by))
+        return self.at_most(2**d if self._exactly(d) else max(self.samples, d + 2))
+
+    def _exactly(self, d: int) -> bool:
+        return d <= max(3, self.exact_up_to) or (d <= LISTABLE and 2**d <= self.samples)
+
+
+@dataclass(frozen=True)
+class ShapleyPartition(Perturbing):
+    """Owen values over a tree of the text: sentences, then halves of sentences, down to single words.
+
+    Within every part of the tree its two halves share what the part brings, each averaged over the other and over all
+    parts above being there or not. The parts that bring most for the passes they cost are opened first, until `samples`
+    passes are spent; words of a part that was never opened share its value equally. Block by block the scores are
+    exact, and they add up.
+    """
+
+    samples: int = 1000
+
+    summary: ClassVar[str] = "Owen values over a tree of sentences and words, for long texts"
+    paper: ClassVar[str] = "Owen 1977; Lundberg & Lee 2017"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples < 2:
+            raise BadInput(f"shapley-partition needs at least 2 samples, not {self.samples}.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """Scores add up to f(text) − f(nothing)."""
+        groups = features(tokens, self.by)
+        d = len(groups)
+        engine = Engine(classifier, self.precision, rng)
+
+        def ask(keep: Bools) -> Floats:
+            return engine.ask([self.variants(tokens, keep, rng)]).values(classifier, target)
+
+        ends = ask(np.array([np.zeros(d, bool), np.ones(d, bool)]))
+        parts = [_Part(tuple(range(d)), np.zeros((1, d), bool), ends[:1], ends[1:])]
+        cuts = _cuts(tokens, groups)
+        while (part := _next(parts, self.samples - len(engine.known))) is not None:
+            parts.remove(part)
+            parts += part.opened(cuts, ask)
+        scores = np.zeros(d)
+        for part in parts:
+            scores[list(part.words)] = part.value / len(part.words)
+        largest = max(len(part.words) for part in parts)
+        return replace(
+            self.attribution(tokens, scores, base=float(ends[0])),
+            gap=float(ends[1] - ends[0] - scores.sum()),
+            details={"distinct": len(engine.known), "blocks": len(parts), "largest block": largest},
+            notes=(
+                *dict.fromkeys(engine.notes),
+                *self.once,
+                *(
+                    (f"up to {largest} neighbouring words share a score: more samples tell them apart",)
+                    if largest > 1
+                    else ()
+                ),
+            ),
+        )
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """At most: opening stops when the words are single, or before the samples are exceeded."""
+        return self.at_most(self.samples)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Words that come together, the sets of other words they join (`context`), and the value without and with them."""
+
+    words: tuple[int, ...]
+    context: Bools
+    without: Floats
+    together: Floats
+
+    @property
+    def value(self) -> float:
+        """What the part brings, mean over its contexts."""
+        return float((self.together - self.without).mean())
+
+    @property
+    def strength(self) -> float:
+        """How much there is to share: the mean size of what it brings, which opposite contexts do not cancel."""
+        return float(np.abs(self.together - self.without).mean())
+
+    def opened(self, cuts: Sequence[float], ask: object) -> list[_Part]:
+        """The two halves, cut where the text is cut best; each is seen without and with the other."""
+        assert callable(ask)
+        at = _cut(self.words, cuts)
+        halves = self.words[:at], self.words[at:]
+        with_half = [self._joined(half) for half in halves]
+        values = np.split(ask(np.concatenate(with_half)), 2)
+        return [
+            _Part(
+                own,
+                np.concatenate([self.context, other_in]),
+                np.concatenate([self.without, other_value]),
+                np.concatenate([own_value, self.together]),
+            )
+            for own, own_value, other_in, other_value in (
+                (halves[0], values[0], with_half[1], values[1]),
+                (halves[1], values[1], with_half[0], values[0]),
+            )
+        ]
+
+    def _joined(self, words: Sequence[int]) -> Bools:
+        joined = self.context.copy()
+        joined[:, list(words)] = True
+        return joined
+
+
+def _next(parts: Sequence[_Part], left: int) -> _Part | None:
+    """The part with most to share for each pass that opening it costs."""
+    fits = [part for part in parts if len(part.words) > 1 and 2 * len(part.context) <= left]
+    return max(fits, key=lambda part: part.strength / len(part.context), default=None)
+
+
+def _cuts(tokens: Tokens, groups: Sequence[Sequence[int]]) -> list[float]:
+    """How good a cut before each feature is: 3 between two texts, 2 between sentences, 1 after a punctuation mark."""
+    ends = [{end for _, end in sentences(text)} for text in (tokens.text, tokens.pair or "")]
+    found = [0.0]
+    for one, other in pairwise(groups):
+        span, side = tokens.spans[one[-1]], tokens.segments[one[-1]]
+        mark = not any(c.isalnum() for c in tokens.surface(one[-1]))
+        sentence = span is not None and side is not None and span[1] in ends[side]
+        apart = side != tokens.segments[other[0]]
+        found.append(3.0 if apart else 2.0 if sentence else 1.0 if mark else 0.0)
+    return found
+
+
+def _cut(words: Sequence[int], cuts: Sequence[float]) -> int:
+    """Where to cut a part: at the best kind of place, and among equals nearest to the middle."""
+    middle = len(words) / 2
+    return max(range(1, len(words)), key=lambda i: (cuts[words[i]], -abs(i - middle)))
