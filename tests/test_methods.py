@@ -20,9 +20,9 @@ from heedful.explanation import Attribution, Interaction
 from heedful.formulas import effective_attention
 from heedful.methods import METHODS, method
 from heedful.methods.attention import AttentionMean
-from heedful.methods.gradient import GradientMean, IntegratedGradients
+from heedful.methods.gradient import GradientMean, IntegratedGradients, word_vectors
 from heedful.target import Target
-from models import FAMILIES, TEXTS, build, shared
+from models import EVERY, FAMILIES, TEXTS, build, shared
 
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta", "albert", "electra", "mpnet", "deberta-v2", "roformer")
 DECODERS = ("gpt2", "llama", "bloom")
@@ -264,6 +264,16 @@ def test_gradients_are_those_of_the_word_vectors(name: str, reduce: Any) -> None
     slope = torch.autograd.grad(classifier.model(inputs_embeds=vectors).logits[0, 1], vectors)[0]
     twin = reduce(vectors[0], slope[0]).detach().numpy()
     assert attribution(classifier, TEXTS[0], name).scores == pytest.approx(twin, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_word_vectors_are_those_that_the_model_uses(family: str) -> None:
+    classifier = shared(family)
+    batch = classifier.batch([classifier.tokens(TEXTS[0])])
+    used: list[Tensor] = []
+    with torch.no_grad(), classifier.embeddings(lambda vectors: used.append(vectors) or vectors):  # type: ignore[func-returns-value]
+        classifier.logits(batch)
+    assert torch.equal(word_vectors(classifier, batch), used[0])
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "bilstm"])

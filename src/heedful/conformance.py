@@ -93,6 +93,18 @@ def tells_its_source(method: Method, classifier: Classifier) -> None:
     assert found.prediction.labels == classifier.labels, "the prediction is missing"
 
 
+def tells_its_cost(method: Method, classifier: Classifier) -> None:
+    """Where a method says what it will cost, it costs that, or at most that."""
+    counts = getattr(method, "passes", None)
+    if counts is None:
+        return
+    for text in TEXTS[:2]:
+        planned = counts(classifier, classifier.tokens(text).cut(classifier.limit))
+        source = explain(classifier, text, method).source
+        told, done = (planned.forwards, planned.backwards), (source.forwards, source.backwards)
+        assert done == told if planned.exactly else (done[0] <= told[0] and done[1] <= told[1]), f"{done}, not {told}"
+
+
 CLAIMS: dict[str, Callable[[Method, Classifier], None]] = {
     claim.__name__: claim
     for claim in (
@@ -102,6 +114,7 @@ CLAIMS: dict[str, Callable[[Method, Classifier], None]] = {
         leaves_the_model_alone,
         survives_json,
         tells_its_source,
+        tells_its_cost,
     )
 }
 

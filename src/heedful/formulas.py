@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.polynomial import legendre
+from numpy.typing import NDArray
 from torch import Tensor
+
+NESTED = (3, 5, 9, 17)  # how many nodes the nested rules have
 
 
 @cache
@@ -20,6 +25,52 @@ def gauss_legendre(n: int) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
     """Nodes and weights on [0, 1], exact for polynomials of degree 2n − 1: n=1 -> ([.5], [1.])."""
     nodes, weights = _gauss_legendre(n)
     return torch.tensor(nodes, dtype=torch.float64), torch.tensor(weights, dtype=torch.float64)
+
+
+@cache
+def _nested(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    nodes = np.array([-1.0, 0.0, 1.0])
+    while len(nodes) < n:
+        nodes = _extended(nodes)
+    moments = np.zeros(n)
+    moments[0] = 2
+    weights = np.linalg.solve(legendre.legvander(nodes, n - 1).T, moments)
+    return tuple((nodes + 1) / 2), tuple(weights / 2)
+
+
+def _extended(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """n nodes (odd, symmetric) and the n − 1 best between them: the zeros of E with ∫ Π(x − xᵢ) E p = 0, deg p < n − 1.
+
+    E is even and p odd, by symmetry, so half of each basis will do.
+    """
+    n = len(nodes)
+    at, weights = legendre.leggauss(2 * n)
+    powers = legendre.legvander(at, n - 1) * np.sqrt(weights)[:, None]
+    even, odd, own = powers[:, 0 : n - 1 : 2], powers[:, 1 : n - 1 : 2], powers[:, n - 1]
+    through = (2 * (at[:, None] - nodes)).prod(1)[:, None]
+    coefficients = np.zeros(n)
+    coefficients[n - 1] = 1
+    coefficients[0 : n - 1 : 2] = -np.linalg.solve((odd * through).T @ even, (odd * through).T @ own)
+    zeros = np.sort(legendre.legroots(coefficients).real)
+    return np.sort(np.concatenate([nodes, (zeros - zeros[::-1]) / 2]))
+
+
+def nested_lobatto(n: int) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
+    """Nodes and weights on [0, 1] for n = 3, 5, 9 or 17, both ends included; each rule has the nodes of the one before.
+
+    3 is Simpson's rule and 5 Gauss–Lobatto's; 9 and 17 are their best extensions (Patterson 1968). Exact for
+    polynomials of degree 3, 7, 13 and 25. The next extension has no real nodes.
+    """
+    if n not in NESTED:
+        raise ValueError(f"{n} nodes; the nested rules have {NESTED}")
+    nodes, weights = _nested(n)
+    return torch.tensor(nodes, dtype=torch.float64), torch.tensor(weights, dtype=torch.float64)
+
+
+def riemann(n: int, side: Literal["left", "right"]) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
+    """n equal steps on [0, 1], each read at its left or right end: n=2, right -> ([.5, 1.], [.5, .5])."""
+    nodes = (torch.arange(n, dtype=torch.float64) + (side == "right")) / n
+    return nodes, torch.full((n,), 1 / n, dtype=torch.float64)
 
 
 def path(start: Float[Tensor, "t d"], end: Float[Tensor, "t d"], nodes: Float[Tensor, "n"]) -> Float[Tensor, "n t d"]:
@@ -92,3 +143,78 @@ def effective_attention(
 def received(attention: Float[Tensor, "h q k"]) -> Float[Tensor, "k"]:
     """The mean attention that each token receives, over heads and queries."""
     return attention.mean((0, 1))
+
+
+def head_relevance(attention: Float[Tensor, "h q k"], gradient: Float[Tensor, "h q k"]) -> Float[Tensor, "q k"]:
+    """Chefer et al. 2021b, eq. 5: Ā = E_h[(∇A ⊙ A)⁺], the mean over heads of what speaks for the target."""
+    return (attention * gradient).clamp(min=0).mean(0)
+
+
+def relevance(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
+    """Chefer et al. 2021b, eq. 6: R ← R + Ā R from R = I, first layer first: how input token k bears on output q."""
+    total = torch.eye(layers.shape[-1], dtype=layers.dtype, device=layers.device)
+    for layer in layers:
+        total = total + layer @ total
+    return total
+
+
+def cross_relevance(
+    encoder: Float[Tensor, "l k k"], decoder: Float[Tensor, "m q q"], cross: Float[Tensor, "m q k"]
+) -> Float[Tensor, "q k"]:
+    """Chefer et al. 2021b, eqs. 6–10: how encoder token k bears on decoder position q.
+
+    With d the decoder's positions and e the encoder's tokens, rows being what is explained: R^ee = `relevance` of the
+    encoder; then each decoder layer, from R^dd = I and R^de = 0,
+    by its own attention     R^de ← R^de + Ā R^de (eq. 7)    R^dd ← R^dd + Ā R^dd (eq. 6)
+    by its cross attention   R^de ← R^de + (R̄^dd)ᵀ Ā R̄^ee (eq. 10), in the paper's orientation;
+    eq. 11, R^dd ← R^dd + Ā R^ed, adds nothing because the encoder never reads the decoder: R^ed = 0.
+    """
+    own = torch.eye(cross.shape[1], dtype=cross.dtype, device=cross.device)
+    read = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
+    below = _balanced(relevance(encoder))
+    for mixing, reading in zip(decoder, cross, strict=True):
+        read, own = read + mixing @ read, own + mixing @ own
+        read = read + _balanced(own).T @ reading @ below
+    return read
+
+
+def _balanced(relevance: Float[Tensor, "t t"]) -> Float[Tensor, "t t"]:
+    """Chefer et al. 2021b, eqs. 8–9: what was added to the identity, each row divided by its sum, and the identity."""
+    identity = torch.eye(len(relevance), dtype=relevance.dtype, device=relevance.device)
+    added = relevance - identity
+    total = added.sum(-1, keepdim=True)
+    return torch.where(total > 0, added / total, 0) + identity
+
+
+def cosine_distance(one: Float[Tensor, "*b d"], other: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+    """1 − cos, as ½ ‖u − v‖² of the unit vectors: exactly 0 for equal vectors, and no digits lost near 0."""
+    unit, others = torch.nn.functional.normalize(one, dim=-1), torch.nn.functional.normalize(other, dim=-1)
+    return 0.5 * (unit - others).pow(2).sum(-1)
+
+
+def chain(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
+    """C_L ⋯ C_1: rollout of matrices that already hold the residual connection, so that none is added."""
+    total = torch.eye(layers.shape[-1], dtype=layers.dtype, device=layers.device)
+    for layer in layers:
+        total = layer @ total
+    return total
+
+
+def cross_chain(
+    encoder: Float[Tensor, "l k k"], decoder: Float[Tensor, "m q q"], cross: Float[Tensor, "m q k"]
+) -> Float[Tensor, "q k"]:
+    """The same in an encoder-decoder, each row of decoder and cross together adding up to one.
+
+    As in `cross_rollout`, the share that stems from the decoder's own input is left out.
+    """
+    read = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
+    below = chain(encoder)
+    for mixing, reading in zip(decoder, cross, strict=True):
+        read = mixing @ read + reading @ below
+    return read
+
+
+def jensen_shannon(p: Float[Tensor, "*b c"], q: Float[Tensor, "*b c"]) -> Float[Tensor, "*b"]:
+    """Jensen–Shannon divergence, natural logarithm, at most ln 2: [1, 0] and [0, 1] -> 0.693."""
+    middle = (p + q) / 2
+    return (torch.xlogy(p, p / middle.clamp_min(1e-300)) + torch.xlogy(q, q / middle.clamp_min(1e-300))).sum(-1) / 2

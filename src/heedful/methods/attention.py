@@ -20,7 +20,7 @@ from heedful.edits import Site
 from heedful.errors import BadInput, Unsupported
 from heedful.explanation import Attribution, Explanation, Interaction
 from heedful.formulas import cross_rollout, effective_attention, received, rollout
-from heedful.methods.common import Together, array, real
+from heedful.methods.common import Passes, Together, array, real
 from heedful.target import Target
 from heedful.tokens import Tokens
 
@@ -29,7 +29,7 @@ Kind = Literal["self", "encoder", "decoder", "cross"]
 
 
 @dataclass(frozen=True)
-class _Text:
+class Share:
     """One text's share of a reading: the row and the columns where it stands in the batch."""
 
     classifier: Classifier
@@ -55,7 +55,7 @@ class _Text:
 
 
 @dataclass(frozen=True)
-class _Attention(Together):
+class AtLayer(Together):
     """One forward pass, its attention reduced to a number for each token."""
 
     layer: Layer = -1
@@ -80,7 +80,7 @@ class _Attention(Together):
         """One forward pass for all texts."""
         kind = kind_of(classifier, self.kind)
         self.check(classifier, kind)
-        reading, shares = _read(classifier, texts, self.needs_values)
+        reading, shares = laid_open(classifier, texts, self.needs_values)
         sites = chosen(reading.layers(kind), self.layer)
         gradients = self.derive(classifier, reading, targets)
         scores = [torch.stack([self.score(text, site, gradients) for site in sites]).mean(0) for text in shares]
@@ -88,6 +88,10 @@ class _Attention(Together):
             Attribution(tokens=tokens, scores=_aligned(kind, found), signed=self.signed)
             for tokens, found in zip(texts, scores, strict=True)
         ]
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward pass."""
+        return Passes(1)
 
     def check(self, classifier: Classifier, kind: str) -> None:
         """Refuse what would answer another question."""
@@ -101,16 +105,16 @@ class _Attention(Together):
         """Gradients by site, where a method needs them."""
         return {}
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """[k]: a number for each token, at one layer."""
         raise NotImplementedError
 
 
-def _read(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[_Text]]:
+def laid_open(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[Share]]:
     """One forward pass, and each text's share of it."""
     reading = classifier.read(classifier.batch(texts), values=values)
     width = max(map(len, texts))
-    return reading, [_Text(classifier, reading, i, real(classifier, t, width)) for i, t in enumerate(texts)]
+    return reading, [Share(classifier, reading, i, real(classifier, t, width)) for i, t in enumerate(texts)]
 
 
 def kind_of(classifier: Classifier, kind: Kind | None) -> str:
@@ -137,31 +141,31 @@ def _aligned(kind: str, scores: Tensor) -> np.ndarray[tuple[int], np.dtype[np.fl
 
 
 @dataclass(frozen=True)
-class AttentionMean(_Attention):
+class AttentionMean(AtLayer):
     """The pooled position's attention, mean over heads."""
 
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
         return text.pooled @ text.weights(site).mean(0)
 
 
 @dataclass(frozen=True)
-class AttentionMax(_Attention):
+class AttentionMax(AtLayer):
     """The pooled position's attention, maximum over heads."""
 
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
         return torch.einsum("q,hqk->hk", text.pooled, text.weights(site)).amax(0)
 
 
 @dataclass(frozen=True)
-class AttentionReceived(_Attention):
+class AttentionReceived(AtLayer):
     """The attention that each token receives from all positions, mean over heads."""
 
     summary: ClassVar[str] = "attention that a token receives from all positions"
@@ -170,13 +174,13 @@ class AttentionReceived(_Attention):
     def check(self, classifier: Classifier, kind: str) -> None:
         """Any kind of attention has columns."""
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Column means."""
         return received(text.weights(site))
 
 
 @dataclass(frozen=True)
-class EffectiveAttention(_Attention):
+class EffectiveAttention(AtLayer):
     """The part of the pooled position's attention that its output can depend on, mean over heads."""
 
     summary: ClassVar[str] = "attention without the part that values cancel"
@@ -184,7 +188,7 @@ class EffectiveAttention(_Attention):
     signed: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Pooled rows of A⊥."""
         if site not in text.reading.values:
             raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
@@ -201,7 +205,7 @@ class EffectiveAttention(_Attention):
 
 
 @dataclass(frozen=True)
-class AttentionGradient(_Attention):
+class AttentionGradient(AtLayer):
     """Attention times the gradient with respect to it, summed over heads and queries.
 
     To first order: what the target would lose if the attention to this token were erased.
@@ -211,6 +215,10 @@ class AttentionGradient(_Attention):
     paper: ClassVar[str] = "Serrano & Smith 2019; Barkan et al. 2021"
     signed: ClassVar[bool] = True
 
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward and one backward pass."""
+        return Passes(1, 1)
+
     def check(self, classifier: Classifier, kind: str) -> None:
         """The gradient itself knows which rows matter."""
 
@@ -219,7 +227,7 @@ class AttentionGradient(_Attention):
         values = torch.cat([t.of(reading.logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
         return dict(zip(reading.weights, classifier.gradient(values, list(reading.weights.values())), strict=True))
 
-    def score(self, text: _Text, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Columns of A ⊙ ∂A."""
         return (text.weights(site) * text.weights(site, gradients)).sum((0, 1))
 
@@ -239,13 +247,17 @@ class Rollout(Together):
         rngs: Sequence[torch.Generator],
     ) -> list[Explanation]:
         """One forward pass for all texts."""
-        shares = _read(classifier, texts)[1]
+        shares = laid_open(classifier, texts)[1]
         return [
             Attribution(tokens=tokens, scores=array(text.pooled @ self._rolled(text)), signed=False)
             for tokens, text in zip(texts, shares, strict=True)
         ]
 
-    def _rolled(self, text: _Text) -> Tensor:
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward pass."""
+        return Passes(1)
+
+    def _rolled(self, text: Share) -> Tensor:
         kinds = {kind for kind, _ in text.classifier.sites}
         layers = {k: torch.stack([text.weights(s).mean(0) for s in text.reading.layers(k)]) for k in kinds}
         if layers["self"].shape[-2] != layers["self"].shape[-1]:
@@ -276,7 +288,7 @@ class AttentionWeights(Together):
     ) -> list[Explanation]:
         """One forward pass for all texts."""
         kind = kind_of(classifier, self.kind)
-        reading, shares = _read(classifier, texts)
+        reading, shares = laid_open(classifier, texts)
         sites = chosen(reading.layers(kind), self.layer)
         return [
             Interaction(
@@ -288,3 +300,7 @@ class AttentionWeights(Together):
             )
             for tokens, text in zip(texts, shares, strict=True)
         ]
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward pass."""
+        return Passes(1)

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
+from heedful import settings as known_settings
 from heedful.errors import BadInput, nearest
-from heedful.methods import attention, control, gradient
+from heedful.methods import (
+    attattr,
+    attention,
+    control,
+    counterfactual,
+    gradient,
+    lime,
+    mixing,
+    perturbation,
+    shapley,
+    theory,
+    zeroing,
+)
 from heedful.methods.common import Method
 
 ALIASES = {
@@ -28,6 +40,16 @@ ALIASES = {
     "input-x-gradient": "gradient-x-input",
     "gradient-input": "gradient-x-input",
     "grad-x-input": "gradient-x-input",
+    "smooth-grad": "smoothgrad",
+    "smooth-gradient": "smoothgrad",
+    "chefer": "relevance",
+    "loo": "leave-one-out",
+    "erasure": "leave-one-out",
+    "shap": "shapley",
+    "kernel-shap": "shapley",
+    "kernelshap": "shapley",
+    "partition-shap": "shapley-partition",
+    "owen": "shapley-partition",
     "ig": "integrated-gradients",
     "integrated-gradient": "integrated-gradients",
 }
@@ -85,14 +107,30 @@ _BUILT_IN: dict[str, Any] = {
     "attention-max": attention.AttentionMax,
     "attention-received": attention.AttentionReceived,
     "rollout": attention.Rollout,
+    "attention-flow": mixing.AttentionFlow,
+    "attention-norm": mixing.AttentionNorm,
     "effective-attention": attention.EffectiveAttention,
     "attention-gradient": attention.AttentionGradient,
+    "relevance": mixing.Relevance,
+    "value-zeroing": zeroing.ValueZeroing,
     "attention-weights": attention.AttentionWeights,
+    "attattr": attattr.AttAttr,
+    "attattr-tokens": attattr.AttAttrTokens,
     "gradient-mean": gradient.GradientMean,
     "gradient-l1": gradient.GradientL1,
     "gradient-l2": gradient.GradientL2,
     "gradient-x-input": gradient.GradientXInput,
+    "smoothgrad": gradient.SmoothGrad,
     "integrated-gradients": gradient.IntegratedGradients,
+    "leave-one-out": perturbation.LeaveOneOut,
+    "occlusion": perturbation.Occlusion,
+    "lime": lime.Lime,
+    "shapley": shapley.Shapley,
+    "shapley-partition": shapley.ShapleyPartition,
+    "input-reduction": counterfactual.InputReduction,
+    "minimal-flip": counterfactual.MinimalFlip,
+    "theory-gradient": theory.TheoryGradient,
+    "theory-lime": theory.TheoryLime,
     "random": control.Random,
     "uniform": control.Uniform,
     "position": control.Position,
@@ -102,13 +140,11 @@ METHODS = Catalogue(_BUILT_IN | _plugins(_BUILT_IN))
 
 def settings(cls: Any) -> dict[str, Any]:
     """The settings of a method's class and their defaults."""
-    if not is_dataclass(cls):
-        return {}
-    return {f.name: None if f.default is MISSING else f.default for f in fields(cls)}
+    return {name: one.default for name, one in known_settings.of(cls).items()}
 
 
 def method(named: str | Method, given: Mapping[str, Any] | None = None) -> Method:
-    """A method by name, with settings; a method itself is returned as it is."""
+    """A method by name, with settings, each checked against its type; a method itself is returned as it is."""
     if not isinstance(named, str):
         if not callable(named):
             raise BadInput(
@@ -119,9 +155,9 @@ def method(named: str | Method, given: Mapping[str, Any] | None = None) -> Metho
         cls = METHODS[named]
     except KeyError as e:
         raise BadInput(str(e.args[0])) from None
-    wrong = sorted(set(given or {}) - set(settings(cls)))
-    if wrong:
-        known = ", ".join(settings(cls)) or "none"
-        raise BadInput(f"{METHODS.name(named)} has no setting '{wrong[0]}'; its settings are: {known}.")
-    made: Method = cls(**(given or {}))
+    known = known_settings.of(cls)
+    for wrong in sorted(set(given or {}) - set(known)):
+        hint = nearest(wrong, list(known)) or f"; its settings are: {', '.join(known) or 'none'}."
+        raise BadInput(f"{METHODS.name(named)} has no setting '{wrong}'{hint}")
+    made: Method = cls(**{name: known[name].checked(value) for name, value in (given or {}).items()})
     return made

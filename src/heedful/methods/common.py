@@ -64,6 +64,11 @@ def array(values: Tensor) -> NDArray[np.float64]:
     return values.detach().double().cpu().numpy()
 
 
+def chance(rng: torch.Generator) -> np.random.Generator:
+    """The same chance for numpy."""
+    return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+
+
 def real(classifier: Classifier, tokens: Tokens, width: int) -> slice:
     """Where a text stands in its padded row of the given width."""
     pad = width - len(tokens)

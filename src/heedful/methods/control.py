@@ -10,7 +10,7 @@ import torch
 
 from heedful.classifier import Classifier
 from heedful.explanation import Attribution
-from heedful.methods.common import array
+from heedful.methods.common import Passes, array
 from heedful.target import Target
 from heedful.tokens import Tokens
 
@@ -21,6 +21,10 @@ class Random:
 
     summary: ClassVar[str] = "control: a random number for each token"
     paper: ClassVar[str] = "control"
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the model is not asked."""
+        return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Uniform on [0, 1)."""
@@ -34,6 +38,10 @@ class Uniform:
     summary: ClassVar[str] = "control: the same score for each token"
     paper: ClassVar[str] = "control"
 
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the model is not asked."""
+        return Passes(0)
+
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """1/n for the n tokens of the text, 0 for special tokens."""
         text = ~np.array(tokens.special)
@@ -46,6 +54,10 @@ class Position:
 
     summary: ClassVar[str] = "control: the earlier, the higher"
     paper: ClassVar[str] = "control"
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the model is not asked."""
+        return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """From 1 for the first token of the text down to 1/n for the last; 0 for special tokens."""

@@ -5,6 +5,7 @@ With `through_attention=False` attention weights are held constant, as Jain & Wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,7 +20,8 @@ from heedful.edits import held
 from heedful.errors import BadInput
 from heedful.explanation import Attribution, Explanation
 from heedful.formulas import gauss_legendre, path, path_integral
-from heedful.methods.common import Together, array, real
+from heedful.methods.common import Passes, Together, array, real
+from heedful.seam import paused
 from heedful.target import Target
 from heedful.tokens import Tokens
 
@@ -29,16 +31,11 @@ def _holding(classifier: Classifier, through_attention: bool) -> AbstractContext
 
 
 def word_vectors(classifier: Classifier, batch: Batch) -> Tensor:
-    """The word vectors that enter the model."""
-    kept: list[Tensor] = []
-
-    def read(vectors: Tensor) -> Tensor:
-        kept.append(vectors.detach().clone())
-        return vectors
-
-    with torch.no_grad(), classifier.embeddings(read):
-        classifier.logits(batch)
-    return kept[0]
+    """The word vectors that enter the model: its own table of words, asked directly, which takes no pass."""
+    table = classifier.model.get_input_embeddings()
+    with torch.no_grad(), paused(classifier.model):
+        found: Tensor = table(batch.ids).clone()
+    return found
 
 
 def gradients(
@@ -69,6 +66,10 @@ class _Gradient(Together):
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """[t,d] and [t,d] -> [t]."""
         raise NotImplementedError
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward and one backward pass."""
+        return Passes(1, 1)
 
     def notes(self, slopes: Tensor) -> tuple[str, ...]:
         """What a reader must know about these numbers."""
@@ -151,6 +152,85 @@ class GradientXInput(_Gradient):
         return (vectors * slopes).sum(-1)
 
 
+@dataclass(frozen=True)
+class SmoothGrad:
+    """The mean of the gradients at noisy copies of the text's word vectors.
+
+    Every coordinate of every token, special tokens too, gets normal noise; its standard deviation is `noise` times the
+    range (largest less smallest coordinate) of the text's word vectors. `reduce` is what is made of the mean gradient:
+    its norm, or its product with the word vector. The product comes with standard errors; a norm does not, because the
+    noise left in the mean lengthens it, which no standard error would show.
+    """
+
+    noise: float = 0.1
+    samples: int = 25
+    reduce: Literal["l2", "l1", "x-input"] = "l2"
+    through_attention: bool = True
+
+    summary: ClassVar[str] = "mean gradient over noisy copies of the text"
+    paper: ClassVar[str] = "Smilkov et al. 2017"
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.noise) and self.noise >= 0):
+            raise BadInput(f"noise {self.noise} is not a number from 0 up.")
+        if self.samples < 1:
+            raise BadInput(f"smoothgrad needs at least one sample, not {self.samples}.")
+        if self.reduce not in ("l2", "l1", "x-input"):
+            raise BadInput(f"reduce '{self.reduce}' is not one of l2, l1, x-input.")
+
+    @property
+    def draws(self) -> int:
+        """How many gradients are needed: without noise they are all the same."""
+        return self.samples if self.noise else 1
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """A forward and a backward pass for each sample."""
+        return Passes(self.draws, self.draws)
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """A norm of the mean gradient, or its product with the word vectors."""
+        batch = classifier.batch([tokens])
+        total = torch.zeros((), dtype=torch.float64)
+        products: list[Tensor] = []
+        rows = max(1, BUDGET // len(tokens))
+        for start in range(0, self.draws, rows):
+            vectors, slopes, spread = self._slopes(classifier, batch, target, rng, min(rows, self.draws - start))
+            total = total.to(slopes) + slopes.sum(0)
+            products.append((slopes * vectors).sum(-1))
+        each = torch.cat(products)
+        mean = total / self.draws
+        scores = {"l2": mean.pow(2).sum(-1).sqrt(), "l1": mean.abs().sum(-1), "x-input": (mean * vectors).sum(-1)}
+        known = self.reduce == "x-input" and len(each) > 1
+        return Attribution(
+            tokens=tokens,
+            scores=array(scores[self.reduce]),
+            signed=self.reduce == "x-input",
+            errors=array(each.std(0) / len(each) ** 0.5) if known else None,
+            details={"samples": self.draws, "noise": spread},
+        )
+
+    def _slopes(
+        self, classifier: Classifier, batch: Batch, target: Target, rng: torch.Generator, copies: int
+    ) -> tuple[Tensor, Tensor, float]:
+        """Word vectors [t,d], the gradient at each of n noisy copies [n,t,d], and the noise's standard deviation."""
+        clean: list[Tensor] = []
+        leaves: list[Tensor] = []
+
+        def disturb(vectors: Tensor) -> Tensor:
+            clean.append(vectors[0].detach())
+            spread = self.noise * (clean[0].max() - clean[0].min())
+            # subtle: drawn one by one, so that the numbers do not depend on how many copies run at a time
+            drawn = torch.stack([torch.randn(clean[0].shape, generator=rng) for _ in range(copies)])
+            leaves.append((vectors.detach() + spread * drawn.to(vectors)).requires_grad_())
+            return leaves[0]
+
+        with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(disturb):
+            values = target.of(classifier.logits(batch.repeat(copies)), classifier.head)
+            slopes = classifier.gradient(values, leaves)[0].double()
+        own = clean[0].double()
+        return own, slopes, self.noise * float(own.max() - own.min())
+
+
 HELD = "attention was held constant, so the scores need not add up: the gap is no fault of the steps"
 Baseline = Literal["auto", "mask", "pad", "zero"]
 
@@ -192,6 +272,10 @@ class IntegratedGradients:
             gap=float(ends[1] - ends[0] - scores.sum()),
             notes=(f"baseline: {used}", *(() if self.through_attention else (HELD,))),
         )
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """The steps and both ends."""
+        return Passes(self.steps + 2, self.steps)
 
     def _slopes(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
         rows = max(1, BUDGET // points.shape[1])

@@ -1,0 +1,162 @@
+"""What theory says gradients and LIME must find on a single-layer attention classifier (Lopardo et al. 2024).
+
+Computed from the network's matrices: no forward pass, no samples. For `heedful.nets.MultiHead` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful import theory
+from heedful.classifier import Classifier
+from heedful.errors import BadInput, Unsupported
+from heedful.explanation import Attribution
+from heedful.masking import TOKENS, features, stand_in
+from heedful.methods.common import Passes
+from heedful.nets import MultiHead
+from heedful.target import Head, Target
+from heedful.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class TheoryGradient:
+    """The gradient with respect to e_t = word vector + position, by Theorem 4.1, as a number for each token.
+
+    "x-input" multiplies it with e_t, position included, as the authors do. Without `query_term` the first token's row
+    is what the theorem says, which overlooks that this token also makes the query.
+    """
+
+    reduce: Literal["mean", "l1", "l2", "x-input"] = "l2"
+    query_term: bool = True
+
+    summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
+    paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
+
+    def __post_init__(self) -> None:
+        _check("reduce", self.reduce, ("mean", "l1", "l2", "x-input"))
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the matrices are enough."""
+        return Passes(0)
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """Theorem 4.1."""
+        network = _network(classifier, "theory-gradient")
+        ids = _filled(network, tokens)
+        vectors = _words(network, ids) + _wide(network.positions[: len(ids)])
+        slopes = theory.gradient(_heads(classifier, network, target), vectors, self.query_term)[: len(tokens)]
+        if self.reduce == "x-input":
+            scores = (vectors[: len(tokens)] * slopes).sum(-1)
+        elif self.reduce == "mean":
+            scores = slopes.mean(-1)
+        else:
+            scores = np.linalg.norm(slopes, ord=1 if self.reduce == "l1" else 2, axis=-1)
+        return Attribution(tokens=tokens, scores=scores, signed=self.reduce in ("mean", "x-input"))
+
+
+@dataclass(frozen=True)
+class TheoryLime:
+    """The coefficients that LIME finds with ever more samples that put one token in the place of words.
+
+    Features are the distinct words; a word's coefficient is divided among the pieces of all its occurrences. `form` is
+    "exact", "derived" (the mean of a ratio taken as the ratio of means) or "paper" (Theorem 5.1, which has no
+    `kernel_width`). `kernel_width=None` weighs all samples alike.
+    """
+
+    form: Literal["exact", "derived", "paper"] = "exact"
+    kernel_width: float | None = 0.25
+    masking: str = "unk"
+
+    summary: ClassVar[str] = "LIME's limit from the matrices of an attention classifier"
+    paper: ClassVar[str] = "Lopardo et al. 2024, theorem 5.1"
+
+    def __post_init__(self) -> None:
+        _check("form", self.form, ("exact", "derived", "paper"))
+        if self.kernel_width is not None and not 0 < self.kernel_width < float("inf"):
+            raise BadInput(f"kernel_width is a positive number, or none for no kernel, not {self.kernel_width}.")
+        if self.masking not in TOKENS and not self.masking[6:].strip():
+            raise BadInput(f"masking '{self.masking}' puts no token in a word's place; use {_PLACES}.")
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the matrices are enough."""
+        return Passes(0)
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """LIME's limit."""
+        network = _network(classifier, "theory-lime")
+        if not tokens.special[0]:
+            raise Unsupported(
+                f"{classifier.name}: its tokenizer puts no special token first, so a word makes the query, and "
+                "theory-lime needs a query that stays."
+            )
+        groups = features(tokens, "bag")
+        word = {i: j for j, group in enumerate(groups) for i in group}
+        ids = _filled(network, tokens)
+        at = np.array([word.get(i, -1) for i in range(len(ids))])  # special tokens and padding stay
+        words = _words(network, [*ids, stand_in(classifier, self.masking)])
+        positions = _wide(network.positions[: len(ids)])
+        vectors = words[:-1] + positions
+        replaced = np.where(at[:, None] < 0, vectors, words[-1] + positions)
+        found = theory.masses(_heads(classifier, network, target), vectors, replaced, at)
+        shares = self._coefficients(found) / [len(group) for group in groups]
+        scores = np.append(shares, 0.0)[at[: len(tokens)]]  # −1, what stays, is the last
+        return Attribution(tokens=tokens, scores=scores, signed=True, details={"words": len(groups)})
+
+    def _coefficients(self, masses: theory.Masses) -> theory.Floats:
+        if self.form == "paper":
+            return theory.lime_paper(masses)
+        return (theory.lime_exact if self.form == "exact" else theory.lime_derived)(masses, self.kernel_width)
+
+
+_PLACES = f"{', '.join(TOKENS)} or token:WORD"
+
+
+def _check(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BadInput(f"{name} '{value}' is not one of {', '.join(known)}.")
+
+
+def _network(classifier: Classifier, method: str) -> MultiHead:
+    if not isinstance(classifier.model, MultiHead):
+        raise Unsupported(
+            f"{classifier.name} is a {type(classifier.model).__name__}; {method} holds for a heedful.nets.MultiHead, "
+            "the single-layer attention classifier of its paper."
+        )
+    return classifier.model
+
+
+def _heads(classifier: Classifier, network: MultiHead, target: Target) -> theory.Heads:
+    """The matrices, with the row of W_ℓ that makes the target: a logit, or the difference of two."""
+    if target.scale != "logit":
+        raise BadInput(f"the theory is about logits, and the target is the {target}; use scale='logit'.")
+    weights = _coefficients(target, len(classifier.labels), classifier.head)
+    if network.config.num_labels < len(weights):
+        weights = weights[1:] - weights[:1]  # one logit answers yes and no
+    return theory.Heads(_wide(network.query), _wide(network.key), _wide(network.value), weights @ _wide(network.out))
+
+
+@cache
+def _coefficients(target: Target, labels: int, head: Head) -> theory.Floats:
+    """Of each logit in the target, which is linear in them."""
+    return target.of(torch.eye(labels, dtype=torch.float64), head).numpy()
+
+
+def _filled(network: MultiHead, tokens: Tokens) -> list[int]:
+    """The ids that the network reads: up to its last position where it has no mask for padding."""
+    spare = 0 if network.config.masked else len(network.positions) - len(tokens)
+    return [*tokens.ids, *[network.config.pad_token_id] * spare]
+
+
+def _words(network: MultiHead, ids: list[int]) -> theory.Floats:
+    table = network.words.weight.detach()
+    return _wide(table.index_select(0, torch.from_numpy(np.array(ids)).to(table.device)))
+
+
+def _wide(matrix: Tensor) -> theory.Floats:
+    return matrix.detach().to("cpu", torch.float64).numpy()
