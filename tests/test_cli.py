@@ -23,6 +23,8 @@ import torch
 from click.testing import CliRunner, Result
 
 import heedful
+import heedful.loading
+import heedful.trees
 from heedful.cli import main
 from models import build
 
@@ -100,7 +102,29 @@ def test_methods_lists_each_with_its_line_and_paper(name: str) -> None:
 
 def test_methods_as_json_carry_their_settings() -> None:
     rows = {row["name"]: row for row in json.loads(command("methods", "--json").stdout)}
-    assert (list(rows), rows["attention-mean"]["settings"]["layer"]) == (list(heedful.METHODS), -1)
+    layer = {"type": "a whole number or 'all'", "default": -1, "choices": None}
+    assert (list(rows), rows["attention-mean"]["settings"]["layer"]) == (list(heedful.METHODS), layer)
+
+
+def test_a_method_tells_all_about_itself() -> None:
+    shown = command("methods", "ig").stdout
+    assert shown.startswith("integrated-gradients: gradient integrated from a baseline to the text\nSundararajan")
+    assert "by Gauss–Legendre nodes." in shown
+    assert "  baseline           'auto', 'mask', 'pad' or 'zero'; auto if left out\n" in shown
+
+
+def test_a_method_without_settings_says_so() -> None:
+    assert command("methods", "rollout").stdout.endswith("it has no settings\n")
+
+
+def test_one_method_as_json() -> None:
+    assert [row["name"] for row in json.loads(command("methods", "IG", "--json").stdout)] == ["integrated-gradients"]
+
+
+def test_an_unknown_method_cannot_be_told_about() -> None:
+    assert said(command("methods", "rollou")) == refusal(
+        "method 'rollou' is not known; did you mean 'rollout'? `heedful methods` lists them all."
+    )
 
 
 # what is explained
@@ -130,7 +154,10 @@ def test_aliases_and_underscores_are_understood(run: Run, alias: str, name: str)
 
 
 def test_all_means_every_method(run: Run) -> None:
-    assert [e.method for e in read(run(TEXT, "--all", "--json", method=None))] == list(heedful.METHODS)
+    result = run(TEXT, "--all", "--json", method=None)
+    found = [e.method for e in read(result)]
+    assert found == [name for name in heedful.METHODS if name in found]
+    assert len(found) + result.stderr.count("left out: ") == len(heedful.METHODS)
 
 
 def test_all_leaves_out_what_the_model_does_not_support(tmp_path: Path) -> None:
@@ -197,6 +224,19 @@ def test_all_layers_are_the_mean_of_each(run: Run) -> None:
 def test_the_layer_is_set_only_where_there_is_one(run: Run) -> None:
     found = read(run(TEXT, "--json", "--layer", "0", "-M", "attention-max", method="random"))
     assert [e.source.settings.get("layer") for e in found] == [0, None]
+
+
+def test_a_setting_reaches_every_method_that_has_it(run: Run) -> None:
+    found = read(run(TEXT, "--json", "--set", "steps=8", "-M", "ig", method="random"))
+    assert [e.source.settings.get("steps") for e in found] == [8, None]
+
+
+def test_layer_and_set_layer_are_the_same(run: Run) -> None:
+    a, b = (
+        read(run(TEXT, "--json", *more, method="attention-mean"))[0].to_json()
+        for more in (("--layer", "0"), ("--set", "layer=0"))
+    )
+    assert a == b
 
 
 def test_the_seed_changes_chance(run: Run) -> None:
@@ -367,13 +407,15 @@ def test_a_read_only_folder_is_refused(run: Run, page: Path, monkeypatch: pytest
     )
 
 
-def test_a_disk_that_fills_up_leaves_the_old_page_alone(run: Run, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Path, text: str, encoding: str) -> int:
-        self.write_bytes(text.encode(encoding)[:100])
-        raise OSError(28, "No space left on device")
+def _full(self: Path, content: bytes) -> int:
+    with self.open("wb") as file:
+        file.write(content[:100])
+    raise OSError(28, "No space left on device")
 
+
+def test_a_disk_that_fills_up_leaves_the_old_page_alone(run: Run, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page.write_bytes(b"old")
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", _full)
     result = run(TEXT, "--html", str(page))
     assert (result.exit_code, page.read_bytes(), list(page.parent.iterdir())) == (2, b"old", [page])
 
@@ -388,6 +430,124 @@ def test_a_page_shows_one_text(run: Run, page: Path) -> None:
     assert said(run("--file", "-", "--html", str(page))) == refusal(
         "--html shows one text; leave out --file, or read its JSON lines."
     )
+
+
+# the figure
+
+
+@pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("SVG", b"<?xml")])
+def test_a_figure_is_written_whole_and_alone(run: Run, tmp_path: Path, ending: str, magic: bytes) -> None:
+    path = tmp_path / f"figure.{ending}"
+    result = run(TEXT, "--figure", str(path), method="attention-mean")
+    assert (result.stderr, list(tmp_path.iterdir())) == (f"wrote {path}\n", [path])
+    assert path.read_bytes().startswith(magic)
+
+
+def test_a_figure_and_a_page_are_written_together(run: Run, page: Path) -> None:
+    figure = page.with_suffix(".svg")
+    run(TEXT, "--html", str(page), "--figure", str(figure))
+    assert sorted(page.parent.iterdir()) == [page, figure]
+
+
+def test_a_figure_of_another_kind_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "figure.jpg"
+    assert said(command("explain", TEXT, "--model", "/nowhere", "--figure", str(path))) == refusal(
+        f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure."
+    )
+
+
+def test_a_figure_shows_one_text(run: Run) -> None:
+    assert said(run("--file", "-", "--figure", "x.png")) == refusal(
+        "--figure shows one text; leave out --file, or read its JSON lines."
+    )
+
+
+@pytest.mark.parametrize("more", [["--target", "unheard"], []])
+def test_a_figure_that_fails_leaves_the_old_one_alone(
+    run: Run, tmp_path: Path, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "figure.png"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(Path, "write_bytes", _full)
+    result = run(TEXT, "--figure", str(path), *more)
+    assert (result.exit_code, path.read_bytes(), list(tmp_path.iterdir())) == (2, b"old", [path])
+
+
+# the tree
+
+
+def tree(folder: Path, *args: str) -> Result:
+    return command("tree", TEXT, "--model", str(folder), "--set", "steps=5", "--set", "layers=0,1", *args)
+
+
+def test_a_tree_is_printed_from_its_root(folder: Path) -> None:
+    shown = tree(folder).stdout
+    assert ("  the root" in shown, "built the greedy way" in shown) == (True, True)
+
+
+def test_a_tree_as_json_can_be_read_back(folder: Path) -> None:
+    found = heedful.trees.Tree.from_dict(json.loads(tree(folder, "--json", "--threshold", "0.1").stdout))
+    assert (found.threshold, found.source.settings["steps"], found.source.settings["layers"]) == (0.1, 5, [0, 1])
+
+
+def test_a_tree_is_made_of_the_same_attributions_as_explain(folder: Path) -> None:
+    why = read(command("explain", TEXT, "--model", str(folder), "-M", "attattr", "--json"))[0]
+    shown = command("tree", TEXT, "--model", str(folder), "--json").stdout
+    assert json.loads(shown)["edges"] == json.loads(heedful.trees.tree(why).to_json())["edges"]
+
+
+def test_a_tree_is_written_as_a_page_and_as_a_figure(folder: Path, tmp_path: Path) -> None:
+    page, figure = tmp_path / "tree.html", tmp_path / "tree.svg"
+    assert tree(folder, "--html", str(page), "--figure", str(figure)).stderr == f"wrote {page}\nwrote {figure}\n"
+    assert ("<svg" in page.read_text("utf-8"), figure.read_bytes()[:5]) == (True, b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--threshold", "2"],
+         "threshold 2.0 is not between 0 and 1; it is a share of the largest weight of a layer."),
+        (["--penalty", "1"], "the greedy way knows no penalty; use how='exact', or leave it out."),
+        (["--set", "stesp=3"], "attattr has no setting 'stesp'; did you mean 'steps'?"),
+        (["--target", "graet"], "label 'graet' is not one of 'awful', 'fine', 'great'; did you mean 'great'?"),
+    ],
+)  # fmt: skip
+def test_a_tree_that_cannot_be_made_is_refused(folder: Path, args: list[str], message: str) -> None:
+    assert said(tree(folder, *args)) == refusal(message)
+
+
+# the plan
+
+
+def test_a_dry_run_counts_passes(run: Run) -> None:
+    rows = [" ".join(line.split()) for line in run(TEXT, "--dry-run", "-M", "ig").stdout.splitlines()]
+    assert rows == ["method forward backward", "integrated-gradients 36 32", "position 0 0",
+                    "the prediction itself 2 0", "total 38 32"]  # fmt: skip
+
+
+def test_a_dry_run_knows_what_a_page_needs(run: Run, page: Path) -> None:
+    shown = run(TEXT, "--dry-run", "--html", str(page)).stdout
+    assert ("attention-weights" in shown, page.exists()) == (True, False)
+
+
+def test_a_dry_run_counts_every_line_of_a_file(run: Run) -> None:
+    plan = json.loads(run("--file", "-", "--dry-run", "--json", stdin="one\ntwo\n", method="gradient-l2").stdout)
+    assert plan["total"] == {"forwards": 4, "backwards": 2, "exactly": True}
+
+
+def test_a_dry_run_is_what_a_run_costs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[heedful.Classifier] = []
+    load = heedful.loading.load
+
+    def spy(*args: Any, **more: Any) -> heedful.Classifier:
+        loaded.append(load(*args, **more))
+        return loaded[-1]
+
+    monkeypatch.setattr(heedful.loading, "load", spy)
+    run(TEXT, "-M", "rollout", method="ig")
+    plan = json.loads(run(TEXT, "--dry-run", "--json", "-M", "rollout", method="ig").stdout)
+    assert (loaded[0].forwards, loaded[0].backwards) == (plan["total"]["forwards"], plan["total"]["backwards"])
+    assert loaded[1].forwards == 0
 
 
 # what is refused
@@ -429,7 +589,11 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--layer", "0"], "--layer is for attention methods, and position has no layer; leave it out."),
         (["--layer", "2", "-M", "attention-mean"], "layer 2 is not one of 0 … 1 (or negative, from the last)."),
         (["--layer", "-3", "-M", "attention-mean"], "layer -3 is not one of 0 … 1 (or negative, from the last)."),
-        (["--layer", "top", "-M", "attention-mean"], "layer 'top' is not a number or 'all'."),
+        (["--layer", "top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
+        (["--set", "layer=top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
+        (["--set", "steps=many", "-M", "ig"], "steps is a whole number, not 'many'."),
+        (["--set", "ig.steps=8"], "integrated-gradients is not among the methods chosen: position."),
+        (["--set", "steps=8"], "position has no setting 'steps'; known are: none."),
         (["--dtype", "int8"], "dtype 'int8' is not one of float32, float64, float16, bfloat16, auto."),
     ],
 )  # fmt: skip

@@ -12,10 +12,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from heedful.explanation import Attribution, Explanation, Interaction, Prediction, Source
+from heedful.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.target import Target
-from heedful.terminal import AGAINST, SUPPORTS, UNSIGNED, clean, show
+from heedful.terminal import AGAINST, SUPPORTS, UNSIGNED, _Passes, clean, show, show_tree
 from heedful.tokens import Tokens, words
+from heedful.trees import Edge, Tree
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -243,6 +244,120 @@ def test_the_legend_explains_what_is_shown_and_no_more(
 
 def test_matrices_alone_need_no_legend() -> None:
     assert "scaled" not in plain(matrices())
+
+
+def test_standard_errors_stand_beside_the_numbers_on_the_same_scale() -> None:
+    why = replace(made(FILM, -4, 0, 0, 3, 0), errors=np.array([0, 0.4, 0, 0, 0.2, 0, 0]))
+    assert "not(-1.00±0.10) funny but warm(+0.75±0.05) film" in plain(why)
+
+
+def test_details_are_shown_in_a_line() -> None:
+    why = replace(made(FILM, 0, 0, 0, 1, 0), details={"samples": 1000, "r2": 0.8312, "by_layer": [1, 2]})
+    assert "1,000 samples, R² 0.83\n" in re.sub(" +\n", "\n", plain(why))
+
+
+def test_the_largest_gap_of_a_layer_is_shown() -> None:
+    assert "gap of a layer at most 2.0e-02" in plain(replace(matrices(), gaps=(0.001, -0.02)), width=100)
+
+
+# counterfactuals
+
+
+def without(*removed: int, exact: bool = False, found: bool = True) -> Counterfactual:
+    prediction = Prediction(("bad", "good"), (0.0, 1.0), (0.27, 0.73))
+    outcome = Prediction(("bad", "good"), (1.0, 0.0), (0.812, 0.188))
+    return Counterfactual(
+        tokens=FILM, removed=removed, outcome=outcome, masking="delete", prediction=prediction,
+        source=Source(method="minimal", model="toy"), exact=exact, found=found,
+    )  # fmt: skip
+
+
+def test_removed_words_are_between_tildes_where_there_is_no_colour() -> None:
+    assert "minimal  not funny but ~~warm~~ film" in plain(without(4))
+
+
+def test_removed_words_are_struck_out_in_colour() -> None:
+    output = colour(without(4))
+    assert ("9" in styles(output, "warm"), "~~" in output) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("removed", "words"),
+    [((4,), "without this word the model says bad (81.2%)"),
+     ((1, 4), "without these 2 words the model says bad (81.2%)"),
+     ((), "no word was taken away; the model says bad (81.2%)")],
+)  # fmt: skip
+def test_what_the_model_says_without_the_words_is_said(removed: tuple[int, ...], words: str) -> None:
+    assert words in plain(without(*removed))
+
+
+@pytest.mark.parametrize(
+    ("exact", "found", "words"),
+    [(True, True, "exact: no better set exists"), (False, True, "greedy: a better set may exist"),
+     (True, False, "not found: every set was tried"),
+     (False, False, "not found: the search was greedy, so one may exist")],
+)  # fmt: skip
+def test_how_sure_the_search_is_is_said(exact: bool, found: bool, words: str) -> None:
+    assert f"{words}; taken away by: delete" in plain(without(4, exact=exact, found=found), width=120)
+
+
+# trees
+
+
+def grown(*edges: Edge, tokens: Tokens = FILM) -> Tree:
+    heights = {1: 1.0} | {edge.key: 0.5 for edge in edges}
+    return Tree(
+        tokens=tokens, root=1, edges=edges, heights=heights, how="greedy", threshold=0.4, penalty=0.0, objective=0.6,
+        layers=(0, 1), prediction=Prediction(("bad", "good"), (0.0, 1.0), (0.27, 0.73)), source=Source(model="toy"),
+    )  # fmt: skip
+
+
+def planted(tree: Tree) -> str:
+    console = Console(file=io.StringIO(), width=80, highlight=False)
+    show_tree(tree, console)
+    return re.sub(" +\n", "\n", shown(console))
+
+
+def test_a_tree_grows_down_from_its_root_in_reading_order() -> None:
+    output = planted(grown(Edge(1, 1, 5, 0.2, 0.9), Edge(1, 1, 2, 0.2, 0.8), Edge(0, 2, 3, 0.2, 0.412)))
+    assert (
+        "not  the root\n├── funny  layer 1, share 0.80\n│   └── but  layer 0, share 0.41\n"
+        "└── film  layer 1, share 0.90\n"
+    ) in output
+
+
+def test_a_tree_says_how_it_was_made() -> None:
+    output = planted(grown(Edge(1, 1, 5, 0.2, 0.9)))
+    assert "1 edge, built the greedy way" in output
+    assert "edges above 0.4 of the largest of their layer; objective +0.6" in output
+
+
+def test_a_tree_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in planted(grown(tokens=cut("\x1b[31m [bold]x[/bold]")))
+
+
+# progress
+
+
+def bar(done: int | None, planned: int | None) -> str:
+    from rich.progress import Progress
+
+    line = Progress(_Passes(), console=Console(file=io.StringIO(), width=80))
+    line.add_task("x", total=None, done=None if done is None else lambda: done, planned=planned)
+    line.console.print(line.get_renderable())
+    return shown(line.console).strip()
+
+
+@pytest.mark.parametrize(
+    ("done", "planned", "words"), [(120, 1000, "120 of 1,000 passes"), (7, None, "7 passes"), (None, None, "")]
+)
+def test_progress_counts_passes_against_the_plan(done: int | None, planned: int | None, words: str) -> None:
+    assert bar(done, planned).endswith(words)
+
+
+def test_the_bar_grows_with_the_passes() -> None:
+    assert bar(900, 1000).count("━") > 0
+    assert bar(900, 1000) != bar(100, 1000)
 
 
 # unruly content

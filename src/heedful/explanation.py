@@ -22,6 +22,7 @@ from heedful.tokens import Splitter, Tokens
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
@@ -112,6 +113,12 @@ class Explanation:
         from heedful.report import page
 
         return page([self])
+
+    def plot(self) -> Figure:
+        """A matplotlib figure, which shows itself in a notebook; needs the extra heedful[figures]."""
+        from heedful.figures import draw
+
+        return draw(self)
 
     def _repr_html_(self) -> str:
         from heedful.report import notebook

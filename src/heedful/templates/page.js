@@ -122,11 +122,11 @@
 
   const cells = [];
   for (const table of all(".grid")) {
-    const map = data.maps[table.dataset.text][table.dataset.map];
+    const siblings = data.maps[table.dataset.text], map = siblings[table.dataset.map];
     const buttons = all("button", table);
     rove(table, buttons, map.heads);
     for (const button of buttons) {
-      const cell = { button, map, buttons, layer: +button.dataset.l, head: +button.dataset.h, drawn: false };
+      const cell = { button, map, siblings, buttons, layer: +button.dataset.l, head: +button.dataset.h, drawn: false };
       cell.paint = () => draw(button.firstElementChild, map, cell.layer, cell.head);
       button.addEventListener("click", () => open(cell));
       cells.push(cell);
@@ -164,9 +164,9 @@
     repaint();
   });
 
-  /* ---- one map, large ---- */
+  /* ---- one map, large; or two, attention and what is attributed to it, side by side ---- */
 
-  const big = zoom.querySelector("canvas");
+  const panes = all("figure", zoom).map((figure) => ({ figure, canvas: figure.querySelector("canvas"), caption: figure.querySelector("figcaption") }));
   const said = zoom.querySelector("output");
   const sheet = document.createElement("canvas");
   let view = null;
@@ -174,11 +174,13 @@
   const short = (text, n) => ([...text].length > n ? [...text].slice(0, n - 1).join("") + "…" : text);
   const round = (x, digits) => (x === 0 ? "0" : x.toPrecision(digits).replace("-", "−"));
 
-  function layout(map) {
-    const room = Math.min(innerWidth - 50, innerHeight - 190, 900);
-    const letters = innerWidth < 600 ? 9 : 16;
+  function layout(canvas, map, count) {
+    const beside = count > 1 && innerWidth >= 700;
+    const high = count > 1 && !beside ? (innerHeight - 250) / 2 : innerHeight - 215;
+    const room = Math.min((innerWidth - 50 - (beside ? 30 : 0)) / (beside ? 2 : 1), Math.max(high, 220), 900);
+    const letters = innerWidth < 600 || beside ? 9 : 16;
     const names = map.bins.map((name) => short(name.replace(/ … .*/s, " …").replace(/\s+/g, " "), letters));
-    const context = big.getContext("2d");
+    const context = canvas.getContext("2d");
     context.font = "12px sans-serif";
     const margin = Math.ceil(Math.max(40, ...names.map((name) => context.measureText(name).width))) + 8;
     const cell = Math.min(40, (room - margin) / map.side);
@@ -203,12 +205,13 @@
     });
   }
 
-  function paint() {
-    const { map, layer, head, at } = view, form = view.form = layout(map), ratio = devicePixelRatio || 1;
+  function paintPane(pane, at) {
+    const { canvas, map, layer, head } = pane, form = pane.form = layout(canvas, map, view.shown.length);
+    const ratio = devicePixelRatio || 1;
     draw(sheet, map, layer, head);
-    big.width = big.height = Math.round(form.size * ratio);
-    big.style.width = big.style.height = `${form.size}px`;
-    const context = big.getContext("2d"), ink = `rgb(${colour("--ink")})`, soft = `rgb(${colour("--soft")})`;
+    canvas.width = canvas.height = Math.round(form.size * ratio);
+    canvas.style.width = canvas.style.height = `${form.size}px`;
+    const context = canvas.getContext("2d"), ink = `rgb(${colour("--ink")})`, soft = `rgb(${colour("--soft")})`;
     context.scale(ratio, ratio);
     context.imageSmoothingEnabled = false;
     const side = form.cell * map.side;
@@ -227,38 +230,62 @@
     context.strokeRect(form.margin + at.key * form.cell, form.margin + at.query * form.cell, form.cell, form.cell);
   }
 
+  const paint = () => view.shown.forEach((pane) => paintPane(pane, view.at));
+
   function point(query, key) {
-    const { map, layer, head } = view;
-    if (query < 0 || key < 0 || query >= map.side || key >= map.side) return;
+    const { side, bins } = view.shown[0].map;
+    if (query < 0 || key < 0 || query >= side || key >= side) return;
     view.at = { query, key };
-    const { value, error } = weight(map, steps(map, layer, head)[query * map.side + key]);
-    said.textContent = `query “${map.bins[query]}” → key “${map.bins[key]}”: ${round(value, 3)} ± ${round(error, 1)}`;
+    const values = view.shown.map(({ map, layer, head }) => {
+      const { value, error } = weight(map, steps(map, layer, head)[query * side + key]);
+      return `${view.shown.length > 1 ? `${map.name} ` : ""}${round(value, 3)} ± ${round(error, 1)}`;
+    });
+    said.textContent = `query “${bins[query]}” → key “${bins[key]}”: ${values.join(", ")}`;
     paint();
+  }
+
+  /* what is shown of a cell: its own map, and the same layer and head of its mate, attention first */
+  function shownOf({ map, layer, head, siblings }) {
+    const mate = siblings[map.mate], other = mate ? mate.numbers.indexOf(map.numbers[layer]) : -1;
+    const own = [{ map, layer, head }];
+    if (other < 0 || mate.side !== map.side) return own;
+    const both = [...own, { map: mate, layer: other, head }];
+    return mate.name === "attention-weights" ? both.reverse() : both;
   }
 
   function open(cell) {
     showTip(null);
-    view = { ...cell, at: null, paint };
+    const found = shownOf(cell);
+    panes.forEach((pane, i) => {
+      pane.figure.hidden = i >= found.length;
+      Object.assign(pane, found[i]);
+      pane.caption.textContent = found.length > 1 && found[i] ? found[i].map.name : "";
+    });
+    view = { ...cell, at: null, paint, shown: panes.slice(0, found.length) };
     const title = `Layer ${cell.map.numbers[cell.layer]}, head ${cell.head}`;
     document.getElementById("zoom-title").textContent = title;
-    big.setAttribute("aria-label", `${cell.button.getAttribute("aria-label")}. Arrow keys read single weights.`);
+    const label = cell.button.getAttribute("aria-label");
+    for (const { canvas, map } of view.shown)
+      canvas.setAttribute("aria-label", `${found.length > 1 ? `${map.name}. ` : ""}${map === cell.map ? label : title}. Arrow keys read single weights.`);
     said.textContent = "Rows: query. Columns: key. Point, or use the arrow keys, to read a weight.";
     if (!zoom.open) zoom.showModal();
     paint();
   }
 
-  big.addEventListener("pointermove", pointed);
-  big.addEventListener("pointerdown", pointed);
-  function pointed(e) {
-    const box = big.getBoundingClientRect(), { margin, cell } = view.form;
-    point(Math.floor((e.clientY - box.top - margin) / cell), Math.floor((e.clientX - box.left - margin) / cell));
+  for (const pane of panes) {
+    const pointed = (e) => {
+      const box = pane.canvas.getBoundingClientRect(), { margin, cell } = pane.form;
+      point(Math.floor((e.clientY - box.top - margin) / cell), Math.floor((e.clientX - box.left - margin) / cell));
+    };
+    pane.canvas.addEventListener("pointermove", pointed);
+    pane.canvas.addEventListener("pointerdown", pointed);
+    pane.canvas.addEventListener("keydown", (e) => {
+      const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+      if (!move) return;
+      e.preventDefault();
+      point((view.at?.query ?? 0) + (view.at ? move[0] : 0), (view.at?.key ?? 0) + (view.at ? move[1] : 0));
+    });
   }
-  big.addEventListener("keydown", (e) => {
-    const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
-    if (!move) return;
-    e.preventDefault();
-    point((view.at?.query ?? 0) + (view.at ? move[0] : 0), (view.at?.key ?? 0) + (view.at ? move[1] : 0));
-  });
   zoom.addEventListener("click", (e) => {
     if (e.target === zoom || e.target.closest("[data-close]")) return zoom.close();
     const step = e.target.closest("[data-step]")?.dataset.step;
