@@ -268,11 +268,12 @@ def test_a_text_longer_than_the_limit_in_windows(how: Any) -> None:
     assert found.scores[list(found.tokens.content)].all()
 
 
-@pytest.mark.xfail(reason="explaining._mean keeps the first window's errors", raises=ValueError)
 @pytest.mark.parametrize("how", [Lime(samples=40), Shapley(samples=40), LeaveOneOut(precision="bf16")])
 def test_windows_of_a_method_with_errors(how: Any) -> None:
     found = attribution(shared("bert"), LONG, how, windows=True)
-    assert found.errors is None or found.errors.shape == found.scores.shape
+    assert found.errors is not None
+    assert found.errors[list(found.tokens.content)].all()
+    assert found.source.windows > 1
 
 
 # a masked language model

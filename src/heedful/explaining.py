@@ -214,11 +214,14 @@ class _Job:
 
 def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Explanation]) -> Explanation:
     """Each token's score is the sum over the windows that hold it, divided by the number of windows."""
-    scores = np.zeros(len(tokens))
+    scores, errors = np.zeros(len(tokens)), np.zeros(len(tokens))
     for at, part in zip(positions, parts, strict=True):
         if not isinstance(part, Attribution):
             raise Unsupported(f"{part.method} cannot be joined over windows; explain a shorter text, or let it be cut.")
         scores[list(at)] += part.scores / len(parts)
+        errors[list(at)] += (0 if part.errors is None else part.errors) / len(
+            parts
+        )  # at most, as if they went together
     first = parts[0]
     assert isinstance(first, Attribution)
     attributions = [part for part in parts if isinstance(part, Attribution)]
@@ -232,10 +235,12 @@ def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Ex
         first,
         tokens=tokens,
         scores=scores,
+        errors=errors if any(p.errors is not None for p in attributions) else None,
+        details={},
         base=_average([p.base for p in attributions]),
         gap=_average([p.gap for p in attributions]),
         source=source,
-        notes=(*first.notes, f"mean over {len(parts)} overlapping windows"),
+        notes=(*dict.fromkeys(n for p in parts for n in p.notes), f"mean over {len(parts)} overlapping windows"),
     )
 
 

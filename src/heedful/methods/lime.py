@@ -22,7 +22,8 @@ from heedful.target import Target
 from heedful.tokens import Tokens
 
 Estimator = Literal["regression", "kriging"]
-FIRST, MOST = 256, 16_384  # samples of the first round of "auto", and of all its rounds
+FIRST, MOST = 256, 16_384  # samples of the first round of "auto", and of its last
+KRIGED = 4096  # the same with kriging, whose cost grows with their cube
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Lime(Perturbing):
             raise BadInput(f"sampling '{self.sampling}' is not one of lime, stratified, antithetic.")
         if self.estimator not in ("regression", "kriging"):
             raise BadInput(f"estimator '{self.estimator}' is not one of regression, kriging.")
+        if not 0 < self.stability <= 1:
+            raise BadInput(f"stability is a number above 0 and at most 1, not {self.stability}.")
         if self.kernel_width <= 0 or self.ridge < 0:
             raise BadInput(f"kernel_width {self.kernel_width} must be above 0, and ridge {self.ridge} not below.")
 
@@ -66,7 +69,7 @@ class Lime(Perturbing):
         made = design(len(features(tokens, self.by)), first, self.sampling, draw)
         found, fitted = self._fit(engine, tokens, target, made)
         tau: float | None = None
-        while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(made) <= MOST:
+        while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(made) <= self._most:
             before, made = fitted, grown(made, self.sampling, draw)
             found, fitted = self._fit(engine, tokens, target, made)
             tau = agreement(before.coefficients, fitted.coefficients)
@@ -75,9 +78,13 @@ class Lime(Perturbing):
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: the same input is run once."""
         if self.samples == "auto":
-            return self.at_most(2 * MOST)
+            return self.at_most(2 * self._most)
         least = 0 if self.sampling == "lime" else 1 + len(features(tokens, self.by))  # one for each number removed
         return self.at_most(max(self.samples, least))
+
+    @property
+    def _most(self) -> int:
+        return MOST if self.estimator == "regression" else KRIGED
 
     def _fit(self, engine: Engine, tokens: Tokens, target: Target, made: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None
@@ -104,7 +111,7 @@ class Lime(Perturbing):
             notes=(
                 *found.notes,
                 *kept_out,
-                *((f"the ranking was not yet stable after {MOST:,} samples",) if unstable else ()),
+                *((f"the ranking was not yet stable after {len(found.which):,} samples",) if unstable else ()),
             ),
         )
 
