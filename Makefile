@@ -1,5 +1,6 @@
 # make demo   explain three sentences with every method and write a page       (sets up all it needs)
 # make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs)
+# make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
 
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +8,7 @@ BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test lint types tests wheel clean
+.PHONY: demo test lint types tests wheel bench clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python scripts/demo.py
@@ -23,6 +24,10 @@ types: $(VENV)/.ready-dev
 
 tests: $(VENV)/.ready-dev
 	$(BIN)/pytest -n 2
+
+# one thread, so that CPU seconds can be compared
+bench: $(VENV)/.ready-dev
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(JOBS) $(if $(QUICK),--quick)
 
 # what a user gets: the wheel, without a single development package
 wheel: $(VENV)-wheel/.ready

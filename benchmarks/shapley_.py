@@ -1,0 +1,134 @@
+"""Shapley values by sampling: passes to 2 % of the exact values, on tables of all sets of 12 words."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.lime_ import needed
+from benchmarks.material import WORDS, Scale, named, resolved, short, trained
+from benchmarks.measure import Report, Row, l2
+from heedful.classifier import Classifier
+from heedful.inference import Engine
+from heedful.masking import Variants, features, over_positions
+from heedful.shapley import Values, coalitions, enumerated, everything, kriged, regressed
+
+Floats = NDArray[np.float64]
+Game = Callable[[NDArray[Any]], Floats]
+SIZES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
+DRAWN = 1024  # every curve goes at least so far
+ERROR = 0.02
+ALL = 2.0**WORDS
+
+
+class Table:
+    """The value of every set of words of a text; counts which sets were asked for."""
+
+    def __init__(self, classifier: Classifier, text: str) -> None:
+        tokens = classifier.tokens(text)
+        keep = over_positions(features(tokens, "word"), everything(WORDS), len(tokens))
+        found = Engine(classifier).ask([Variants(tokens, keep)])
+        self.values = found.values(classifier, resolved(classifier, tokens))
+        self.asked: set[int] = set()
+
+    def __call__(self, keep: NDArray[Any]) -> Floats:
+        """Values of sets, one in each row."""
+        rows = (np.asarray(keep).astype(np.int64) << np.arange(WORDS)).sum(-1)
+        self.asked |= set(rows.tolist())
+        found: Floats = self.values[rows]
+        return found
+
+
+def _kernel(game: Table, samples: int, seed: int) -> Floats:
+    import shap
+
+    np.random.seed(seed)
+    explainer = shap.KernelExplainer(game, np.zeros((1, WORDS)), silent=True)
+    found: Floats = explainer.shap_values(np.ones((1, WORDS)), nsamples=samples, l1_reg=False, silent=True)[0]
+    return found
+
+
+def _captum(game: Table, samples: int, seed: int) -> Floats:
+    from captum.attr import KernelShap
+
+    torch.manual_seed(seed)
+    method: Any = KernelShap(lambda keep: torch.from_numpy(game(keep.numpy())))
+    given = {"n_samples": samples, "perturbations_per_eval": 256}
+    found: torch.Tensor = method.attribute(torch.ones(1, WORDS), baselines=torch.zeros(1, WORDS), **given)
+    return found[0].double().numpy()
+
+
+def _ours(estimator: Callable[[Any, Any], Values]) -> Callable[[Table, int, int], Floats]:
+    def call(game: Table, samples: int, seed: int) -> Floats:
+        keep = coalitions(WORDS, samples, np.random.default_rng(seed))
+        return estimator(keep, game(keep)).scores
+
+    return call
+
+
+WAYS: dict[str, Callable[[Table, int, int], Floats]] = {
+    "shap KernelExplainer": _kernel,
+    "captum KernelShap": _captum,
+    "heedful, wls": _ours(regressed),
+    "heedful, kriging": _ours(kriged),
+}
+
+
+def run(scale: Scale) -> Report:
+    """The median over texts of the passes that reach the error, and the mean curves."""
+    classifier = trained()
+    tables = [Table(classifier, text) for text in short(scale.few(20, 3))]
+    found = {name: [_curve(way, table, scale.few(2)) for table in tables] for name, way in WAYS.items()}
+    # whoever asks for all sets has the exact values, so nobody needs more
+    passes = {name: [min(needed(curve, ERROR), ALL) for curve in curves] for name, curves in found.items()}
+    ours = float(np.median(passes["heedful, kriging"]))
+    rows = [
+        Row(
+            job="shapley, passes to 2 % error",
+            on=f"12 words, {named(classifier)}, {len(tables)} texts",
+            against=name,
+            theirs=float(np.median(passes[name])),
+            ours=ours,
+            target=3.0 if name != "heedful, wls" else None,
+            agreement=f"theirs need fewer on {sum(a < b for a, b in _pairs(passes, name))} of {len(tables)} texts"
+            + (f", miss the error on {passes[name].count(ALL)}" if ALL in passes[name] else ""),
+            unit="passes",
+        )
+        for name in WAYS
+        if name != "heedful, kriging"
+    ]
+    return Report(rows, {"shapley": {name: _mean(curves) for name, curves in found.items()}})
+
+
+def _pairs(passes: dict[str, list[float]], name: str) -> list[tuple[float, float]]:
+    return list(zip(passes[name], passes["heedful, kriging"], strict=True))
+
+
+def _curve(way: Callable[[Table, int, int], Floats], table: Table, seeds: int) -> list[tuple[float, float]]:
+    """Distinct passes and RMS error over seeds, for rising numbers of samples until the error is reached."""
+    exact = enumerated(table.values).scores
+    found: list[tuple[float, float]] = []
+    for size in SIZES:
+        each = []
+        for seed in range(seeds):
+            table.asked = set()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                estimate = way(table, size, seed)
+            each.append((len(table.asked), l2(estimate, exact)))
+        passes, error = np.array(each).T
+        found.append((float(passes.mean()), max(1e-9, float(np.sqrt((error**2).mean())))))
+        if size >= DRAWN and found[-1][1] <= ERROR:
+            break
+    return found
+
+
+def _mean(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """The median over texts at each number of samples that all of them have."""
+    table = np.array([curve[: SIZES.index(DRAWN) + 1] for curve in curves])
+    return [(float(x), float(y)) for x, y in np.median(table, axis=0)]
