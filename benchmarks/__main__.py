@@ -45,6 +45,14 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{1000 * value:.1f} ms" if value < 0.1 else f"{1000 * value:.0f} ms"
 
 
+def _ratio(row: Row) -> str:
+    """With the least and the most of single texts, where there are several."""
+    low, high = row.get("between") or (0.0, 0.0)
+    digits = 0 if row["ratio"] >= 100 else 2
+    apart = f" ({low:.2f} to {high:.2f})" if low < high else ""
+    return f"{'> ' if row.get('bound') else ''}{row['ratio']:,.{digits}f} ×{apart}"
+
+
 def cells(row: Row) -> list[str]:
     """One line of the table, as texts."""
     sign = "≤" if row["at_most"] else "≥"
@@ -55,7 +63,7 @@ def cells(row: Row) -> list[str]:
         row["against"],
         _amount(row["theirs"], row["unit"]),
         _amount(row["ours"], row["unit"]),
-        f"{row['ratio']:,.0f} ×" if row["ratio"] >= 100 else f"{row['ratio']:.2f} ×",
+        _ratio(row),
         "" if row["target"] is None else f"{sign} {row['target']:,g}",
         reached + (f" ({row['remark']})" if row["remark"] else ""),
         row["agreement"],

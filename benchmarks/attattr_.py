@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
-from benchmarks.measure import Report, Row, Timed, in_turns, l1, total
+from benchmarks.measure import Report, Row, Timed, between, in_turns, l1, total
 from heedful import seam
 from heedful.classifier import Classifier
 from heedful.edits import replaced
@@ -113,6 +113,7 @@ def _rows(
             ours=total(timed, "ours"),
             target=None if once else aim.get(width),
             agreement=said,
+            between=between(timed, f"{width} {once}", "ours"),
         )
         for width in widths
         for once in (False, True)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.material import Scale, default, documents, large, named, resolved, sentences, trained
-from benchmarks.measure import Report, Row, Timed, apart, in_turns, l2, total
+from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
 from benchmarks.removal import bf16
 from heedful.classifier import Classifier
 from heedful.inference import Engine, Precision
@@ -125,6 +125,7 @@ def _rows(classifier: Classifier, texts: tuple[str, ...], on: str, samples: int,
             theirs=total(timed, "theirs"),
             ours=total(timed, side),
             target=aim if aimed else None,
+            between=between(timed, "theirs", side),
             agreement=f"coefficients differ by at most {_worst(timed, side):.1e}",
             remark=bf16() if side == "bf16" else "",
         )

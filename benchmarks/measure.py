@@ -26,6 +26,8 @@ class Row:
     unit: Unit = "s"
     at_most: bool = False
     remark: str = ""
+    bound: bool = False  # theirs costs at least so much: it was not run further
+    between: tuple[float, float] | None = None  # the ratios of single texts, least and most
 
     @property
     def ratio(self) -> float:
@@ -75,6 +77,12 @@ def in_turns(sides: Mapping[str, Callable[[], Any]], rounds: int = 3) -> dict[st
 def total(timed: Sequence[Mapping[str, Timed]], side: str) -> float:
     """Seconds per text, mean over texts."""
     return float(np.mean([one[side].seconds for one in timed]))
+
+
+def between(timed: Sequence[Mapping[str, Timed]], above: str, below: str) -> tuple[float, float]:
+    """The least and the most of the ratios of single texts: what a ratio is worth."""
+    each = [one[above].seconds / one[below].seconds for one in timed]
+    return min(each), max(each)
 
 
 def l1(found: Any, truth: Any) -> float:

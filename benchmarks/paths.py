@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import heedful
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
-from benchmarks.measure import Report, Row, Timed, in_turns, l1, total
+from benchmarks.measure import Report, Row, Timed, between, in_turns, l1, total
 from heedful.classifier import Classifier
 from heedful.methods.gradient import IntegratedGradients
 from heedful.target import Target
@@ -103,6 +103,7 @@ def _rows(classifier: Classifier, texts: tuple[str, ...], on: str, rounds: int =
             theirs=total(timed, str(best)),
             ours=total(timed, side),
             target=1.1 if aimed else None,
+            between=between(timed, str(best), side),
             agreement=f"L1 apart {max(errors):.1e}; nodes ours/theirs {nodes}",
         )
         for side, what, aimed in (

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from heedful.drawing.sheet import encoded, plainly
 
@@ -58,6 +58,7 @@ def _paint(axes: Axes, panel: Panel, lines: Mapping[str, Sequence[Sequence[float
         axes.axhline(panel.line, color="#888888", lw=0.8, ls="--")
     axes.set(xscale="log", yscale="log", title=panel.title, xlabel=panel.x, ylabel=panel.y)
     percent = "error" in panel.y
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %" if percent else _plain(y)))
     ticks = sorted({x for points in lines.values() for x, _ in points})
     if len(ticks) <= 8:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import heedful
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
-from benchmarks.measure import Report, Row, Timed, apart, in_turns, total
+from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, total
 from heedful.classifier import Classifier
 from heedful.masking import features
 from heedful.methods.perturbation import LeaveOneOut
@@ -96,6 +96,7 @@ def _rows(classifier: Classifier, texts: tuple[str, ...], on: str, rounds: int =
             target=aim if aimed else None,
             agreement=f"scores differ by at most {worst:.1e}",
             remark=remark,
+            between=between(timed, str(rows), side),
         )
 
     return [

@@ -10,11 +10,14 @@ from models import EVERY, SINGLE, shared
 
 REFUSES = {"theory-gradient": "all but multihead", "theory-lime": "all but multihead"}
 QUICK = {  # the battery asks for every explanation many times
+    "attattr": {"max_nodes": 9},
+    "attattr-tokens": {"max_nodes": 9},
     "lime": {"samples": 50},
     "shapley": {"samples": 40, "exact_up_to": 3},
     "shapley-partition": {"samples": 40},
     "minimal-flip": {"tries": 40},
     "smoothgrad": {"samples": 5},
+    "integrated-gradients": {"steps": 8},
 }
 NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
 
