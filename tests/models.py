@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import tokenizers
@@ -51,16 +53,23 @@ def _special(kind: str) -> dict[str, str]:
     }
 
 
+_VOCABULARIES = json.loads((Path(__file__).parent / "vocabularies.json").read_text("utf-8"))
+
+
 @cache
 def tokenizer(kind: str) -> Any:
-    """A trained tokenizer: "wordpiece", "roberta" (byte-level BPE), "gpt" (the same without padding), "t5", "xlnet"."""
+    """A small tokenizer: "wordpiece", "roberta" (byte-level BPE), "gpt" (the same without padding), "t5", "xlnet".
+
+    Trained on TRAINING; the vocabularies of those whose trainers break ties by chance are kept in a file.
+    """
     special = _special(kind)
     tokens = list(dict.fromkeys(special.values()))
     if kind == "wordpiece":
-        t = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+        ids = {piece: i for i, piece in enumerate(_VOCABULARIES[kind])}
+        t = tokenizers.Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
         t.normalizer = normalizers.BertNormalizer(lowercase=True)
         t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer: Any = trainers.WordPieceTrainer(vocab_size=160, special_tokens=tokens, show_progress=False)
+        t.add_special_tokens(tokens)
     elif kind in ("roberta", "gpt"):
         t = tokenizers.Tokenizer(models.BPE())
         t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -69,13 +78,14 @@ def tokenizer(kind: str) -> Any:
         trainer = trainers.BpeTrainer(
             vocab_size=330, special_tokens=tokens, initial_alphabet=alphabet, show_progress=False
         )
+        t.train_from_iterator(TRAINING, trainer)
     else:
-        t = tokenizers.Tokenizer(models.Unigram())
+        scored = [(piece, score) for piece, score in _VOCABULARIES[kind]]
+        t = tokenizers.Tokenizer(models.Unigram(scored, unk_id=tokens.index("<unk>")))
         t.normalizer = normalizers.NFKC()
         t.pre_tokenizer = pre_tokenizers.Metaspace()
         t.decoder = decoders.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=110, special_tokens=tokens, unk_token="<unk>", show_progress=False)
-    t.train_from_iterator(TRAINING, trainer)
+        t.add_special_tokens(tokens)
     template = {
         "wordpiece": ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"),
         "roberta": ("<s> $A </s>", "<s> $A </s> </s> $B </s>"),

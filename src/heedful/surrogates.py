@@ -118,20 +118,17 @@ def allocated(weight: Floats, available: list[int], samples: int) -> list[int]:
 
     Together at most `samples`, or one for each stratum.
     """
-    found = [1] * len(weight)
-    open_ = np.array([n > 1 for n in available])
-    while open_.any() and samples > sum(found):
-        room = samples - sum(n for n, o in zip(found, open_, strict=True) if not o)
-        share = room * weight / weight[open_].sum()
-        small = open_ & (share < 1)
-        # subtle: those that get one whatever their share go first, or the others would spend what is theirs
-        closed = small if small.any() else open_ & np.array([s >= n for s, n in zip(share, available, strict=True)])
-        for i in np.flatnonzero(open_ if not closed.any() else closed & ~small):
-            found[i] = min(int(share[i]), available[i])
-        if not closed.any():
-            break
-        open_ &= ~closed
-    return found
+    if samples >= sum(available):
+        return available
+
+    def spent(factor: float) -> list[int]:
+        return [min(n, max(1, int(min(factor * w, samples)))) for w, n in zip(weight.tolist(), available, strict=True)]
+
+    low, high = 0.0, samples / float(weight.min())  # the larger the factor, the more is spent: halve what is between
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(spent(middle)) <= samples else (low, middle)
+    return spent(low)
 
 
 def _all(d: int, s: int) -> Bools:
