@@ -2,6 +2,7 @@
 
 draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, one under the other
 draw_tree   an attribution tree
+draw_theory LIME and gradient beside what theory says of them
 encoded     a figure as the bytes of a png, pdf or svg file
 """
 
@@ -24,8 +25,10 @@ except ImportError as e:
 from heedful.drawing import Bars, Block, Branches, Maps, Struck
 from heedful.drawing.glyphs import Letters
 from heedful.drawing.sheet import MARGIN, SOFT, Picture, Sheet, encoded, plainly
+from heedful.drawing.theory import Coefficients, Slopes
 
 if TYPE_CHECKING:
+    from heedful.comparing import Comparison
     from heedful.trees import Tree
 
 KINDS = ("png", "pdf", "svg")
@@ -56,6 +59,12 @@ def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
 def draw_tree(tree: Tree) -> Picture:
     """The tree: each token at its place in the text and its height, edges as wide as their share of the layer."""
     return _assembled([Branches(tree)], tree.prediction, str(tree.target), tree.source.model)
+
+
+def draw_theory(found: Comparison) -> Picture:
+    """Figures 4 and 5 of Lopardo et al. 2024 for one text: LIME's runs and theory's crosses; gradient and theory."""
+    blocks: list[Block] = [Coefficients(found), Slopes(found)]
+    return _assembled(blocks, found.prediction, str(found.target), found.source.model)
 
 
 def _assembled(blocks: Sequence[Block], prediction: Prediction, target: str, model: str) -> Picture:
@@ -104,4 +113,4 @@ def _maps(found: Sequence[Explanation]) -> list[Block]:
     ]
 
 
-__all__ = ["Picture", "draw", "draw_tree", "encoded", "kind"]
+__all__ = ["Picture", "draw", "draw_theory", "draw_tree", "encoded", "kind"]

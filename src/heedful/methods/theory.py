@@ -80,7 +80,8 @@ class TheoryLime:
         _check("form", self.form, ("exact", "derived", "paper"))
         if self.kernel_width is not None and not 0 < self.kernel_width < float("inf"):
             raise BadInput(f"kernel_width is a positive number, or none for no kernel, not {self.kernel_width}.")
-        if self.masking not in TOKENS and not self.masking[6:].strip():
+        word = self.masking.removeprefix("token:")
+        if self.masking not in TOKENS and (word == self.masking or not word.strip()):
             raise BadInput(f"masking '{self.masking}' puts no token in a word's place; use {_PLACES}.")
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -128,6 +129,8 @@ def _network(classifier: Classifier, method: str) -> MultiHead:
             f"{classifier.name} is a {type(classifier.model).__name__}; {method} holds for a heedful.nets.MultiHead, "
             "the single-layer attention classifier of its paper."
         )
+    if (layers := classifier.model.config.layers) != 1:
+        raise Unsupported(f"{classifier.name} has {layers} layers; {method} holds for one layer of attention.")
     return classifier.model
 
 
