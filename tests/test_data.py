@@ -436,7 +436,7 @@ MISTAKES = {
     ),
     "span of words": (
         "a.jsonl",
-        '{"text": "a b", "rationale": ["a", "b"]}',
+        '{"text": "a b", "rationale": ["a", 1]}',
         "the rationale in 'a.jsonl' line 1 is not a list of [start, end) pairs of whole numbers.",
     ),
     "evidence": (
@@ -775,3 +775,24 @@ def test_human_rationales_mark_the_tokens_that_they_name() -> None:
         wanted = [" ".join(tokens[start:end]) for start, end in row["rationale"] if start < end]
         disjoint = all(a[1] <= b[0] for a, b in zip(row["rationale"], row["rationale"][1:], strict=False))
         assert not disjoint or marked(example) == wanted
+
+
+def test_the_packages_own_sentences_have_a_name_and_their_rationales_are_quotes() -> None:
+    found = load("corpus")
+    assert len(found) > 300
+    assert {e.label for e in found} == {"negative", "positive"}
+    assert all(0 <= a < b <= len(e.text) for e in found for a, b in e.rationale or ())
+
+
+def test_a_rationale_may_be_quotes_of_whole_words() -> None:
+    found = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
+    assert found.rationale == ((0, 4), (9, 13))
+    with pytest.raises(BadInput, match=r"the rationale 'fine' in .* does not stand in its text"):
+        load([{"text": "good", "label": "1", "rationale": ["fine"]}])
+
+
+def test_a_dev_under_another_name_is_asked_for(tmp_path: Path) -> None:
+    for name in ("train", "dev_matched"):
+        (tmp_path / f"{name}.jsonl").write_text('{"text": "a film", "label": 1}\n' * 9)
+    with pytest.raises(BadInput, match=r"may have a dev already \(found: dev_matched.jsonl\); give it"):
+        splits(tmp_path)

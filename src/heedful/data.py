@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from importlib.resources import files
 from itertools import accumulate
 from numbers import Integral, Real
 from pathlib import Path
@@ -57,6 +58,7 @@ class Splits:
 
 
 GUESSED = Columns()
+OWN = "corpus"  # the name of the package's own sentences
 SUFFIXES = {f".{kind}": kind for kind in ("csv", "tsv", "jsonl", "json", "parquet")} | {".ndjson": "jsonl", ".txt": ""}
 # of each line of names, the first line that has one in the data decides; two of the same line are ambiguous
 _NAMES = {
@@ -89,9 +91,11 @@ def read(
 ) -> Iterator[Example]:
     """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
 
-    `kind` is a name of `heedful.formats.READERS`, by default told from the ending or the first line; a label that is
-    not among `labels` is refused.
+    "corpus" are the package's own sentences. `kind` is a name of `heedful.formats.READERS`, by default told from the
+    ending or the first line; a label that is not among `labels` is refused.
     """
+    if source == OWN and not Path(OWN).exists():
+        source = Path(str(files("heedful") / "assets" / "corpus.jsonl"))
     if isinstance(source, (str, Path)):
         name, rows = f"'{source}'", _file_rows(Path(source).expanduser(), kind, columns)
     elif isinstance(source, Mapping):
@@ -250,7 +254,9 @@ def _label_name(value: Any, where: str) -> str:
 
 
 def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Span, ...]:
-    """Marked spans in characters; given in characters, or in tokens as single spaces part them."""
+    """Marked spans in characters; given in characters, in tokens as single spaces part them, or as quotes."""
+    if isinstance(value, (list, tuple)) and value and all(isinstance(quote, str) for quote in value):
+        return _merged(span for quote in value for span in _quoted(quote, text, where))
     try:
         pairs = [(start, end) for start, end in (json.loads(value) if isinstance(value, str) else value)]
         whole = all(type(n) is int for pair in pairs for n in pair)
@@ -265,6 +271,14 @@ def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Spa
             raise BadInput(f"the rationale [{start}, {end}) in {where} is not inside the text's {length} {unit}.")
     marking = [(start, end) for start, end in pairs if start < end]  # subtle: ERASER's own files have empty spans
     return _merged(marking if characters else [(starts[start], starts[end] - 1) for start, end in marking])
+
+
+def _quoted(quote: str, text: str, where: str) -> list[Span]:
+    """Wherever the quote stands in the text as whole words."""
+    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)] if quote else []
+    if not found:
+        raise BadInput(f"the rationale '{quote}' in {where} does not stand in its text; quote it, or give pairs.")
+    return found
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -349,6 +363,7 @@ def splits(
         return _divided(found["train"], {"dev": dev_share, "test": test_share}, seed)
     if found["dev"]:
         return Splits(**found)
+    _check_alike(source)
     cut = _divided(found["train"], {"dev": dev_share}, seed)
     return Splits(cut.train, cut.dev, found["test"])
 
@@ -376,17 +391,14 @@ def _parts(source: Any) -> dict[str, list[Any]]:
 
 def _check_alike(source: Any) -> None:
     """Refuse to split off a dev where one seems to be there under another name (MNLI's dev_matched)."""
-    folder = isinstance(source, (str, Path)) and Path(source).expanduser().is_dir()
-    names = (
-        [p.name for p in Path(source).expanduser().iterdir()]
-        if folder
-        else list(source)
-        if isinstance(source, Mapping)
-        else []
-    )
-    alike = sorted(n for n in names if re.match(r"(dev|valid|eval)", str(n), re.IGNORECASE))
+    if isinstance(source, Mapping):
+        names = [str(name) for name in source]
+    else:
+        folder = Path(source).expanduser() if isinstance(source, (str, Path)) else None
+        names = [p.name for p in folder.iterdir()] if folder is not None and folder.is_dir() else []
+    alike = sorted(name for name in names if re.match(r"dev|valid|eval", name, re.IGNORECASE))
     if alike:
-        raise BadInput(f"which of '{source}' is dev ({listed(alike)})? Give one with --dev, or name it dev.")
+        raise BadInput(f"the data may have a dev already ({listed(alike)}); give it with --dev, or name it dev.")
 
 
 def _kept(found: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:
