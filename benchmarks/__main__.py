@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attattr_, growth, lime_, overhead, paths, pictures, removal, shapley_, theory_
+from benchmarks import attattr_, growth, lime_, overhead, paths, pictures, removal, shapley_, theory_, training_
 from benchmarks.material import Scale
 from benchmarks.measure import Report
 
@@ -34,6 +34,7 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "theory-lime": theory_.run,
     "overhead": overhead.run,
     "growth": growth.run,
+    "training": training_.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")
 Row = dict[str, Any]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heedful import edits
     from heedful.classifier import Batch, Classifier
+    from heedful.data import Example, Splits
     from heedful.edits import Edit, Site
     from heedful.errors import BadInput, HeedfulError, Unsupported
     from heedful.explaining import explain, explain_all
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from heedful.loading import load
     from heedful.methods import METHODS, Method, method
     from heedful.plain import Plain
+    from heedful.recipes import RECIPES
     from heedful.target import Target
     from heedful.tokens import Tokens
+    from heedful.training import Trained, train
     from heedful.trees import Tree, tree
 
 _HOME = {
@@ -38,6 +41,11 @@ _HOME = {
     "Classifier": "classifier",
     "Batch": "classifier",
     "Tokens": "tokens",
+    "Example": "data",
+    "Splits": "data",
+    "train": "training",
+    "Trained": "training",
+    "RECIPES": "recipes",
     "tree": "trees",
     "Tree": "trees",
     "Target": "target",
@@ -56,12 +64,14 @@ _HOME = {
 }
 __all__ = [
     "METHODS",
+    "RECIPES",
     "Attribution",
     "BadInput",
     "Batch",
     "Classifier",
     "Counterfactual",
     "Edit",
+    "Example",
     "Explanation",
     "HeedfulError",
     "Interaction",
@@ -70,8 +80,10 @@ __all__ = [
     "Prediction",
     "Site",
     "Source",
+    "Splits",
     "Target",
     "Tokens",
+    "Trained",
     "Tree",
     "Unsupported",
     "edits",
@@ -80,6 +92,7 @@ __all__ = [
     "from_json",
     "load",
     "method",
+    "train",
     "tree",
 ]
 __version__ = "0.1.0"

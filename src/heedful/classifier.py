@@ -343,6 +343,8 @@ class Classifier:
     @cached_property
     def _attention_fault(self) -> str | None:
         """Why the seam does not hold for this model: found on a probe text, once."""
+        if not self.sites:
+            return "it has none"
         try:
             with torch.inference_mode(False), torch.enable_grad(), seam.paused(self.model):
                 batch = self.batch([self.tokens(PROBE).cut(self.limit)])
@@ -383,10 +385,16 @@ class Classifier:
         last = next(w for site, w in reversed(seen[0].items()) if site.kind == self.reads)
         hidden = next((h for n in ("decoder_hidden_states", "hidden_states") if (h := getattr(out, n, None))), None)
         candidates = [last] if hidden is None or hidden[-1].shape[:2] != batch.ids.shape else [hidden[-1], last]
-        return Reading(logits, seen[0], seen.values[0], self._pooled(batch, logits, candidates), seen.projections[0])
+        pooled = _sentence_shares(seen[0])
+        if pooled is None:
+            pooled = self._pooled(batch, logits, candidates)
+        return Reading(logits, seen[0], seen.values[0], pooled, seen.projections[0])
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
-        """The share of each position in what the head reads: all of the first, all of the last, or a mean."""
+        """The share of each position in what the head reads: all of the first, all of the last, or a mean.
+
+        Where sentences are attended to, it is their weights: each at the place of its last word.
+        """
         return self.read(batch).pooled
 
     def _pooled(self, batch: Batch, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
@@ -460,6 +468,12 @@ class Classifier:
                 return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
             except Exception:  # a family that cannot: the fall-back serves it
                 return False
+
+
+def _sentence_shares(seen: Mapping[Site, Tensor]) -> Tensor | None:
+    """Attention over sentences as the share of each position; None in a model without it."""
+    site = next((site for site in seen if site.kind == "sentence"), None)
+    return None if site is None else (seen[site] * site.allowed)[:, 0, 0].detach()
 
 
 def _shares(read: Tensor, logits: Tensor) -> Tensor:

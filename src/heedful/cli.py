@@ -11,6 +11,8 @@ import click
 
 from heedful import __version__
 from heedful.commands import explain, methods, tree
+from heedful.commands.theory import theory
+from heedful.commands.train import recipes, train
 from heedful.errors import HeedfulError
 
 
@@ -41,5 +43,5 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
-for command in (explain, tree, methods):
+for command in (explain, tree, theory, methods, train, recipes):
     main.add_command(command)

@@ -21,8 +21,8 @@ from heedful.errors import BadInput
 class Site:
     """One attention matrix of a forward pass: which it is, and where its softmax was not masked.
 
-    `kind` is "self" (the only one in encoders and in decoder-only models), "decoder" or "cross". Two sites are the same
-    if kind and layer are.
+    `kind` is "self" (the only one in encoders and in decoder-only models), "decoder", "cross", or "sentence" in a
+    network that attends to words and then to sentences. Two sites are the same if kind and layer are.
     """
 
     kind: str

@@ -25,7 +25,15 @@ OTHER_HEADS = (
 )
 _RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # positions by distance: any length
 # what a configuration says of its file, not of its model
-_UNSTEADY = ("_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures")
+_UNSTEADY = (
+    "_name_or_path",
+    "_commit_hash",
+    "transformers_version",
+    "dtype",
+    "torch_dtype",
+    "architectures",
+    "_attn_implementation_internal",
+)
 
 
 def text_config(model: Any) -> Any:
@@ -42,8 +50,10 @@ def head(config: Any) -> Head:
 
 
 def labels(config: Any) -> tuple[str, ...]:
-    """Names from `id2label`; a single logit answers label and 'not label'."""
+    """Names from `id2label`; a single logit answers no and yes: two names, or label and 'not label'."""
     names = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
+    if config.num_labels == 1 and len(names) == 2 and head(config) == "sigmoid":
+        return (names[0], names[1])
     found = tuple(names.get(i, f"LABEL_{i}") for i in range(config.num_labels))
     return (f"not {found[0]}", found[0]) if len(found) == 1 and head(config) == "sigmoid" else found
 

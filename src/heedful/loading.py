@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
@@ -17,6 +17,7 @@ from heedful import facts
 from heedful.batch import Batch
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError, Unsupported
+from heedful.nets.saving import Saved, saved
 
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -82,6 +83,8 @@ def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
     folder = Path(source).expanduser()
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
+    if (folder / "heedful.json").is_file():
+        return from_saved(saved(folder), str(folder))
     if folder.is_dir():
         _check_folder(folder)
         source = str(folder)
@@ -91,6 +94,20 @@ def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
         model = _model(source, revision, dtype)
         tokenizer = _tokenizer(source, revision)
     return Classifier(model, tokenizer, name=source)
+
+
+def from_saved(net: Saved, name: str) -> Classifier:
+    """One of the papers' networks as a classifier."""
+    return Classifier(net.model, wrapped(net.tokenizer, net.special), name=name)
+
+
+def wrapped(tokenizer: Any, special: Mapping[str, str], limit: int | None = None) -> Any:
+    """A `tokenizers.Tokenizer` as transformers would give it; `special` says what its special tokens are for."""
+    from transformers import PreTrainedTokenizerFast
+
+    named = ["input_ids", "token_type_ids", "attention_mask"]
+    length = {} if limit is None else {"model_max_length": limit}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=named, **special, **length)
 
 
 def _check_folder(folder: Path, loader: str = "AutoModelForSequenceClassification") -> None:
@@ -142,6 +159,40 @@ def _model(source: str, revision: str | None, dtype: Any) -> Any:
             "give a model that was fine-tuned for sequence classification."
         )
     return model
+
+
+def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:
+    """A pretrained encoder with a new head for these labels, its tokenizer, and how many tokens it reads."""
+    from transformers import AutoModelForSequenceClassification
+
+    if not source:
+        raise BadInput("no encoder was given; set encoder=FOLDER, or a Hugging Face hub name.")
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        _check_folder(folder)
+        source = str(folder)
+    kind = {"problem_type": "multi_label_classification"} if multi else {}
+    with _silence():
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                source,
+                num_labels=len(labels),
+                id2label=dict(enumerate(labels)),
+                label2id={name: i for i, name in enumerate(labels)},
+                dtype=torch.float32,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                **kind,
+            )
+        except Exception as e:
+            raise _explained(e, source) from e
+        tokenizer = _tokenizer(source, None)
+    if not tokenizer.is_fast:
+        raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
+    if model.config.pad_token_id is None:
+        raise Unsupported(f"'{source}' has no padding token, so its texts cannot be trained in batches.")
+    return model, tokenizer, facts.limit(model, tokenizer)
 
 
 @lru_cache(maxsize=2)

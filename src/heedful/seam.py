@@ -16,11 +16,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from heedful.activations import ACTIVATIONS
 from heedful.edits import Edit, Site
 from heedful.errors import BadInput, Unsupported
 from heedful.projection import MAPS, PRODUCTS, Context, Projection
 
-_SOFTMAXES = {torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax, torch.special.softmax}
+_SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
 
 # subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores come nowhere near
 _MASKED_BELOW = -3e4

@@ -69,7 +69,12 @@ class Maps:
         return max(4.0, len(self.whys) * (self._names + self._side[0] + 1.0))
 
     def _heading(self, why: Interaction) -> str:
-        kinds = {"self": "self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+        kinds = {
+            "self": "self-attention",
+            "decoder": "decoder self-attention",
+            "cross": "cross-attention",
+            "sentence": "attention over sentences",
+        }
         where = f", layer {why.layers[0]}" if self._single else ""
         return f"{why.method or 'weights'} ({kinds.get(why.attention, why.attention)}{where})"
 

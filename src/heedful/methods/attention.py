@@ -2,7 +2,8 @@
 
 `layer` is a number (negative counts from the last) or "all" (the mean over layers). `kind` chooses among encoder
 ("self"), "decoder" and "cross" attention where a model has several; by default the one that reads the text for the
-pooled position.
+pooled position. In a network that attends to words and then to sentences, "self" is the first and "sentence" the
+second; what is pooled of the first is the second, so that a word's attention is that of its sentence times its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from heedful.target import Target
 from heedful.tokens import Tokens
 
 Layer = int | Literal["all"]
-Kind = Literal["self", "encoder", "decoder", "cross"]
+Kind = Literal["self", "encoder", "decoder", "cross", "sentence"]
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,10 @@ class Share:
     at: slice
 
     def weights(self, site: Site, of: dict[Site, Tensor] | None = None) -> Tensor:
-        """[h,q,k] over the text's own tokens, in float64."""
+        """[h,q,k] over the text's own tokens, in float64; zero for a query that may read none of them."""
         w = (of or self.reading.weights)[site][self.row].detach().double()
-        return w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
+        own = w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
+        return own * self.allowed(site).any(-1)[:, None]
 
     def allowed(self, site: Site) -> Tensor:
         """[q,k] likewise."""
@@ -52,6 +54,10 @@ class Share:
         """[q]: the share of each query in what the head reads."""
         p = self.reading.pooled[self.row].detach().double()
         return p[self.at] if len(p) > 1 else p
+
+    def queries(self, site: Site) -> Tensor:
+        """[q]: the same for the queries of this site; a lone query is all of it."""
+        return self.pooled if site.allowed.shape[2] > 1 else self.pooled.new_ones(1)
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,8 @@ class AtLayer(Together):
     needs_values: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.kind not in (None, "self", "encoder", "decoder", "cross"):
-            raise BadInput(f"kind '{self.kind}' is not one of self (or encoder), decoder, cross.")
+        if self.kind not in (None, "self", "encoder", "decoder", "cross", "sentence"):
+            raise BadInput(f"kind '{self.kind}' is not one of self (or encoder), decoder, cross, sentence.")
         if self.layer != "all" and not isinstance(self.layer, int):
             raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
 
@@ -119,11 +125,27 @@ def laid_open(classifier: Classifier, texts: Sequence[Tokens], values: bool = Fa
 
 def kind_of(classifier: Classifier, kind: Kind | None) -> str:
     """The kind of attention to read, checked against the model."""
+    if not classifier.sites:
+        classifier.check_attention()
     named = classifier.reads if kind is None else "self" if kind == "encoder" else kind
     known = sorted({k for k, _ in classifier.sites})
     if named not in known:
         raise BadInput(f"{classifier.name} has no {named} attention, only {', '.join(known)}.")
     return named
+
+
+def check_levels(classifier: Classifier) -> None:
+    """Refuse a network of two levels of attention, where a method goes through layers."""
+    if two_levels(classifier):
+        raise Unsupported(
+            f"{classifier.name} has two levels of attention, words in each sentence and then sentences, without a "
+            "residual connection: there are no layers to go through; attention-mean multiplies the two."
+        )
+
+
+def two_levels(classifier: Classifier) -> bool:
+    """Whether words are attended to in each sentence, and then sentences."""
+    return any(kind == "sentence" for kind, _ in classifier.sites)
 
 
 def chosen(sites: list[Site], layer: Layer) -> list[Site]:
@@ -149,7 +171,7 @@ class AttentionMean(AtLayer):
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
-        return text.pooled @ text.weights(site).mean(0)
+        return text.queries(site) @ text.weights(site).mean(0)
 
 
 @dataclass(frozen=True)
@@ -161,7 +183,7 @@ class AttentionMax(AtLayer):
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
-        return torch.einsum("q,hqk->hk", text.pooled, text.weights(site)).amax(0)
+        return torch.einsum("q,hqk->hk", text.queries(site), text.weights(site)).amax(0)
 
 
 @dataclass(frozen=True)
@@ -193,14 +215,14 @@ class EffectiveAttention(AtLayer):
         if site not in text.reading.values:
             raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
         found = text.reading.values[site][text.row]
-        weights, allowed = text.weights(site), text.allowed(site)
+        weights, allowed, share = text.weights(site), text.allowed(site), text.queries(site)
         values = found[:, text.at].detach().double()
         scores = weights.new_zeros(weights.shape[-1])
         # subtle: rows that see different keys (local attention) have different null spaces
-        for keys in torch.unique(allowed[text.pooled > 0], dim=0):
-            rows = (allowed == keys).all(-1) & (text.pooled > 0)
+        for keys in torch.unique(allowed[share > 0], dim=0):
+            rows = (allowed == keys).all(-1) & (share > 0)
             part = effective_attention(weights[:, rows][:, :, keys], values[:, keys], torch.finfo(found.dtype).eps)
-            scores[keys] += torch.einsum("q,hqk->k", text.pooled[rows], part) / len(part)
+            scores[keys] += torch.einsum("q,hqk->k", share[rows], part) / len(part)
         return scores
 
 
@@ -247,6 +269,7 @@ class Rollout(Together):
         rngs: Sequence[torch.Generator],
     ) -> list[Explanation]:
         """One forward pass for all texts."""
+        check_levels(classifier)
         shares = laid_open(classifier, texts)[1]
         return [
             Attribution(tokens=tokens, scores=array(text.pooled @ self._rolled(text)), signed=False)

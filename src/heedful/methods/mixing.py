@@ -15,7 +15,7 @@ from heedful.errors import BadInput, Unsupported
 from heedful.explanation import Attribution, Explanation
 from heedful.flow import attention_flow, cross_attention_flow
 from heedful.formulas import cross_relevance, head_relevance, relevance
-from heedful.methods.attention import AtLayer, AttentionGradient, Share, laid_open
+from heedful.methods.attention import AtLayer, AttentionGradient, Share, check_levels, laid_open, two_levels
 from heedful.methods.common import Passes, Together, array
 from heedful.target import Target
 from heedful.tokens import Tokens
@@ -60,7 +60,8 @@ class _ThroughLayers(Together):
 
 
 def check_square(classifier: Classifier, weights: Mapping[Site, Tensor]) -> None:
-    """Refuse a network whose attention has one query: nothing to join over layers."""
+    """Refuse a network whose attention has one query, or two levels: nothing to join over layers."""
+    check_levels(classifier)
     if any(site.kind == "self" and w.shape[2] != w.shape[3] for site, w in weights.items()):
         raise Unsupported(f"{classifier.name} has one query, not one per token: there are no layers to go through.")
 
@@ -138,15 +139,24 @@ class AttentionNorm(AtLayer):
         if self.heads not in ("together", "apart"):
             raise BadInput(f"heads '{self.heads}' is not one of together, apart.")
 
+    def check(self, classifier: Classifier, kind: str) -> None:
+        """Words' attention that an encoder of sentences reads has no f."""
+        super().check(classifier, kind)
+        if kind == "self" and two_levels(classifier):
+            raise Unsupported(
+                f"{classifier.name} has two levels of attention, and what it reads of words goes on to sentences, "
+                "through no linear map; use kind=sentence."
+            )
+
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Σ_q pooled_q ‖α_qk f(x_k)‖."""
-        weights, brought = text.weights(site), _brought(text, site)
+        weights, brought, share = text.weights(site), _brought(text, site), text.queries(site)
         if self.heads == "apart":
-            return torch.einsum("q,hqk,hk->k", text.pooled, weights, brought.norm(dim=-1)) / len(weights)
-        rows = [int(q) for q in text.pooled.nonzero()[:, 0]]
+            return torch.einsum("q,hqk,hk->k", share, weights, brought.norm(dim=-1)) / len(weights)
+        rows = [int(q) for q in share.nonzero()[:, 0]]
         # subtle: one query at a time; a mean over 512 positions would otherwise hold 512² vectors
         norms = [torch.einsum("hk,hkd->kd", weights[:, q], brought).norm(dim=-1) for q in rows]
-        return text.pooled[rows] @ torch.stack(norms)
+        return share[rows] @ torch.stack(norms)
 
 
 def _brought(text: Share, site: Site) -> Tensor:
@@ -160,7 +170,7 @@ def _brought(text: Share, site: Site) -> Tensor:
     told = found.result[text.row].double()
     told = told[text.at] if len(told) > 1 else told
     bias = told.new_zeros(1) if found.bias is None else found.bias.double()
-    missed = (torch.einsum("hqk,hke->qe", weights, brought) + bias - told)[text.pooled > 0].abs().max()
+    missed = (torch.einsum("hqk,hke->qe", weights, brought) + bias - told)[text.queries(site) > 0].abs().max()
     size = torch.einsum("hqk,hke->qe", weights, brought.abs()).max() + bias.abs().max()
     if missed > torch.finfo(found.result.dtype).eps ** 0.5 * size:
         raise Unsupported(f"{name}: the vectors seen in {layer} do not add up to its attention's output.")

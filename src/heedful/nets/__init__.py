@@ -1,5 +1,12 @@
-"""Networks of the papers, given by their matrices; each answers as the model of a Classifier."""
+"""The papers' networks; each answers as the model of a Classifier."""
 
+from heedful.nets.common import Net, Output
+from heedful.nets.hierarchical import Hierarchical
 from heedful.nets.multihead import MultiHead, Shape, sinusoidal
+from heedful.nets.pair import Pair
+from heedful.nets.single import Single
+from heedful.nets.transformer import Transformer
 
-__all__ = ["MultiHead", "Shape", "sinusoidal"]
+NETS: dict[str, type[Net]] = {net.shape.model_type: net for net in (MultiHead, Single, Pair, Hierarchical, Transformer)}
+
+__all__ = ["NETS", "Hierarchical", "MultiHead", "Net", "Output", "Pair", "Shape", "Single", "Transformer", "sinusoidal"]

@@ -3,18 +3,24 @@
 e_t = word vector + position, α_t = softmax_t(W_q e_0 · W_k e_t / √d_att), logits = mean over heads of W_ℓ Σ α_t W_v e_t
 
 The first token ([CLS]) is the only query. No biases, no residual connection, no LayerNorm.
+
+With several layers, each but the last maps every position to the mean over heads of W_ℓ' Σ α_t W_v e_t, W_ℓ' giving a
+vector like e_t, and the last does as above. This is our reading of appendix F, for which there is no code.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from heedful.errors import BadInput
+from heedful.nets import common
+from heedful.nets.common import Net, Output, read, real, weights
 
 
 def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
@@ -24,60 +30,95 @@ def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]
 
 
-@dataclass(frozen=True)
-class Shape:
+def positioned(
+    vectors: Float[Tensor, "b t e"], mask: Bool[Tensor, "b t"], positions: Float[Tensor, "n e"]
+) -> Float[Tensor, "b t e"]:
+    """Vectors plus positions, counted over the real tokens alone; what is masked takes the positions after them."""
+    length, limit = mask.shape[1], len(positions)
+    if length > limit:
+        raise BadInput(f"the text has {length} tokens and the network has {limit} positions; shorten it.")
+    if bool((mask[:, 1:] <= mask[:, :-1]).all()):  # masked at the end, if anywhere
+        return vectors + positions[:length]
+    places = torch.where(mask, mask.cumsum(1), mask.sum(1, keepdim=True) + (~mask).cumsum(1)) - 1
+    return vectors + positions[places]
+
+
+def leading(states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
+    """The state of each text's first real token; where there is none, of its first."""
+    if bool(mask[:, 0].all()):
+        return states[:, 0]
+    first = mask.to(torch.int8).argmax(1).expand(len(states))
+    return states[torch.arange(len(states), device=states.device), first]
+
+
+@dataclass
+class Shape(common.Shape):
     """The network's configuration: its sizes, what its labels are called, and how it treats padding.
 
     `masked=False` is the authors' way: every text is filled up to `max_position_embeddings` with `pad_token_id`, and
-    the padding takes its share of attention.
+    the padding takes its share of attention. `residual` adds what a layer reads to its states in all layers but the
+    last; it is ours, for stacks of layers: see docs/theory.md.
     """
 
-    vocabulary: int
-    num_labels: int = 2
     embedding: int = 128
     attention: int = 64
     value: int = 64
     heads: int = 6
     max_position_embeddings: int = 256
-    pad_token_id: int = 0
     masked: bool = True
-    labels: tuple[str, ...] = ()
-    model_type: str = "multihead"
-
-    @property
-    def id2label(self) -> dict[int, str]:
-        """Names of the labels, where they have any."""
-        return dict(enumerate(self.labels))
+    layers: int = 1
+    residual: bool = False
+    model_type: ClassVar[str] = "multihead"
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a forward pass returns."""
+class Layer(nn.Module):
+    """One of several layers: heads that read, and the mean of what they make of it, for every position."""
 
-    logits: Float[Tensor, "b c"]
-    attentions: tuple[Float[Tensor, "b k 1 t"], ...]
+    def __init__(self, config: Shape, last: bool) -> None:
+        super().__init__()
+        _add_matrices(self, config, config.num_labels if last else config.embedding)
+        self.residual = config.residual and not last
+
+    def forward(
+        self, hidden_states: Float[Tensor, "b t e"], allowed: Bool[Tensor, "#b 1 t"], fast: bool = False
+    ) -> tuple[Float[Tensor, "b t o"], Float[Tensor, "b k t t"] | None]:
+        """New states, or logits for every position, and the attention unless it is to be fast."""
+        allowed = allowed.expand(len(hidden_states), -1, -1)
+        if fast:
+            found, made = _attended_fast(self, hidden_states, allowed), None
+        else:
+            found, made = _attended(self, hidden_states, hidden_states, allowed)
+        return (hidden_states + found if self.residual else found), made
 
 
-class MultiHead(nn.Module):
-    """The network. Weights start as in the paper: word vectors N(0, 1), the others uniform in ±0.1."""
+class MultiHead(Net):
+    """The network. Weights start as in the paper: word vectors N(0, 1), the others uniform in ±0.1.
 
-    attention_sites = (("self", 0),)
+    One layer's matrices are its own `query`, `key`, `value` and `out`; those of several are in `blocks`.
+    """
+
+    shape: ClassVar[type[common.Shape]] = Shape
     positions: Tensor
+    query: nn.Parameter
+    key: nn.Parameter
+    value: nn.Parameter
+    out: nn.Parameter
 
     def __init__(self, config: Shape, rng: torch.Generator | None = None) -> None:
-        super().__init__()
-        self.config = config
-        heads, inner = config.heads, (config.attention, config.embedding)
+        super().__init__(config)
+        if config.layers < 1:
+            raise BadInput(f"the network has {config.layers} layers; give it one at least.")
+        self.attention_sites = tuple(("self", layer) for layer in range(config.layers))
         self.words = nn.Embedding(config.vocabulary, config.embedding)
-        self.query = nn.Parameter(torch.empty(heads, *inner))
-        self.key = nn.Parameter(torch.empty(heads, *inner))
-        self.value = nn.Parameter(torch.empty(heads, config.value, config.embedding))
-        self.out = nn.Parameter(torch.empty(heads, config.num_labels, config.value))
+        if config.layers == 1:
+            _add_matrices(self, config, config.num_labels)
+        above = range(1, config.layers + 1) if config.layers > 1 else ()
+        self.blocks = nn.ModuleList(Layer(config, last=n == config.layers) for n in above)
         table = sinusoidal(config.max_position_embeddings, config.embedding)
         self.register_buffer("positions", table.to(self.words.weight.dtype))
         with torch.no_grad():
             self.words.weight.normal_(generator=rng)
-            for matrix in (self.query, self.key, self.value, self.out):
+            for matrix in (p for p in self.parameters() if p is not self.words.weight):
                 matrix.uniform_(-0.1, 0.1, generator=rng)
 
     @classmethod
@@ -94,7 +135,7 @@ class MultiHead(nn.Module):
         masked: bool = True,
         labels: tuple[str, ...] = (),
     ) -> MultiHead:
-        """The network with these weights, in their precision; 256 sinusoidal positions if none are given."""
+        """One layer with these weights, in their precision; 256 sinusoidal positions if none are given."""
         positions = sinusoidal(256, words.shape[1]).to(words) if positions is None else positions
         config = Shape(
             vocabulary=words.shape[0],
@@ -117,10 +158,6 @@ class MultiHead(nn.Module):
         made.load_state_dict(named)
         return made.eval()
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The table of word vectors."""
-        return self.words
-
     def forward(
         self,
         input_ids: Int[Tensor, "b t"],
@@ -128,29 +165,76 @@ class MultiHead(nn.Module):
         token_type_ids: Tensor | None = None,
         **_: Any,
     ) -> Output:
-        """Logits, and the attention [b,k,1,t] of the first token; with `masked=False`, t is all positions."""
-        length, limit = input_ids.shape[1], len(self.positions)
-        if length > limit:
-            raise BadInput(f"the text has {length} tokens and the network has {limit} positions; shorten it.")
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+        """Logits and attention, [b,k,1,t] of the first token, or [b,k,t,t] of every token in each of several layers.
+
+        With `masked=False`, t is all positions.
+        """
+        mask = real(input_ids, attention_mask)
         vectors = self.words(input_ids)
         if not self.config.masked:
-            vectors = self._filled(vectors, mask)
-        states = vectors + self.positions[: vectors.shape[1]]
-        query = torch.einsum("kae,be->bka", self.query, states[:, 0])
-        keys = torch.einsum("kae,bte->bkta", self.key, states)
-        scores = torch.einsum("bka,bkta->bkt", query, keys)[:, :, None] / self.config.attention**0.5
-        if self.config.masked:
-            scores = scores.masked_fill(mask[:, None, None] == 0, -torch.inf)
-        weights = scores.softmax(-1)
-        context = torch.matmul(weights, torch.einsum("koe,bte->bkto", self.value, states))
-        logits = torch.einsum("kco,bko->bc", self.out, context[:, :, 0]) / self.config.heads
-        return Output(logits, (weights,))
+            vectors, mask = self._filled(vectors, mask)
+        states = positioned(vectors, mask, self.positions)
+        allowed = (mask if self.config.masked else torch.ones_like(mask))[:, None]
+        if self.fast:
+            for block in self.blocks[:-1]:
+                states, _none = block(states, allowed, fast=True)
+            last = self.blocks[-1] if self.blocks else self
+            return Output(_read_once(last, states, leading(states, mask), allowed))
+        if not self.blocks:
+            found, attention = _attended(self, states, leading(states, mask)[:, None], allowed)
+            return Output(found[:, 0], (attention,))
+        seen: list[Tensor] = []
+        for block in self.blocks:
+            states, attention = block(states, allowed)
+            seen.append(attention)
+        return Output(leading(states, mask), tuple(seen))
 
-    def _filled(self, vectors: Tensor, mask: Tensor) -> Tensor:
-        """The text's word vectors, then those of padding up to the last position."""
+    def _filled(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The text's word vectors, then those of padding up to the last position, and which are the text's."""
         # subtle: not self.words(pad), because the seam's embedding hook may see the text's own ids only
-        pad = self.words.weight[self.config.pad_token_id]
-        real = torch.where(mask[..., None] != 0, vectors, pad)
-        rest = pad.expand(len(real), len(self.positions) - real.shape[1], -1)
-        return torch.cat([real, rest], 1)
+        filler = self.words.weight[self.config.pad_token_id]
+        own = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
+        spare = len(self.positions) - mask.shape[1]
+        if spare <= 0:
+            return own, mask
+        return torch.cat([own, filler.expand(len(own), spare, -1)], 1), pad(mask, (0, spare))
+
+
+def _add_matrices(to: nn.Module, config: Shape, width: int) -> None:
+    """W_q, W_k, W_v and W_ℓ of every head, the last giving vectors of this width; to be filled."""
+    inner = (config.heads, config.attention, config.embedding)
+    to.query, to.key = nn.Parameter(torch.empty(inner)), nn.Parameter(torch.empty(inner))
+    to.value = nn.Parameter(torch.empty(config.heads, config.value, config.embedding))
+    to.out = nn.Parameter(torch.empty(config.heads, width, config.value))
+
+
+def _attended(
+    layer: Any, states: Float[Tensor, "b t e"], asking: Float[Tensor, "b q e"], allowed: Bool[Tensor, "b 1 t"]
+) -> tuple[Float[Tensor, "b q c"], Float[Tensor, "b k q t"]]:
+    """Mean over heads of W_ℓ Σ α_t W_v e_t for each query, and α."""
+    query = torch.einsum("kae,bqe->bkqa", layer.query, asking)
+    keys = torch.einsum("kae,bte->bkta", layer.key, states)
+    alpha = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed)
+    context = read(alpha, torch.einsum("koe,bte->bkto", layer.value, states), allowed)
+    return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out), alpha
+
+
+def _attended_fast(
+    layer: Any, states: Float[Tensor, "b t e"], allowed: Bool[Tensor, "b 1 t"]
+) -> Float[Tensor, "b t c"]:
+    """The same for every position, without the weights."""
+    some = allowed.any(-1, keepdim=True)
+    query, keys, values = (torch.einsum("kae,bte->bkta", m, states) for m in (layer.query, layer.key, layer.value))
+    context = scaled_dot_product_attention(query, keys, values, attn_mask=(allowed | ~some)[:, None])
+    return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out) * some
+
+
+def _read_once(
+    layer: Any, states: Float[Tensor, "b t e"], asking: Float[Tensor, "b e"], allowed: Bool[Tensor, "b 1 t"]
+) -> Float[Tensor, "b c"]:
+    """The same for one query, without any token's key or value: α from (W_kᵀ W_q e_0) · e_t, and W_v Σ α_t e_t."""
+    query = torch.einsum("kae,be->bka", layer.query, asking)
+    wanted = torch.einsum("kae,bka->bke", layer.key, query) / query.shape[-1] ** 0.5
+    alpha = weights(torch.matmul(wanted, states.transpose(1, 2))[:, :, None], allowed)[:, :, 0]
+    mixed = torch.matmul(alpha, states) * allowed.any(-1, keepdim=True)
+    return torch.einsum("kco,koe,bke->bc", layer.out, layer.value, mixed) / len(layer.out)

@@ -1,0 +1,327 @@
+"""Fitting: the one training loop. Early stopping on the validation score, a log, and a state that survives a kill.
+
+Chance of step s in epoch e comes from (seed, e, s) alone, so a run that was killed and resumed ends with the same
+bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from heedful.errors import BadInput
+
+STATE, LOG = "resume.safetensors", "training.jsonl"
+EVERY = 60.0  # seconds between two states on disk
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to train.
+
+    `patience` is the number of epochs without a better validation score after which training stops (none: all
+    `epochs`). `schedule` "linear" falls to 0, "plateau" halves the rate after an epoch without a better score, both
+    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient.
+    """
+
+    epochs: int = 10
+    patience: int | None = None
+    optimiser: Literal["adam", "amsgrad", "adamw"] = "adam"
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "linear", "plateau"] = "constant"
+    warmup: float = 0.0
+    clip: float | None = None
+    bf16: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value, right in (
+            ("epochs", self.epochs, self.epochs >= 1),
+            ("patience", self.patience, self.patience is None or self.patience >= 1),
+            ("lr", self.lr, self.lr > 0),
+            ("weight_decay", self.weight_decay, self.weight_decay >= 0),
+            ("warmup", self.warmup, 0 <= self.warmup < 1),
+            ("clip", self.clip, self.clip is None or self.clip > 0),
+        ):
+            if not right:
+                raise BadInput(f"{name} {value} is out of range; see heedful recipes for the defaults.")
+
+
+class Job(Protocol):
+    """What is trained, on what, and how good it is."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The network, with its initial weights."""
+        ...
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch; they depend on the epoch and the job's seed alone."""
+        ...
+
+    def loss(self, batch: Any) -> Tensor:
+        """The mean loss of a batch."""
+        ...
+
+    def score(self) -> dict[str, float]:
+        """Scores on the validation split; the first decides, more is better."""
+        ...
+
+    def decays(self, name: str) -> bool:
+        """Whether weight decay applies to a parameter."""
+        ...
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands: for a progress bar."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    history: tuple[dict[str, float], ...] = ()
+
+
+Watch = Callable[[Moment], None]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """How it went: a record of each epoch, and which was best (counted from 1)."""
+
+    history: tuple[dict[str, float], ...]
+    best: int
+
+
+@dataclass
+class _State:
+    """All that changes during training, apart from weights: what a resumed run needs."""
+
+    epoch: int = 0
+    step: int = 0
+    total: float = 0.0  # loss, summed over the steps of this epoch
+    rate: float = 1.0  # what plateaus have left of the learning rate
+    seconds: float = 0.0
+    best: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: float = EVERY) -> Fitted:
+    """Train, and leave the best epoch's weights in the job's model. Goes on where a killed run in the folder stopped.
+
+    The state is in the folder until `forget` is called.
+    """
+    with _calm(), _training(job.model):
+        return _Run(job, plan, folder, watch, every).run()
+
+
+def forget(folder: Path) -> None:
+    """Remove the state of a finished run."""
+    (folder / STATE).unlink(missing_ok=True)
+
+
+class _Run:
+    """One call of `fit`."""
+
+    def __init__(self, job: Job, plan: Plan, folder: Path, watch: Watch | None, every: float) -> None:
+        self.job, self.plan, self.folder, self.watch, self.every = job, plan, folder, watch, every
+        self.weights = dict(job.model.named_parameters())
+        self.buffers = dict(job.model.named_buffers())
+        self.optimiser = _optimiser(job, plan)
+        self.best = {name: p.detach().clone() for name, p in self.weights.items()}
+        self.state = _State()
+        self.saved = time.monotonic()
+        self.began = time.monotonic()
+
+    def run(self) -> Fitted:
+        self._resume()
+        while self.state.epoch < self.plan.epochs and not self._stalled():
+            self._epoch()
+        with torch.no_grad():
+            for name, p in self.weights.items():
+                p.copy_(self.best[name])
+        return Fitted(tuple(self.state.history), self.state.best)
+
+    def _stalled(self) -> bool:
+        state, patience = self.state, self.plan.patience
+        return patience is not None and state.epoch - state.best >= patience
+
+    def _epoch(self) -> None:
+        state, batches = self.state, self.job.batches(self.state.epoch)
+        for step in range(state.step, len(batches)):
+            loss = self._step(batches[step], step, len(batches))
+            if not math.isfinite(loss):
+                raise BadInput(
+                    f"the loss became {loss} in epoch {state.epoch + 1}, step {step + 1}; set a smaller lr (now "
+                    f"{self.plan.lr:g}) or a clip."
+                )
+            state.step, state.total = step + 1, state.total + loss
+            self._tell(len(batches))
+            if time.monotonic() - self.saved > self.every:
+                self._save()
+        self._finish_epoch(len(batches))
+
+    def _step(self, batch: Any, step: int, steps: int) -> float:
+        plan = self.plan
+        torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
+        rate = plan.lr * self.state.rate * _share(plan, self.state.epoch * steps + step, steps * plan.epochs)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
+            loss = self.job.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if plan.clip is not None:
+            nn.utils.clip_grad_norm_(list(self.weights.values()), plan.clip)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return float(loss.detach())
+
+    def _finish_epoch(self, steps: int) -> None:
+        state = self.state
+        self.job.model.eval()
+        with torch.no_grad():
+            scores = self.job.score()
+        self.job.model.train()
+        decider = next(iter(scores))
+        so_far = [row[decider] for row in state.history]
+        better = not so_far or scores[decider] > max(so_far)
+        state.epoch += 1
+        state.history.append({"epoch": state.epoch, "loss": state.total / max(1, steps), **scores})
+        if better:
+            state.best = state.epoch
+            self.best = {name: p.detach().clone() for name, p in self.weights.items()}
+        elif self.plan.schedule == "plateau":
+            state.rate /= 2
+        state.step, state.total = 0, 0.0
+        self._save()
+        self._write_log()
+        self._tell(steps)
+
+    def _tell(self, steps: int) -> None:
+        state = self.state
+        if self.watch is not None:
+            loss = state.total / state.step if state.step else state.history[-1]["loss"]
+            self.watch(Moment(state.epoch, self.plan.epochs, state.step, steps, loss, tuple(state.history)))
+
+    # what survives a kill
+
+    def _write_log(self) -> None:
+        lines = [json.dumps(row) + "\n" for row in self.state.history]
+        _replaced(self.folder / LOG, lambda part: part.write_text("".join(lines), "utf-8"))
+
+    def _save(self) -> None:
+        now = time.monotonic()
+        self.state.seconds += now - self.began
+        self.began = self.saved = now
+        tensors = {f"weight {n}": p.detach() for n, p in self.weights.items()}
+        tensors |= {f"buffer {n}": b for n, b in self.buffers.items()}
+        tensors |= {f"best {n}": p for n, p in self.best.items()}
+        names = {id(p): n for n, p in self.weights.items()}
+        for p, kept in self.optimiser.state.items():
+            tensors |= {f"optimiser {key} {names[id(p)]}": t for key, t in kept.items()}
+        told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
+        own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+        _replaced(self.folder / STATE, lambda part: save_file(own, part, told))
+
+    def _resume(self) -> None:
+        file = self.folder / STATE
+        if not file.exists():
+            return
+        with safe_open(file, "pt") as opened:
+            told = opened.metadata()
+            if told["identity"] != _identity(self.job, self.plan):
+                raise BadInput(
+                    f"'{self.folder}' holds an unfinished training with other settings or data; give another folder, "
+                    "or start it again (--restart)."
+                )
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        self.state = _State(**json.loads(told["state"]))
+        with torch.no_grad():
+            for name, p in self.weights.items():
+                p.copy_(tensors[f"weight {name}"])
+                self.best[name] = tensors[f"best {name}"]
+            for name, b in self.buffers.items():
+                b.copy_(tensors[f"buffer {name}"])
+        for name, p in self.weights.items():
+            kept = {key.split(" ", 2)[1]: t for key, t in tensors.items() if key.endswith(f" {name}")}
+            known = {key: t for key, t in kept.items() if f"optimiser {key} {name}" in tensors}
+            if known:
+                self.optimiser.state[p] = known
+
+
+def _optimiser(job: Job, plan: Plan) -> torch.optim.Optimizer:
+    named = [(n, p) for n, p in job.model.named_parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for n, p in named if job.decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
+        for decayed in (True, False)
+    ]
+    filled = [group for group in groups if group["params"]]
+    if plan.optimiser == "adamw":
+        return torch.optim.AdamW(filled, lr=plan.lr, fused=True)
+    return torch.optim.Adam(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True)
+
+
+def _share(plan: Plan, step: int, steps: int) -> float:
+    """Of the learning rate, at a step."""
+    warm = round(plan.warmup * steps)
+    if step < warm:
+        return (step + 1) / (warm + 1)
+    return (steps - step) / (steps - warm) if plan.schedule == "linear" else 1.0
+
+
+def _seed(*parts: int) -> int:
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _identity(job: Job, plan: Plan) -> str:
+    """What must be the same for a run to go on: the plan but for its length, the network, the job's own word."""
+    sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
+    told = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
+    if plan.schedule == "linear":
+        told.append(plan.epochs)
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def _replaced(file: Path, write: Callable[[Path], Any]) -> None:
+    """Written whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    write(part)
+    part.replace(file)
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """The caller's chance is afterwards as before."""
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+@contextmanager
+def _training(model: nn.Module) -> Iterator[None]:
+    try:
+        model.train()
+        yield
+    finally:
+        model.eval()
+
+
+__all__ = ["Fitted", "Job", "Moment", "Plan", "Watch", "fit", "forget"]

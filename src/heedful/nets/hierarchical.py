@@ -1,0 +1,312 @@
+"""Hierarchical and flat attention networks (HAN, FLAN) of Serrano & Smith 2019, after Yang et al. 2016.
+
+HAN:  words → encoder → attention in each sentence → sentences → encoder → attention over sentences → linear
+FLAN: words → encoder → attention over all words → linear
+
+A score is v · tanh(W h + b). Where a sentence ends is read off the ids alone, so a text that lost words is split anew.
+
+Sites of a HAN: ("self", 0) is [b,1,t,t], where the row of each word is the attention of its sentence (the network reads
+the row of a sentence's last word, and the others equal it); ("sentence", 0) is [b,1,1,t], where a sentence stands at
+the place of its last word. The one site of a FLAN is ("self", 0), [b,1,1,t].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from heedful.errors import BadInput, nearest
+from heedful.nets.common import Bidirectional, Net, Output, Shape, read, real, weights
+
+Encoder = Literal["rnn", "conv", "none"]
+KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters
+BUCKETS = 4  # a batch of reviews then trains nearly twice as fast as in one
+
+
+@dataclass
+class HierarchicalShape(Shape):
+    """The networks' configuration; sizes and dropouts are the paper's for IMDB.
+
+    `hidden` is the width of one direction of the GRU, and the filters of one convolution. `ends` are the ids of tokens
+    that end a sentence (a run of them ends one); a sentence of more than `longest` words is cut. `special` tokens are
+    not read. Dropout falls on what the encoder of sentences reads (words), on what the encoder of documents reads
+    (sentences; words in a FLAN, whose paper's value is .444), on what the last layer reads (FLAN: .346), and, once
+    more, on what convolutions read.
+    """
+
+    encoder: Encoder = "rnn"
+    flat: bool = False
+    embedding: int = 200
+    hidden: int = 50
+    ends: tuple[int, ...] = ()
+    special: tuple[int, ...] = ()
+    longest: int = 60
+    dropout_sentence: float = 0.444
+    dropout_document: float = 0.22
+    dropout_output: float = 0.246
+    dropout_conv: float = 0.3
+    model_type: ClassVar[str] = "hierarchical"
+
+    def __post_init__(self) -> None:
+        self.labels, self.ends, self.special = tuple(self.labels), tuple(self.ends), tuple(self.special)
+        if self.encoder not in get_args(Encoder):
+            hint = nearest(self.encoder, get_args(Encoder)) or "."
+            raise BadInput(f"encoder '{self.encoder}' is not one of {', '.join(get_args(Encoder))}{hint}")
+        if self.longest < 1:
+            raise BadInput(f"longest is the most words of a sentence, at least 1, not {self.longest}.")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some runs of a list as rows: which runs, the items of each, and which cells hold one."""
+
+    which: Int[Tensor, "r"]
+    at: Int[Tensor, "r w"]
+    real: Bool[Tensor, "r w"]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """A list cut into runs of neighbours: words into sentences, or sentences into texts."""
+
+    start: Int[Tensor, "g"]
+    length: Int[Tensor, "g"]
+
+    @classmethod
+    def of(cls, begins: Bool[Tensor, "n"]) -> Runs:
+        """From the items that begin a run."""
+        start = begins.nonzero()[:, 0]
+        return cls(start, torch.diff(start, append=start.new_tensor([len(begins)])))
+
+    @property
+    def last(self) -> Int[Tensor, "g"]:
+        """The last item of each run."""
+        return self.start + self.length - 1
+
+    def rows(self) -> list[Rows]:
+        """The runs as rows; of many, those of like length together, so that little is padding."""
+        order = self.length.argsort(stable=True)
+        parts = torch.tensor_split(order, min(BUCKETS, 1 + len(order) // 64))
+        found = []
+        for which in (part for part in parts if len(part)):
+            start, length = self.start[which, None], self.length[which, None]
+            at = torch.arange(int(length.max()), device=order.device)
+            found.append(Rows(which, start + at.minimum(length - 1), at < length))
+        return found
+
+
+def begins(
+    ids: Int[Tensor, "n"],
+    breaks: Bool[Tensor, "n"],
+    ends: tuple[int, ...],
+    longest: int,
+) -> Bool[Tensor, "n"]:
+    """Which words begin a sentence: after a run of end tokens, after `longest` words, and where `breaks` says so."""
+    ended = torch.isin(ids, ids.new_tensor(ends))
+    new = breaks.clone()
+    new[1:] |= ended[:-1] & ~ended[1:]
+    at = torch.arange(len(ids), device=ids.device)
+    since = at - torch.where(new, at, 0).cummax(0).values
+    return since % longest == 0
+
+
+class _Recurrent(nn.Module):
+    """A GRU in both directions."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.gru = Bidirectional("gru", width, hidden)
+
+    def forward(self, rows: Float[Tensor, "r w e"], mask: Bool[Tensor, "r w"]) -> Float[Tensor, "r w d"]:
+        states: Tensor = self.gru(rows, mask)[0]
+        return states
+
+
+class _Convolutions(nn.Module):
+    """Two convolutions side by side, zeros beyond the ends."""
+
+    def __init__(self, width: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        # subtle: not a ModuleList, in which the seam would see Transformer blocks
+        self.narrow, self.wide = (nn.Conv1d(width, hidden, kernel, padding=kernel // 2) for kernel in KERNELS)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, rows: Float[Tensor, "r w e"], mask: Bool[Tensor, "r w"]) -> Float[Tensor, "r w d"]:
+        given = self.dropout(rows * mask[..., None]).transpose(1, 2)
+        return torch.cat([self.narrow(given), self.wide(given)], 1).relu().transpose(1, 2) * mask[..., None]
+
+
+class Level(nn.Module):
+    """An encoder and attention over each run of a list: of words by sentence, or of sentences by text."""
+
+    def __init__(self, config: HierarchicalShape, width: int) -> None:
+        super().__init__()
+        self.encoder: nn.Module | None = None
+        if config.encoder == "rnn":
+            self.encoder = _Recurrent(width, config.hidden)
+        elif config.encoder == "conv":
+            self.encoder = _Convolutions(width, config.hidden, config.dropout_conv)
+        self.width = width if self.encoder is None else 2 * config.hidden
+        self.inner, self.context = nn.Linear(self.width, self.width), nn.Linear(self.width, 1, bias=False)
+
+    def scores(self, states: Float[Tensor, "*n d"]) -> Float[Tensor, "*n"]:
+        """v · tanh(W h + b)."""
+        found: Tensor = self.context(torch.tanh(self.inner(states)))
+        return found[..., 0]
+
+    def encoded(self, items: Float[Tensor, "n e"], runs: Runs) -> Float[Tensor, "n d"]:
+        """The state of each item, which has read its own run."""
+        if self.encoder is None:
+            return items
+        if not len(items):
+            return items.new_zeros(0, self.width)
+        rows = runs.rows()
+        states = torch.cat([self.encoder(items[part.at], part.real)[part.real] for part in rows])
+        return states[torch.cat([part.at[part.real] for part in rows]).argsort()]
+
+    def forward(self, items: Float[Tensor, "n e"], runs: Runs) -> Float[Tensor, "g d"]:
+        """One vector for each run: its states, weighed by attention."""
+        rows = runs.rows()
+        if not rows:
+            return items.new_zeros(0, self.width)
+        found = torch.cat([self._weighed(items, part) for part in rows])
+        return found[torch.cat([part.which for part in rows]).argsort()]
+
+    def _weighed(self, items: Float[Tensor, "n e"], rows: Rows) -> Float[Tensor, "r d"]:
+        given = items[rows.at]
+        states = given if self.encoder is None else self.encoder(given, rows.real)
+        scores = self.scores(states).masked_fill(~rows.real, -torch.inf)
+        return torch.bmm(scores.softmax(-1)[:, None], states)[:, 0]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the words of a batch are: their places in it, counted through, and the runs that they make.
+
+    In a FLAN `sentences` are whole texts. `texts` are the rows of the batch that hold any word.
+    """
+
+    place: Int[Tensor, "n"]
+    sentences: Runs
+    by_text: Runs
+    texts: Int[Tensor, "g"]
+
+
+class Hierarchical(Net):
+    """The network, HAN or FLAN.
+
+    Linear maps start xavier-uniform with zero biases, the GRU's input matrices too, its recurrent ones orthogonal; word
+    vectors start as N(0, .1²), which is ours: the paper has word2vec vectors there.
+    """
+
+    shape: ClassVar[type[Shape]] = HierarchicalShape
+
+    def __init__(self, config: HierarchicalShape) -> None:
+        super().__init__(config)
+        self.words = nn.Embedding(config.vocabulary, config.embedding)
+        self.word_level = Level(config, config.embedding)
+        self.sentence_level = None if config.flat else Level(config, self.word_level.width)
+        self.on_words = nn.Dropout(config.dropout_document if config.flat else config.dropout_sentence)
+        self.on_sentences = nn.Dropout(config.dropout_document)
+        self.on_document = nn.Dropout(config.dropout_output)
+        self.out = nn.Linear(self.word_level.width, config.num_labels)
+        self.attention_sites = (("self", 0),) if config.flat else (("self", 0), ("sentence", 0))
+        nn.init.normal_(self.words.weight, std=0.1)
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.GRU)):
+                _start(module)
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "b t"],
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        **_: Any,
+    ) -> Output:
+        """Logits and attention; a new token type begins a new sentence. A text without a word gets the bias alone."""
+        vectors = self.words(input_ids)
+        layout = self._layout(input_ids, real(input_ids, attention_mask), token_type_ids)
+        items = self.on_words(vectors.flatten(0, 1).index_select(0, layout.place))
+        if self.fast:
+            return Output(self._answer(self._compact(items, layout, len(input_ids))))
+        document, *attentions = self._laid_open(items, layout, input_ids.shape)
+        return Output(self._answer(document), tuple(attentions))
+
+    def _layout(self, ids: Tensor, used: Tensor, types: Tensor | None) -> _Layout:
+        """Words in the order of reading; what is masked or special is as if it were not there."""
+        used = used & ~torch.isin(ids, ids.new_tensor(self.config.special))
+        place = used.flatten().nonzero()[:, 0]
+        text = place // ids.shape[1]
+        first = _changes(text)
+        if self.config.flat:
+            return _Layout(place, Runs.of(first), Runs.of(first), text[first])
+        breaks = first if types is None else first | _changes(types.flatten()[place])
+        begin = begins(ids.flatten()[place], breaks, self.config.ends, self.config.longest)
+        return _Layout(place, Runs.of(begin), Runs.of(first[begin]), text[first])
+
+    def _compact(self, items: Float[Tensor, "n e"], layout: _Layout, texts: int) -> Float[Tensor, "b d"]:
+        """The vector of each text, by sentences as rows."""
+        found = self.word_level(items, layout.sentences)
+        if self.sentence_level is not None:
+            found = self.sentence_level(self.on_sentences(found), layout.by_text)
+        return _spread(found, layout.texts, texts)
+
+    def _laid_open(
+        self, items: Float[Tensor, "n e"], layout: _Layout, shape: torch.Size
+    ) -> tuple[Float[Tensor, "b d"], *tuple[Float[Tensor, "b 1 q t"], ...]]:
+        """The same with attention over positions; then the weights of each site."""
+        runs, place = layout.sentences, layout.place
+        number = torch.repeat_interleave(torch.arange(1, len(runs.start) + 1, device=place.device), runs.length)
+        own = _spread(number, place, shape.numel()).view(shape)  # the sentence of each position, 0 for none
+        states = self.word_level.encoded(items, runs)
+        if self.sentence_level is None:
+            document, found = _attended(self.word_level, states, place, (own > 0)[:, None])
+            return document[:, 0], found
+        together = (own[:, :, None] == own[:, None]) & (own > 0)[:, None]
+        context, words = _attended(self.word_level, states, place, together)
+        last = place[runs.last]
+        sentences = self.on_sentences(context.flatten(0, 1).index_select(0, last))
+        ending = _spread(torch.ones_like(last, dtype=torch.bool), last, shape.numel()).view(shape)
+        states = self.sentence_level.encoded(sentences, layout.by_text)
+        document, found = _attended(self.sentence_level, states, last, ending[:, None])
+        return document[:, 0], words, found
+
+    def _answer(self, document: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
+        logits: Tensor = self.out(self.on_document(document))
+        return logits
+
+
+def _attended(
+    level: Level, states: Float[Tensor, "n d"], place: Int[Tensor, "n"], allowed: Bool[Tensor, "b q t"]
+) -> tuple[Float[Tensor, "b q d"], Float[Tensor, "b 1 q t"]]:
+    """What each query reads of the states, which stand at these places, and its attention weights."""
+    b, queries, t = allowed.shape
+    scores = _spread(level.scores(states), place, b * t).view(b, 1, 1, t).expand(b, 1, queries, t)
+    values = _spread(states, place, b * t).view(b, 1, t, -1)
+    found = weights(scores, allowed)
+    return read(found, values, allowed)[:, 0], found
+
+
+def _changes(x: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
+    """Where a list goes on with another number; it begins so."""
+    return torch.cat([x.new_ones(len(x[:1]), dtype=torch.bool), x[1:] != x[:-1]])
+
+
+def _spread(x: Tensor, place: Int[Tensor, "n"], size: int) -> Tensor:
+    """A longer list with x at these places and zeros elsewhere."""
+    return x.new_zeros(size, *x.shape[1:]).index_copy(0, place, x)
+
+
+def _start(module: nn.Linear | nn.GRU) -> None:
+    """The paper's initial weights. (Its `lstm_hidden_bias`, which makes no sense in a GRU, is zero here.)"""
+    for name, parameter in module.named_parameters():
+        if parameter.ndim == 1:
+            nn.init.zeros_(parameter)
+        elif name.startswith("weight_hh"):
+            nn.init.orthogonal_(parameter)
+        else:
+            nn.init.xavier_uniform_(parameter)

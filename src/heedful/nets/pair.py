@@ -1,0 +1,131 @@
+"""A passage and a query (Jain & Wallace 2019: question answering, inference, a sentence under an aspect).
+
+h = encoder_P(passage), q = last state of encoder_Q(query), α over the passage's words, c = Σ α_t h_t,
+logits = W tanh(W_p c + W_q q)
+
+One sequence of tokens `<s> P </s> Q </s>` with token types 0 and 1 holds both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from heedful.errors import BadInput
+from heedful.nets.common import Shape, real
+from heedful.nets.encoders import ENCODERS
+from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
+
+ABSENT = -1e4
+
+
+@dataclass
+class PairShape(AttendedShape):
+    """The configuration of Pair.
+
+    `attention`: scores "additive" v·tanh(W_1 h_t + W_2 q), "dot" h_t·q / √m, "general" h_tᵀ W q; "none" (the decoder
+    reads the passage's last state), "uniform", or "given" by a guide. `candidates`, if any, are the token of each
+    label: an answer that does not stand in the passage gets the logit -1e4. That is finite, yet its probability is
+    exactly 0 in float32 (and in float64) as long as any other answer stands there; where none does, all are alike.
+    """
+
+    candidates: tuple[int, ...] = ()
+    model_type: ClassVar[str] = "pair"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.candidates = tuple(self.candidates)
+        if self.candidates and len(self.candidates) != self.num_labels:
+            raise BadInput(f"{len(self.candidates)} candidates stand for {self.num_labels} labels; give one for each.")
+
+
+class Additive(nn.Module):
+    """v·tanh(W_1 h_t + W_2 q), both maps with a bias."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.key, self.query = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
+        self.outer = nn.Linear(width // 2, 1, bias=False)
+
+    def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
+        """Scores."""
+        scores: Tensor = self.outer(torch.tanh(self.key(text.states) + self.query(text.query)[:, None]))[..., 0]
+        return scores
+
+
+class Dot(nn.Module):
+    """h_t·q / √m: nothing to learn."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+    def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
+        """Scores."""
+        scores: Tensor = torch.einsum("btm,bm->bt", text.states, text.query) / text.states.shape[-1] ** 0.5
+        return scores
+
+
+_SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": Additive, "dot": Dot, "general": General}
+
+
+@dataclass(frozen=True)
+class _Asked(Encoded):
+    """With a query, and which labels may be the answer."""
+
+    possible: Bool[Tensor, "b c"] | None
+
+
+class Pair(Attended):
+    """The network. Passage and query have encoders and word vectors of their own.
+
+    The word vectors are one table of twice the width, its first half read where the passage stands and its second where
+    the query does, so that each token has one vector. A text without a query is answered with a query of zeros.
+    """
+
+    shape: ClassVar[type[Shape]] = PairShape
+
+    def __init__(self, config: PairShape) -> None:
+        super().__init__(config)
+        self.words = nn.Embedding(config.vocabulary, 2 * config.embedding, padding_idx=config.pad_token_id)
+        self.passage = ENCODERS[config.encoder](config.embedding, config.hidden)
+        self.question = ENCODERS[config.encoder](config.embedding, config.hidden)
+        width = self.passage.width
+        if config.attention in LEARNED:
+            self.score = _SCORES[config.attention](width)
+        self.from_passage, self.from_query = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
+        self.decoder = nn.Linear(width // 2, config.num_labels)
+
+    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+        """Each part by its own encoder, alone; the query's last state asks."""
+        mask = real(input_ids, attention_mask)
+        asking = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
+        passage = mask & ~asking
+        vectors = self.drop(self.words(input_ids))
+        width = self.config.embedding
+        states, last = self.passage(vectors[..., :width], passage)
+        query = self.question(vectors[..., width:], mask & asking)[1]
+        allowed = passage & ~is_special(input_ids, self.config.special)
+        return _Asked(states, last, query, allowed, self._possible(input_ids, passage))
+
+    def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
+        """What was read and what was asked, together."""
+        assert isinstance(text, _Asked)
+        inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
+        logits: Tensor = self.decoder(inner)
+        return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT)
+
+    def _possible(self, input_ids: Tensor, passage: Bool[Tensor, "b t"]) -> Bool[Tensor, "b c"] | None:
+        """Which labels' tokens stand in the passage."""
+        if not self.config.candidates:
+            return None
+        none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
+        held = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
+        return held[:, list(self.config.candidates)]
+
+
+__all__ = ["Pair", "PairShape"]

@@ -1,0 +1,314 @@
+"""One text, one attention: the classifiers of Jain & Wallace 2019, and the frozen attention of Wiegreffe & Pinter 2019.
+
+h = encoder(word vectors), α = softmax over the text's words of their scores, logits = W Σ α_t h_t + b
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from heedful.activations import ACTIVATIONS, Activation
+from heedful.errors import BadInput, Unsupported, nearest
+from heedful.nets.common import Net, Output, Shape, read, real, weights
+from heedful.nets.encoders import ENCODERS, EncoderName
+
+Attention = Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"]
+LEARNED = ("additive", "dot", "general")
+_LEAST = -1e4  # subtle: the softmax makes exactly 0 of it, yet the seam does not take it for a mask
+_TINY = 1e-10  # as the authors: log(x + 1e-10)
+
+
+@dataclass
+class AttendedShape(Shape):
+    """What the configurations of Single and Pair share.
+
+    `special` are tokens that are read but never attended to: the marks of a text's ends. `guide` describes the network
+    (of the same kind) that gives its attention where `attention` is "given".
+    """
+
+    encoder: EncoderName = "bilstm"
+    attention: Attention = "additive"
+    embedding: int = 300
+    hidden: int = 128
+    activation: Activation = "softmax"
+    special: tuple[int, ...] = ()
+    dropout: float = 0.0
+    guide: dict[str, Any] | None = None
+    kinds: ClassVar[tuple[str, ...]] = (*LEARNED, "none", "uniform", "given")
+
+    def __post_init__(self) -> None:
+        self.labels, self.special = tuple(self.labels), tuple(self.special)
+        _check_name("encoder", self.encoder, ENCODERS)
+        _check_name("activation", self.activation, ACTIVATIONS)
+        _check_name("attention", self.attention, self.kinds)
+        if (self.attention == "given") != (self.guide is not None):
+            raise BadInput(
+                f"attention is '{self.attention}' and guide {'missing' if self.guide is None else 'there'}; "
+                "give a guide with attention 'given', and with no other."
+            )
+        if self.guide is not None and self.activation != "softmax":
+            raise BadInput(
+                f"activation '{self.activation}' would change the weights that the guide gives; use softmax."
+            )
+
+
+@dataclass
+class SingleShape(AttendedShape):
+    """The configuration of Single.
+
+    `attention`: scores "additive" v·tanh(W h_t + b), "dot" w·h_t / √m, "general" h_tᵀ W h_last; "none" (the decoder
+    reads the last state); frozen: "uniform", "log-odds" (softmax of |log-odds| of the words), or "given" by a guide.
+    `regularised` (the authors': 5) times the divergence from log-odds attention is to be added to the training loss.
+    """
+
+    regularised: float = 0.0
+    model_type: ClassVar[str] = "single"
+    kinds: ClassVar[tuple[str, ...]] = (*AttendedShape.kinds, "log-odds")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.regularised and self.attention not in LEARNED:
+            raise BadInput(
+                f"attention '{self.attention}' is not learned, so regularised={self.regularised:g} cannot move it; "
+                f"choose one of {', '.join(LEARNED)}."
+            )
+
+
+@dataclass(frozen=True)
+class Penalised(Output):
+    """An output with what a trainer is to add to its loss: in training with `regularised` only, else None."""
+
+    penalty: Float[Tensor, ""] | None = None
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch after its encoder: states of the tokens and of the text, what asks, and what may be attended to."""
+
+    states: Float[Tensor, "b t m"]
+    last: Float[Tensor, "b m"]
+    query: Float[Tensor, "b m"]
+    allowed: Bool[Tensor, "b t"]
+
+
+class Additive(nn.Module):
+    """v·tanh(W h_t + b) (Bahdanau et al. 2015, without a query)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(width, width // 2), nn.Linear(width // 2, 1, bias=False)
+
+    def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
+        """Scores."""
+        scores: Tensor = self.outer(torch.tanh(self.inner(text.states)))[..., 0]
+        return scores
+
+
+class Dot(nn.Module):
+    """w·h_t / √m."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.vector = nn.Linear(width, 1, bias=False)
+
+    def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
+        """Scores."""
+        scores: Tensor = self.vector(text.states)[..., 0] / text.states.shape[-1] ** 0.5
+        return scores
+
+
+class General(nn.Module):
+    """h_tᵀ W q (Luong et al. 2015)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.map = nn.Linear(width, width, bias=False)
+
+    def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
+        """Scores."""
+        return torch.einsum("btm,bm->bt", text.states, self.map(text.query))
+
+
+_SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": Additive, "dot": Dot, "general": General}
+
+
+class Attended(Net):
+    """What Single and Pair share: one attention [b,1,1,t], learned or frozen, that can be told without the seam."""
+
+    guide: Attended | None
+    score: nn.Module
+    log_odds: Tensor
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if config.attention == "none":
+            self.attention_sites = ()
+        self.guide = None if config.guide is None else _frozen(type(self), config)
+        self.drop = nn.Dropout(config.dropout)
+
+    @classmethod
+    def guided(cls, config: Any, guide: Attended) -> Self:
+        """A student with random weights and the attention of `guide`, of which it keeps a frozen copy.
+
+        Both must know the same words by the same numbers. An edit of the student's word vectors does not reach the
+        guide, which reads the words themselves.
+        """
+        if type(guide) is not cls:
+            raise BadInput(f"the guide is a {type(guide).__name__} and the student a {cls.__name__}; give one kind.")
+        made = cls(replace(config, attention="given", guide=told(guide.config)))
+        assert made.guide is not None
+        made.guide.load_state_dict(guide.state_dict())
+        return made
+
+    def train(self, mode: bool = True) -> Self:
+        """The guide stays in evaluation mode."""
+        super().train(mode)
+        if self.guide is not None:
+            self.guide.eval()
+        return self
+
+    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+        """The text up to its attention."""
+        raise NotImplementedError
+
+    def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
+        """Logits of what was read."""
+        raise NotImplementedError
+
+    def penalty(self, used: Float[Tensor, "b t"], text: Encoded, input_ids: Tensor) -> Tensor | None:
+        """What training adds to the loss."""
+        return None
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "b t"],
+        attention_mask: Int[Tensor, "b t"] | None = None,
+        token_type_ids: Int[Tensor, "b t"] | None = None,
+        **_: Any,
+    ) -> Output:
+        """Logits, and the attention [b,1,1,t]. A text without a word to attend to gets the answer of the biases."""
+        text = self.encoded(input_ids, attention_mask, token_type_ids)
+        if self.config.attention == "none":
+            return Output(self.decoded(text.last, text))
+        allowed = text.allowed[:, None]
+        scores = self._scores(text, input_ids, attention_mask, token_type_ids)
+        used = weights(scores[:, None, None], allowed, self.config.activation)
+        context = read(used, text.states[:, None], allowed)[:, 0, 0]
+        penalty = self.penalty(used[:, 0, 0], text, input_ids) if self.training else None
+        return Penalised(self.decoded(context, text), () if self.fast else (used,), penalty)
+
+    @torch.no_grad()
+    def attend(
+        self,
+        input_ids: Int[Tensor, "b t"],
+        attention_mask: Int[Tensor, "b t"] | None = None,
+        token_type_ids: Int[Tensor, "b t"] | None = None,
+    ) -> Float[Tensor, "b t"]:
+        """The attention of each text, without derivatives and unseen by the seam; 0 where it may not go."""
+        if self.config.attention == "none":
+            raise Unsupported(f"this {self.config.model_type} network has no attention to tell.")
+        text = self.encoded(input_ids, attention_mask, token_type_ids)
+        scores = self._scores(text, input_ids, attention_mask, token_type_ids)
+        return _spread(scores, text.allowed, self.config.activation)
+
+    def _scores(self, text: Encoded, *inputs: Any) -> Float[Tensor, "b t"]:
+        if self.config.attention in LEARNED:
+            scores: Tensor = self.score(text)
+            return scores
+        if self.config.attention == "log-odds":
+            return self.log_odds[inputs[0]].abs()
+        if self.guide is None:
+            return torch.zeros_like(text.states[..., 0])
+        # subtle: the softmax of its logarithm is the guide's attention again, made where the seam can edit it
+        return self.guide.attend(*inputs).log().clamp(min=_LEAST).to(text.states.dtype)
+
+
+class Single(Attended):
+    """The network. `log_odds`, where it has them, starts at 0: copy in what `guides.log_odds` found."""
+
+    shape: ClassVar[type[Shape]] = SingleShape
+
+    def __init__(self, config: SingleShape) -> None:
+        super().__init__(config)
+        self.words = nn.Embedding(config.vocabulary, config.embedding, padding_idx=config.pad_token_id)
+        self.encoder = ENCODERS[config.encoder](config.embedding, config.hidden)
+        if config.attention in LEARNED:
+            self.score = _SCORES[config.attention](self.encoder.width)
+        if config.attention == "log-odds" or config.regularised:
+            self.register_buffer("log_odds", torch.zeros(config.vocabulary))
+        self.decoder = nn.Linear(self.encoder.width, config.num_labels)
+
+    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+        """The last state asks."""
+        mask = real(input_ids, attention_mask)
+        states, last = self.encoder(self.drop(self.words(input_ids)), mask)
+        return Encoded(states, last, last, mask & ~is_special(input_ids, self.config.special))
+
+    def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
+        """One linear layer."""
+        logits: Tensor = self.decoder(self.drop(context))
+        return logits
+
+    def penalty(self, used: Float[Tensor, "b t"], text: Encoded, input_ids: Tensor) -> Tensor | None:
+        """`regularised` · mean over texts of JSD(attention, log-odds attention)."""
+        if not self.config.regularised:
+            return None
+        prior = _spread(self.log_odds[input_ids].abs(), text.allowed)
+        strength: float = self.config.regularised
+        return strength * divergence(used.float() * text.allowed, prior.float()).mean()
+
+
+def is_special(input_ids: Int[Tensor, "b t"], special: Collection[int]) -> Bool[Tensor, "b t"]:
+    """Which tokens are one of these."""
+    found = torch.zeros_like(input_ids, dtype=torch.bool)
+    for token in special:
+        found = found | (input_ids == token)
+    return found
+
+
+def divergence(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor, "b"]:
+    """Jensen–Shannon divergence (natural logarithm) whose derivative is finite at 0, for training."""
+    middle = ((p + q) / 2 + _TINY).log()
+    return (p * ((p + _TINY).log() - middle) + q * ((q + _TINY).log() - middle)).sum(-1) / 2
+
+
+def told(config: Shape) -> dict[str, Any]:
+    """A configuration as what rebuilds it."""
+    return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+
+
+def _spread(
+    scores: Float[Tensor, "b t"], allowed: Bool[Tensor, "b t"], activation: Activation = "softmax"
+) -> Float[Tensor, "b t"]:
+    """As `weights`, in two dimensions, where the seam does not look; rows without an allowed key are 0."""
+    masked = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    return ACTIVATIONS[activation](masked, -1) * allowed.to(scores.dtype)
+
+
+def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
+    """The guide that a configuration describes."""
+    try:
+        shape: Any = kind.shape(**(config.guide or {}))
+    except TypeError as e:
+        raise BadInput(f"the guide describes no {config.model_type} network ({e}); give what `told` makes.") from e
+    if shape.vocabulary != config.vocabulary:
+        raise BadInput(
+            f"the guide knows {shape.vocabulary} words and its student {config.vocabulary}; give one number."
+        )
+    if shape.attention == "none":
+        raise BadInput("the guide has no attention to give; choose one that has.")
+    return kind(shape).requires_grad_(False).eval()
+
+
+def _check_name(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise BadInput(f"{what} '{name}' is not one of {', '.join(known)}{nearest(name, list(known))}")
+
+
+__all__ = ["Attended", "AttendedShape", "Encoded", "General", "Penalised", "Single", "SingleShape", "told"]

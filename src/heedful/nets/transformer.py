@@ -1,0 +1,173 @@
+"""A small Transformer encoder, as in the poster "Is Attention Explanation in Transformers?".
+
+x = √d · word vector + position
+x ← LN(x + heads(x)), then x ← LN(x + W_2 relu(W_1 x)), in each layer
+logits = W pool(x) + b
+
+Dropout is on the first x and on what the two-layer network gives, and not on what attention gives, as in the poster's
+code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from heedful.activations import ACTIVATIONS, Activation
+from heedful.errors import BadInput, nearest
+from heedful.nets import common
+from heedful.nets.common import Net, Shape, read, real, weights
+from heedful.nets.multihead import leading, positioned, sinusoidal
+
+Pooling = Literal["sum", "mean", "cls"]
+
+
+@dataclass
+class TransformerShape(Shape):
+    """Sizes; what makes attention of scores; and what the head reads of the last states.
+
+    `pooling` is the sum or the mean over real tokens, or the first of them ("cls"). `inner` is the width of the
+    two-layer network. Without `positions` a text is a bag of words.
+    """
+
+    layers: int = 4
+    heads: int = 8
+    width: int = 128
+    inner: int = 512
+    dropout: float = 0.1
+    activation: Activation = "softmax"
+    pooling: Pooling = "sum"
+    positions: bool = True
+    max_position_embeddings: int = 256
+    model_type: ClassVar[str] = "transformer"
+
+    def __post_init__(self) -> None:
+        if self.layers < 1 or self.heads < 1 or self.width % self.heads:
+            raise BadInput(
+                f"the encoder has {self.layers} layers and {self.heads} heads of width {self.width} in all; "
+                "give one layer at least, and a width that the heads divide."
+            )
+        _check("activation", self.activation, tuple(ACTIVATIONS))
+        _check("pooling", self.pooling, get_args(Pooling))
+
+
+@dataclass(frozen=True)
+class Output(common.Output):
+    """And the states before the first layer and after each, where attention is laid open."""
+
+    hidden_states: tuple[Float[Tensor, "b t e"], ...] = ()
+
+
+class Block(nn.Module):
+    """One layer: attention, then a network of two layers, each added to what it reads and normalised."""
+
+    def __init__(self, config: TransformerShape) -> None:
+        super().__init__()
+        width = config.width
+        self.heads = config.heads
+        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
+        self.inner, self.outer = nn.Linear(width, config.inner), nn.Linear(config.inner, width)
+        self.attended, self.finished = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        hidden_states: Float[Tensor, "b t e"],
+        allowed: Bool[Tensor, "#b 1 t"],
+        activation: Activation,
+        fast: bool = False,
+    ) -> tuple[Float[Tensor, "b t e"], Float[Tensor, "b h t t"] | None]:
+        """New states, and the attention unless it is to be fast."""
+        # subtle: where a batch branches, the texts are more than the mask's rows
+        allowed = allowed.expand(len(hidden_states), -1, -1)
+        query, keys, values = (self._split(m(hidden_states)) for m in (self.query, self.key, self.value))
+        made: Tensor | None = None
+        if fast and activation == "softmax":
+            some = allowed.any(-1, keepdim=True)
+            usable = None if bool(allowed.all()) else (allowed | ~some)[:, None]
+            context = scaled_dot_product_attention(query, keys, values, attn_mask=usable) * some[:, None]
+        else:
+            made = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed, activation)
+            context = read(made, values, allowed)
+        states = self.attended(hidden_states + self.out(context.transpose(1, 2).flatten(2)))
+        return self.finished(states + self.dropout(self.outer(self.inner(states).relu()))), made
+
+    def _split(self, x: Float[Tensor, "b t e"]) -> Float[Tensor, "b h t d"]:
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Transformer(Net):
+    """The network. A masked token is gone, wherever it stands: others neither see nor count it."""
+
+    shape: ClassVar[type[Shape]] = TransformerShape
+    positions: Tensor | None
+
+    def __init__(self, config: TransformerShape) -> None:
+        super().__init__(config)
+        self.attention_sites = tuple(("self", layer) for layer in range(config.layers))
+        self.words = nn.Embedding(config.vocabulary, config.width)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.head = nn.Linear(config.width, config.num_labels)
+        self.dropout = nn.Dropout(config.dropout)
+        table = sinusoidal(config.max_position_embeddings, config.width).to(self.words.weight.dtype)
+        self.register_buffer("positions", table if config.positions else None)
+        nn.init.uniform_(self.words.weight, -0.05, 0.05)
+        for linear in (m for m in self.modules() if isinstance(m, nn.Linear)):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "b t"],
+        attention_mask: Int[Tensor, "b t"] | None = None,
+        token_type_ids: Tensor | None = None,
+        **_: Any,
+    ) -> Output:
+        """Logits, attention and states."""
+        mask = real(input_ids, attention_mask)
+        vectors = self.words(input_ids) * self.config.width**0.5
+        if self.positions is not None:
+            vectors = positioned(vectors, mask, self.positions)
+        states = [self.dropout(vectors)]
+        seen: list[Tensor] = []
+        for block in self.blocks:
+            state, made = block(states[-1], mask[:, None], self.config.activation, self.fast)
+            states.append(state)
+            if made is not None:
+                seen.append(made)
+        logits = self.head(self._pooled(states[-1], mask))
+        return Output(logits) if self.fast else Output(logits, tuple(seen), tuple(states))
+
+    def _pooled(self, states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
+        count = mask.sum(1, keepdim=True)
+        if self.config.pooling == "cls":
+            return leading(states, mask) * (count > 0)
+        total = (states * mask[..., None]).sum(1)
+        return total if self.config.pooling == "sum" else total / count.clamp(min=1)
+
+
+def with_activation(model: Net, activation: Activation) -> Net:
+    """The network with another activation and the same weights: what is trained in one is trained in both.
+
+    The poster's "change of activation at inference". For any network whose shape has an `activation` that its forward
+    pass looks up there.
+    """
+    if not hasattr(model.config, "activation"):
+        raise BadInput(f"{type(model).__name__} has no choice of activation; give a network that has, as Transformer.")
+    _check("activation", activation, tuple(ACTIVATIONS))
+    config = copy.copy(model.config)
+    config.activation = activation
+    kept: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, kept | {id(model.config): config})
+
+
+def _check(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise BadInput(f"{name} '{value}' is not one of {', '.join(known)}{nearest(value, known)}.")

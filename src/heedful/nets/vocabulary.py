@@ -1,0 +1,158 @@
+"""Vocabulary: the tokenizers of the papers' networks, made from the training texts.
+
+Words are cut by one rule and looked up whole; or pieces are learned (byte-pair encoding). Nothing here depends on the
+order of the texts or on chance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import tokenizers
+import torch
+from jaxtyping import Float
+from tokenizers import Regex, models, normalizers, pre_tokenizers, processors, trainers
+from torch import Tensor
+
+from heedful.errors import BadInput
+
+PAD, UNK, BEGIN, END, CLS = "<pad>", "<unk>", "<s>", "</s>", "[CLS]"
+Frame = Literal["ends", "cls", "none"]
+# words with their inner apostrophes and hyphens, numbers with their decimal point, or one other mark
+_WORD = r"\p{L}[\p{L}\p{M}\p{N}_]*(?:['’\-][\p{L}\p{M}\p{N}_]+)*|\p{N}+(?:[.,]\p{N}+)*\p{L}*"
+_MARK = r"|[^\s\p{L}\p{N}]"
+_TAG = r"<[bB][rR]\s*/?>"
+_DIGITS = r"[^\s]*\p{N}[^\s]*"
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How texts become tokens.
+
+    `frame` puts <s> … </s> around a text ("ends"), [CLS] in front ("cls") or nothing. `pieces` learns that many pieces
+    instead of whole words. Words seen fewer than `min_count` times in the training texts are unknown; so are all but
+    the `most` frequent. `digits` replaces every word with a digit by one word, as Jain & Wallace do.
+    """
+
+    frame: Frame = "ends"
+    lower: bool = True
+    punctuation: bool = True
+    digits: bool = False
+    min_count: int = 1
+    most: int | None = None
+    pieces: int | None = None
+
+
+def specials(frame: Frame) -> dict[str, str]:
+    """What each special token is for, in the order of their ids."""
+    if frame == "cls":
+        return {"cls_token": CLS, "unk_token": UNK, "pad_token": PAD}
+    framed = {"bos_token": BEGIN, "eos_token": END} if frame == "ends" else {}
+    return {"pad_token": PAD, "unk_token": UNK} | framed
+
+
+def learned(texts: Iterable[str], cut: Cut) -> tokenizers.Tokenizer:
+    """The tokenizer that these training texts make."""
+    special = list(specials(cut.frame).values())
+    made = _pieces(texts, cut, special) if cut.pieces else _words(texts, cut, special)
+    if made.get_vocab_size() <= len(special):
+        raise BadInput("the training texts have no words to learn; check the text column, or set a smaller min_count.")
+    named = [(token, made.token_to_id(token)) for token in special]
+    frames: dict[str, tuple[str, str]] = {
+        "ends": (f"{BEGIN} $A {END}", f"{BEGIN} $A {END} $B:1 {END}:1"),
+        "cls": (f"{CLS} $A", f"{CLS} $A $B:1"),
+        "none": ("$A", "$A $B:1"),
+    }
+    single, pair = frames[cut.frame]
+    made.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=named)
+    return made
+
+
+def _normalizer(cut: Cut) -> normalizers.Normalizer:
+    steps = [normalizers.NFC(), normalizers.Replace(Regex(_TAG), " ")]
+    steps += [normalizers.Lowercase()] if cut.lower else []
+    steps += [normalizers.Replace(Regex(_DIGITS), "qqq")] if cut.digits else []
+    return normalizers.Sequence(steps)
+
+
+def _splitter(cut: Cut) -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(_WORD + _MARK if cut.punctuation else _WORD), "removed", invert=True)
+
+
+def _words(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers.Tokenizer:
+    normal, split = _normalizer(cut), _splitter(cut)
+    counts = Counter(
+        chain.from_iterable((word for word, _ in split.pre_tokenize_str(normal.normalize_str(t))) for t in texts)
+    )
+    ranked = sorted((w for w, n in counts.items() if n >= cut.min_count), key=lambda w: (-counts[w], w))
+    known = [*special, *[w for w in ranked if w not in special][: cut.most]]
+    made = tokenizers.Tokenizer(models.WordLevel({w: i for i, w in enumerate(known)}, unk_token=UNK))
+    made.normalizer, made.pre_tokenizer = normal, split
+    made.add_special_tokens(list(special))
+    return made
+
+
+def _pieces(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers.Tokenizer:
+    made = tokenizers.Tokenizer(models.BPE(unk_token=UNK))
+    made.normalizer = _normalizer(cut)
+    # subtle: a mark on the pieces that go on ("##ing") makes the trainer number them by chance
+    begins = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+    made.pre_tokenizer = pre_tokenizers.Sequence([_splitter(cut), begins])
+    trainer = trainers.BpeTrainer(
+        vocab_size=cut.pieces or 0,
+        special_tokens=list(special),
+        min_frequency=max(2, cut.min_count),
+        show_progress=False,
+    )
+    made.train_from_iterator(texts, trainer)
+    return made
+
+
+def ids(tokenizer: tokenizers.Tokenizer, tokens: Iterable[str]) -> tuple[int, ...]:
+    """Of the tokens that it knows, as whole words or as pieces that begin one."""
+    found = (tokenizer.token_to_id(form) for token in tokens for form in (token, f"▁{token}"))
+    return tuple(i for i in found if i is not None)
+
+
+def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None = None) -> dict[int, Float[Tensor, "e"]]:
+    """Pretrained word vectors from a text file (GloVe, fastText .vec, word2vec text): id -> vector.
+
+    A line is a word and its numbers; a first line with two numbers is a header. Words are tried as they are.
+    """
+    found: dict[int, Tensor] = {}
+    path = Path(file).expanduser()
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, 1):
+                word, *rest = line.rstrip("\n ").split(" ")
+                if number == 1 and len(rest) == 1:
+                    continue
+                if word not in vocabulary:
+                    continue
+                found[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
+    except OSError as e:
+        raise BadInput(f"the word vectors '{file}' cannot be read ({e.strerror}).") from e
+    except UnicodeDecodeError as e:
+        raise BadInput(f"the word vectors '{file}' are not UTF-8 text; give a GloVe, fastText or word2vec text.") from e
+    if not found:
+        raise BadInput(f"the word vectors '{file}' have none of the training texts' words; is it a file of vectors?")
+    return found
+
+
+def _vector(numbers: Sequence[str], width: int | None, where: str) -> Tensor:
+    try:
+        row = np.array(numbers, dtype=np.float32)
+    except ValueError:
+        raise BadInput(
+            f"{where} is no word vector; a word and its numbers, with spaces between, were expected."
+        ) from None
+    if width is not None and len(row) != width:
+        raise BadInput(f"{where} has {len(row)} numbers, the network's embedding {width}; set embedding={len(row)}.")
+    return torch.from_numpy(row)

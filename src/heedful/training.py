@@ -1,0 +1,214 @@
+"""Training: a recipe and a data set -> a folder with a classifier, its log, its curve and its scores on test.
+
+The validation split chooses the epoch; test is looked at once, at the end. In the folder:
+
+model.safetensors, heedful.json   the network (a fine-tuned encoder: config.json and tokenizer.json instead)
+training.json                     recipe, settings, data, scores
+training.jsonl, training.svg      a line per epoch, and the curve of it (where matplotlib is installed)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heedful import __version__
+from heedful import data as datasets
+from heedful.data import Splits
+from heedful.errors import BadInput
+from heedful.fitting import LOG, STATE, Fitted, Watch, fit, forget
+from heedful.jobs import ClassifierJob, Cutter, Labels, scores
+from heedful.loading import encoder, load
+from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
+from heedful.nets.vocabulary import learned, specials
+from heedful.recipes import FineTune, Given, Recipe, Texts, recipe
+
+RECORD, CURVE = "training.json", "training.svg"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished training: the classifier, where it is, what each epoch gave, and scores on dev and (once) on test."""
+
+    classifier: Any
+    folder: Path
+    history: tuple[Mapping[str, float], ...]
+    best: int
+    dev: Mapping[str, float]
+    test: Mapping[str, float] | None
+
+    def __repr__(self) -> str:
+        shown = " ".join(f"{name} {value:.3f}" for name, value in (self.test or self.dev).items())
+        return f"Trained({str(self.folder)!r}, epoch {self.best}, {'test' if self.test else 'dev'} {shown})"
+
+
+def train(
+    name: str,
+    data: Any,
+    out: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    restart: bool = False,
+    watch: Watch | None = None,
+) -> Trained:
+    """Train the network of a recipe on a data set: a file, a folder, a Hugging Face data set, or `heedful.data.Splits`.
+
+    The folder `out` gets the model; a run that was killed goes on where it stopped, `restart` begins anew. `names` are
+    what the labels shall be called, in their sorted order.
+    """
+    chosen = recipe(name)
+    ready: Texts = chosen.settings(settings)
+    split = data if isinstance(data, Splits) else datasets.splits(data)
+    if not split.train or not split.dev:
+        raise BadInput(
+            f"the data have {len(split.train)} texts to train on and {len(split.dev)} to choose by; give more."
+        )
+    folder = opened(out, restart)
+    with seeded(ready.seed):
+        ours = _fine_tuned(ready, split, names) if isinstance(ready, FineTune) else _network(ready, split, names)
+        fitted = fit(ours.job, ready, folder, watch)
+        test = (
+            scores(ours.job.model, ours.job.labels, ours.cutter.split(split.test, "test"), ready)
+            if split.test
+            else None
+        )
+    ours.save(folder)
+    told = _record(chosen, ready, split, fitted, test) | {"labels": list(ours.names)}
+    written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+    _draw(folder, chosen, fitted)
+    forget(folder)
+    return Trained(load(folder), folder, fitted.history, fitted.best, told["dev"], test)
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """A job, and what is needed around it."""
+
+    job: ClassifierJob
+    cutter: Cutter
+    names: tuple[str, ...]
+    tokenizer: Any  # what is saved
+
+    def save(self, folder: Path) -> None:
+        """Write the model."""
+        if isinstance(self.tokenizer, Mapping):
+            save(Saved(self.job.model, self.cutter.tokenizer, self.tokenizer), folder)
+        else:
+            self.job.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+
+def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Ours:
+    """One of the papers' networks, with a vocabulary of its own."""
+    labels = Labels.of(split.train)
+    called = _called(labels, names)
+    lent = ready.borrowed()
+    tokenizer = (
+        learned((t for e in split.train for t in (e.text, e.pair) if t), ready.cut) if lent is None else lent.tokenizer
+    )
+    special = specials(ready.frame) if lent is None else lent.special
+    cutter = Cutter(tokenizer, ready, labels, tokenizer.token_to_id(special["pad_token"]) or 0)
+    train = cutter.split(split.train, "training")
+    model = ready.made(Given(tokenizer, called, labels.multi, train.texts, train.truth))
+    model.config._attn_implementation_internal = "sdpa"  # nobody looks at attention in training
+    job = ClassifierJob(model, ready, labels, train, cutter.split(split.dev, "validation"), _identity(split))
+    return _Ours(job, cutter, called, special)
+
+
+def _fine_tuned(ready: FineTune, split: Splits, names: Sequence[str] | None) -> _Ours:
+    """A Hugging Face encoder with a new head."""
+    labels = Labels.of(split.train)
+    called = _called(labels, names)
+    model, tokenizer, limit = encoder(ready.encoder, called, labels.multi)
+    fitting = replace(ready, max_length=min(n for n in (ready.max_length, limit, 10**9) if n is not None))
+    cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, tokenizer.pad_token_id or 0)
+    train, dev = cutter.split(split.train, "training"), cutter.split(split.dev, "validation")
+    return _Ours(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, called, tokenizer)
+
+
+def _called(labels: Labels, names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return labels.names
+    if len(names) != len(labels.names) or len(set(names)) != len(names):
+        raise BadInput(
+            f"{len(names)} names ({', '.join(names)}) were given for {len(labels.names)} labels "
+            f"({', '.join(labels.names[:12])}); give one for each, in this order."
+        )
+    return tuple(names)
+
+
+def _identity(split: Splits) -> str:
+    return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
+
+
+def _record(
+    chosen: Recipe, ready: Texts, split: Splits, fitted: Fitted, test: Mapping[str, float] | None
+) -> dict[str, Any]:
+    """What was done, for whoever reads the folder later."""
+    parts = {"train": split.train, "dev": split.dev, "test": split.test}
+    best = {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")}
+    return {
+        "recipe": chosen.name,
+        "paper": chosen.paper,
+        "settings": asdict(ready),
+        "data": {name: {"texts": len(part), "fingerprint": datasets.fingerprint(part)} for name, part in parts.items()},
+        "epochs": len(fitted.history),
+        "best_epoch": fitted.best,
+        "dev": best,
+        "test": test,
+        "heedful": __version__,
+        "torch": torch.__version__,
+    }
+
+
+def _draw(folder: Path, chosen: Recipe, fitted: Fitted) -> None:
+    """The curve, where matplotlib is installed."""
+    try:
+        from heedful.drawing.curve import draw_curve
+        from heedful.drawing.sheet import encoded
+    except ImportError:
+        return
+    title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
+    (folder / CURVE).write_bytes(encoded(draw_curve(fitted.history, fitted.best, title), "svg"))
+
+
+def opened(out: str | Path, restart: bool) -> Path:
+    """The folder to train into: new, or with an unfinished run; a finished one is not written over."""
+    folder = Path(out).expanduser()
+    mine = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"'{out}' is a file; give a folder for the model.")
+    if restart:
+        for name in mine:
+            (folder / name).unlink(missing_ok=True)
+    elif (folder / RECORD).exists():
+        raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it anew.")
+    elif folder.exists() and any(p.name not in mine and not p.name.endswith(".part") for p in folder.iterdir()):
+        raise BadInput(f"'{out}' holds other files; give a new or an empty folder for the model.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise BadInput(f"'{out}' cannot be made ({e.strerror}); choose another folder.") from e
+    return folder
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch's chance starts from the seed; the caller's goes on afterwards as if nothing had been."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def written(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(text, "utf-8")
+    part.replace(file)

@@ -1,0 +1,227 @@
+"""The training loop: chooses by the validation score, survives a kill, and repeats itself to the byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from heedful.errors import BadInput
+from heedful.fitting import LOG, STATE, Moment, Plan, _share, fit, forget
+
+
+@dataclass
+class Line:
+    """y = 2x + 1 through a little dropout; scores may be given."""
+
+    told: Sequence[float] | None = None
+    model: nn.Module = field(default_factory=lambda: _network())
+    asked: int = 0
+    identity: str = ""
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        rng = torch.Generator().manual_seed(epoch)
+        return list(torch.randn(6, 5, 1, generator=rng))
+
+    def loss(self, batch: Tensor) -> Tensor:
+        loss: Tensor = ((self.model(batch) - (2 * batch + 1)) ** 2).mean()
+        return loss
+
+    def score(self) -> dict[str, float]:
+        self.asked += 1
+        x = torch.linspace(-1, 1, 9)[:, None]
+        told = self.told[self.asked - 1] if self.told else -float(((self.model(x) - (2 * x + 1)) ** 2).mean())
+        return {"fit": told}
+
+    def decays(self, name: str) -> bool:
+        return "bias" not in name
+
+
+def _network() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 1))
+
+
+PLAN = Plan(epochs=4, lr=0.05, weight_decay=0.01)
+
+
+class _KilledError(Exception):
+    pass
+
+
+def killed_at(epoch: int, step: int) -> Any:
+    def watch(now: Moment) -> None:
+        if (now.epoch, now.step) == (epoch, step):
+            raise _KilledError
+
+    return watch
+
+
+def weights(job: Line) -> list[Tensor]:
+    return [p.detach().clone() for p in job.model.parameters()]
+
+
+def same(one: Line, other: Line) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    fitted = fit(Line(), Plan(epochs=40, lr=0.02), tmp_path)
+    assert max(row["fit"] for row in fitted.history) > -0.1 > fitted.history[0]["fit"]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "amsgrad", "adamw"])
+@pytest.mark.parametrize(("epoch", "step"), [(0, 1), (1, 6), (2, 0), (3, 5)])
+def test_a_killed_run_ends_with_the_same_bytes(tmp_path: Path, optimiser: Any, epoch: int, step: int) -> None:
+    plan = Plan(epochs=4, lr=0.05, weight_decay=0.01, optimiser=optimiser, schedule="linear", warmup=0.2, clip=1.0)
+    (tmp_path / "whole").mkdir()
+    whole = Line()
+    expected = fit(whole, plan, tmp_path / "whole")
+    with pytest.raises(_KilledError):
+        fit(Line(), plan, tmp_path, killed_at(epoch, step), every=-1)
+    resumed = Line()
+    assert fit(resumed, plan, tmp_path) == expected
+    assert same(resumed, whole)
+    assert (tmp_path / LOG).read_bytes() == (tmp_path / "whole" / LOG).read_bytes()
+
+
+def test_a_resumed_run_does_not_begin_again(tmp_path: Path) -> None:
+    with pytest.raises(_KilledError):
+        fit(Line(), PLAN, tmp_path, killed_at(2, 3), every=-1)
+    seen: list[tuple[int, int]] = []
+    fit(Line(), PLAN, tmp_path, lambda now: seen.append((now.epoch, now.step)))
+    assert seen[0] == (2, 3)  # killed after the step, before its state was written
+
+
+def test_more_epochs_go_on_from_a_finished_state(tmp_path: Path) -> None:
+    short, longer, whole = Line(), Line(), Line()
+    fit(short, Plan(epochs=2, lr=0.05), tmp_path)
+    fit(longer, Plan(epochs=4, lr=0.05), tmp_path)
+    (tmp_path / "whole").mkdir()
+    fit(whole, Plan(epochs=4, lr=0.05), tmp_path / "whole")
+    assert same(longer, whole)
+
+
+def test_the_best_epoch_is_kept_and_ties_go_to_the_earlier(tmp_path: Path) -> None:
+    kept = Line(told=(0.1, 0.7, 0.7, 0.3))
+    assert fit(kept, PLAN, tmp_path).best == 2
+    (tmp_path / "two").mkdir()
+    two = Line(told=(0.1, 0.7))
+    fit(two, Plan(epochs=2, lr=0.05, weight_decay=0.01), tmp_path / "two")
+    assert same(kept, two)
+
+
+def test_patience_counts_epochs_without_a_better_score(tmp_path: Path) -> None:
+    fitted = fit(Line(told=(0.5, 0.6, 0.4, 0.6, 0.9)), Plan(epochs=5, patience=2), tmp_path)
+    assert len(fitted.history) == 4
+
+
+def test_a_plateau_halves_the_rate(tmp_path: Path) -> None:
+    rates: list[float] = []
+
+    @dataclass
+    class Watched(Line):
+        def loss(self, batch: Tensor) -> Tensor:
+            return super().loss(batch)
+
+    job = Watched(told=(0.5, 0.4, 0.3))
+    adam = torch.optim.Adam.step
+
+    def step(self: Any, closure: Any = None) -> Any:
+        rates.append(self.param_groups[0]["lr"])
+        return adam(self, closure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", step)
+        fit(job, Plan(epochs=3, lr=0.4, schedule="plateau"), tmp_path)
+    assert rates[::6] == [0.4, 0.4, 0.2]
+
+
+def test_the_linear_schedule_warms_up_and_falls_to_nothing() -> None:
+    plan = Plan(schedule="linear", warmup=0.1)
+    shares = [_share(plan, step, 100) for step in range(100)]
+    assert shares[:3] == [1 / 11, 2 / 11, 3 / 11]
+    assert max(shares) == shares[10] == 1.0
+    assert shares[99] == pytest.approx(1 / 90)
+
+
+def test_weight_decay_spares_what_the_job_spares(tmp_path: Path) -> None:
+    decayed, plain = Line(), Line()
+    for job, rate in ((decayed, 0.5), (plain, 0.0)):
+        (tmp_path / str(rate)).mkdir()
+        with torch.no_grad():
+            for p in job.model.parameters():
+                p.fill_(1.0)
+        job.loss = lambda batch, job=job: sum(p.sum() * 0 for p in job.model.parameters())  # type: ignore[method-assign, misc]
+        fit(job, Plan(epochs=1, optimiser="adamw", weight_decay=rate), tmp_path / str(rate))
+    shrunk = {n: float(p.detach().max()) < 1 for n, p in decayed.model.named_parameters()}
+    assert shrunk == {"0.weight": True, "0.bias": False, "3.weight": True, "3.bias": False}
+    assert all(float(p.detach().max()) == 1 for p in plain.model.parameters())
+
+
+def test_other_settings_do_not_continue_a_run(tmp_path: Path) -> None:
+    with pytest.raises(_KilledError):
+        fit(Line(), PLAN, tmp_path, killed_at(1, 1), every=-1)
+    with pytest.raises(BadInput, match="unfinished training with other settings or data"):
+        fit(Line(), Plan(epochs=4, lr=0.04, weight_decay=0.01), tmp_path)
+    with pytest.raises(BadInput, match="unfinished training with other settings or data"):
+        fit(Line(identity="other texts"), PLAN, tmp_path)
+
+
+def test_a_loss_that_explodes_says_when(tmp_path: Path) -> None:
+    job = Line()
+    job.loss = lambda batch: job.model(batch).sum() * float("nan")  # type: ignore[method-assign]
+    with pytest.raises(BadInput, match=r"the loss became nan in epoch 1, step 1; set a smaller lr \(now 0.05\)"):
+        fit(job, PLAN, tmp_path)
+
+
+def test_the_callers_chance_is_not_touched(tmp_path: Path) -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    fit(Line(), PLAN, tmp_path)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_chance_is_the_plans(tmp_path: Path) -> None:
+    jobs = [Line(), Line(), Line()]
+    for job, seed, globally in zip(jobs, (0, 0, 1), (1, 2, 1), strict=True):
+        folder = tmp_path / f"{seed}{globally}"
+        folder.mkdir()
+        torch.manual_seed(globally)
+        fit(job, Plan(epochs=2, lr=0.05, seed=seed), folder)
+    assert same(jobs[0], jobs[1])
+    assert not same(jobs[0], jobs[2])
+
+
+def test_the_log_has_a_line_per_epoch(tmp_path: Path) -> None:
+    fitted = fit(Line(), PLAN, tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / LOG).read_text().splitlines()]
+    assert rows == list(fitted.history)
+    assert list(rows[0]) == ["epoch", "loss", "fit"]
+
+
+def test_afterwards_the_network_answers_without_dropout(tmp_path: Path) -> None:
+    job = Line()
+    fit(job, PLAN, tmp_path)
+    assert not any(m.training for m in job.model.modules())
+
+
+def test_a_finished_run_can_be_forgotten(tmp_path: Path) -> None:
+    fit(Line(), PLAN, tmp_path)
+    assert (tmp_path / STATE).exists()
+    forget(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {LOG}
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": 0.0}, {"patience": 0}, {"warmup": 1.0}, {"clip": 0.0}])
+def test_plans_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=f"{next(iter(wrong))} .* is out of range"):
+        Plan(**wrong)

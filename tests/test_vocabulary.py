@@ -1,0 +1,132 @@
+"""Tokenizers learned from training texts, and word vectors from a file."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from heedful.errors import BadInput
+from heedful.loading import wrapped
+from heedful.nets.vocabulary import CLS, UNK, Cut, ids, learned, specials, vectors
+from heedful.reading import read
+
+TEXTS = [
+    "It's a well-made film, isn't it?<br /><br />Yes!",
+    "The film of 1999 costs 3.5 dollars...",
+    "a film is a FILM",
+]
+
+
+def cut(text: str, how: Cut) -> list[str]:
+    return list(learned([*TEXTS, text], how).encode(text, add_special_tokens=False).tokens)
+
+
+def test_words_keep_their_apostrophes_and_lose_tags() -> None:
+    assert cut(TEXTS[0], Cut()) == ["it's", "a", "well-made", "film", ",", "isn't", "it", "?", "yes", "!"]
+
+
+def test_marks_can_be_left_out() -> None:
+    assert cut(TEXTS[1], Cut(punctuation=False)) == ["the", "film", "of", "1999", "costs", "3.5", "dollars"]
+
+
+def test_words_with_digits_can_become_one_word() -> None:
+    assert cut("costs 3.5 dollars in 1999 or 2nd", Cut(digits=True))[1::2] == ["qqq", "in", "or"]
+
+
+def test_letters_can_keep_their_case() -> None:
+    assert cut("a Film", Cut(lower=False)) == ["a", "Film"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "single", "pair"),
+    [
+        ("ends", ["<s>", "film", "</s>"], ["<s>", "film", "</s>", "yes", "</s>"]),
+        ("cls", [CLS, "film"], [CLS, "film", "yes"]),
+        ("none", ["film"], ["film", "yes"]),
+    ],
+)
+def test_frames(frame: str, single: list[str], pair: list[str]) -> None:
+    made = learned(TEXTS, Cut(frame=frame))  # type: ignore[arg-type]
+    assert made.encode("film").tokens == single
+    assert made.encode("film", "yes").tokens == pair
+    assert made.encode("film", "yes").type_ids[-1] == 1
+
+
+def test_the_papers_numbers_of_special_tokens() -> None:
+    made = learned(TEXTS, Cut())
+    assert [made.token_to_id(t) for t in ("<pad>", "<unk>", "<s>", "</s>")] == [0, 1, 2, 3]
+
+
+def test_rare_words_are_unknown() -> None:
+    made = learned(TEXTS, Cut(frame="none", min_count=2))
+    assert made.encode("a dollars film").tokens == ["a", UNK, "film"]
+    assert learned(TEXTS, Cut(most=2)).get_vocab_size() == len(specials("ends")) + 2
+
+
+@pytest.mark.parametrize("how", [Cut(), Cut(pieces=60)])
+def test_the_order_of_the_texts_does_not_matter(how: Cut) -> None:
+    texts = [f"{a}{b} {c}" for a in "abc" for b in ("ing", "ed", "") for c in ("film", "films", "story")]
+    shuffled = random.Random(0).sample(texts, len(texts))
+    assert learned(texts, how).to_str() == learned(shuffled, how).to_str()
+
+
+def test_pieces_keep_their_characters() -> None:
+    made = learned([*TEXTS, "filming filmed films"] * 3, Cut(pieces=40, frame="none"))
+    text = "Filming, well!"
+    tokens = read(wrapped(made, specials("none")), text)
+    assert "".join(text[slice(*(span or (0, 0)))] for span in tokens.spans) == text.replace(" ", "")
+    assert len(tokens) > 4
+
+
+def test_words_keep_their_characters() -> None:
+    tokens = read(wrapped(learned(TEXTS, Cut()), specials("ends")), TEXTS[0])
+    assert tokens.surface(1) == "It's"
+    assert tokens.text[slice(*(tokens.spans[-2] or (0, 0)))] == "!"
+
+
+def test_ids_finds_words_and_pieces_that_begin_one() -> None:
+    assert ids(learned(TEXTS, Cut()), [".", "no-such-word"]) == (learned(TEXTS, Cut()).token_to_id("."),)
+    assert len(ids(learned(TEXTS * 3, Cut(pieces=60)), ["!"])) >= 1
+
+
+def test_nothing_to_learn_is_said() -> None:
+    with pytest.raises(BadInput, match="no words to learn"):
+        learned([" ", ""], Cut())
+
+
+# word vectors
+
+
+def test_vectors_with_and_without_a_header(tmp_path: Path) -> None:
+    body = "film 1 2 3\nunheard 4 5 6\nthe -1 0.5 1e-2\n"
+    for name, text in (("plain.txt", body), ("header.vec", "3 3\n" + body)):
+        (tmp_path / name).write_text(text)
+        found = vectors(tmp_path / name, {"film": 7, "the": 2}, 3)
+        assert set(found) == {2, 7}
+        assert torch.equal(found[2], torch.tensor([-1, 0.5, 1e-2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("film 1 2\n", "line 1 has 2 numbers, the network's embedding 3; set embedding=2"),
+        ("the 1 2 3\nfilm 1 b 3\n", "line 2 is no word vector"),
+        ("other 1 2 3\n", "have none of the training texts' words"),
+    ],
+)
+def test_bad_vectors_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "v.txt"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=message):
+        vectors(file, {"film": 7, "the": 2}, 3)
+
+
+def test_vectors_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be read"):
+        vectors(tmp_path / "no.txt", {}, 3)
+    (tmp_path / "b.txt").write_bytes(b"film \xff\xfe\n")
+    with pytest.raises(BadInput, match="are not UTF-8 text"):
+        vectors(tmp_path / "b.txt", {"film": 1}, 3)
