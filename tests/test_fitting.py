@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import BadInput
-from heedful.fitting import LOG, STATE, Moment, Plan, _share, fit, forget
+from heedful.fitting import LOG, STATE, Moment, Plan, _clip, _share, fit, forget
 
 
 @dataclass
@@ -225,3 +225,79 @@ def test_a_finished_run_can_be_forgotten(tmp_path: Path) -> None:
 def test_plans_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=f"{next(iter(wrong))} .* is out of range"):
         Plan(**wrong)
+
+
+@dataclass
+class Words(Line):
+    """Sums of word vectors."""
+
+    model: nn.Module = field(default_factory=lambda: _bag())
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        rng = torch.Generator().manual_seed(epoch)
+        return list(torch.randint(0, 6, (5, 4, 3), generator=rng))
+
+    def loss(self, batch: Tensor) -> Tensor:
+        loss: Tensor = ((self.model(batch) - (batch == 2).any(1).float()[:, None]) ** 2).mean()
+        return loss
+
+    def score(self) -> dict[str, float]:
+        return {"fit": -float(self.loss(torch.arange(6)[:, None].expand(6, 3)))}
+
+
+class _Bag(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(9, 4), nn.Linear(4, 1)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        out: Tensor = self.out(self.words(ids).sum(1))
+        return out
+
+
+def _bag() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return _Bag()
+
+
+def test_lazily_only_the_words_of_a_batch_move(tmp_path: Path) -> None:
+    job = Words()
+    before = [p.detach().clone() for p in job.model.parameters()]
+    fit(job, Plan(epochs=3, lr=0.05, lazy=True, clip=5.0), tmp_path)
+    assert isinstance(job.model, _Bag)
+    moved = (job.model.words.weight.detach() != before[0]).any(1)
+    assert moved.tolist() == [True] * 6 + [False] * 3
+    assert not job.model.words.sparse
+
+
+def test_a_first_lazy_step_is_adams(tmp_path: Path) -> None:
+    jobs = [Words(), Words()]
+    for job, lazy in zip(jobs, (False, True), strict=True):
+        job.batches = lambda epoch: [torch.tensor([[0, 1, 2]])]  # type: ignore[method-assign]
+        (tmp_path / str(lazy)).mkdir()
+        fit(job, Plan(epochs=1, lr=0.05, lazy=lazy), tmp_path / str(lazy))
+    for one, other in zip(weights(jobs[0]), weights(jobs[1]), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_a_killed_lazy_run_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    plan = Plan(epochs=3, lr=0.05, lazy=True)
+    (tmp_path / "whole").mkdir()
+    whole, resumed = Words(), Words()
+    fit(whole, plan, tmp_path / "whole")
+    with pytest.raises(_KilledError):
+        fit(Words(), plan, tmp_path, killed_at(1, 3), every=-1)
+    fit(resumed, plan, tmp_path)
+    assert same(resumed, whole)
+
+
+def test_clipping_is_torchs(tmp_path: Path) -> None:
+    one, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    other.load_state_dict(one.state_dict())
+    for network in (one, other):
+        (network(torch.ones(4, 3)) * 7).sum().backward()
+    nn.utils.clip_grad_norm_(one.parameters(), 2.0)
+    _clip(list(other.parameters()), 2.0)
+    for p, q in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.allclose(p.grad, q.grad)  # type: ignore[arg-type]

@@ -372,3 +372,14 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
         assert out.exit_code == 0, out.output
     for file in ("model.safetensors", "training.jsonl"):
         assert (tmp_path / "m" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+def test_an_encoder_and_decoder_is_trained_on_dates(tmp_path: Path) -> None:
+    sizes = {"embedding": 5, "hidden": 6, "units": 4, "n_train": 40, "n_dev": 8, "n_test": 8, "most": 1, "epochs": 2}
+    told = [f"--set={k}={v}" for k, v in sizes.items()]
+    out = run("train", "seq2seq-additive", "dates", "--out", tmp_path / "m", *told)
+    assert out.exit_code == 0, out.output
+    assert "exact match" in out.stdout
+    assert run("translate", "due the 3rd of March, 2026", "--model", tmp_path / "m").exit_code == 0
+    wrong = run("train", "seq2seq-none", "corpus", "--out", tmp_path / "n")
+    assert "is trained on generated dates, not on 'corpus'" in wrong.stderr

@@ -13,6 +13,7 @@ from heedful import __version__
 from heedful.commands import explain, methods, tree
 from heedful.commands.theory import theory
 from heedful.commands.train import recipes, train
+from heedful.commands.translate import translate
 from heedful.errors import HeedfulError
 
 
@@ -43,5 +44,5 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
-for command in (explain, tree, theory, methods, train, recipes):
+for command in (explain, tree, theory, methods, train, recipes, translate):
     main.add_command(command)

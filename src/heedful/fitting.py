@@ -33,7 +33,8 @@ class Plan:
 
     `patience` is the number of epochs without a better validation score after which training stops (none: all
     `epochs`). `schedule` "linear" falls to 0, "plateau" halves the rate after an epoch without a better score, both
-    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient.
+    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient. `lazy` moves only the word vectors
+    that a batch holds, and without decay: not quite Adam, but several times as fast where there are many words.
     """
 
     epochs: int = 10
@@ -44,6 +45,7 @@ class Plan:
     schedule: Literal["constant", "linear", "plateau"] = "constant"
     warmup: float = 0.0
     clip: float | None = None
+    lazy: bool = False
     bf16: bool = False
     seed: int = 0
 
@@ -142,7 +144,7 @@ class _Run:
         self.job, self.plan, self.folder, self.watch, self.every = job, plan, folder, watch, every
         self.weights = dict(job.model.named_parameters())
         self.buffers = dict(job.model.named_buffers())
-        self.optimiser = _optimiser(job, plan)
+        self.optimisers = _optimisers(job, plan)
         self.best = {name: p.detach().clone() for name, p in self.weights.items()}
         self.state = _State()
         self.saved = time.monotonic()
@@ -180,15 +182,16 @@ class _Run:
         plan = self.plan
         torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
         rate = plan.lr * self.state.rate * _share(plan, self.state.epoch * steps + step, steps * plan.epochs)
-        for group in self.optimiser.param_groups:
+        for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
             group["lr"] = rate
         with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
             loss = self.job.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if plan.clip is not None:
-            nn.utils.clip_grad_norm_(list(self.weights.values()), plan.clip)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+            _clip(list(self.weights.values()), plan.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
         return float(loss.detach())
 
     def _finish_epoch(self, steps: int) -> None:
@@ -232,8 +235,8 @@ class _Run:
         tensors |= {f"buffer {n}": b for n, b in self.buffers.items()}
         tensors |= {f"best {n}": p for n, p in self.best.items()}
         names = {id(p): n for n, p in self.weights.items()}
-        for p, kept in self.optimiser.state.items():
-            tensors |= {f"optimiser {key} {names[id(p)]}": t for key, t in kept.items()}
+        for p, kept in ((p, kept) for optimiser in self.optimisers for p, kept in optimiser.state.items()):
+            tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in kept.items()}
         told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
         own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
         _replaced(self.folder / STATE, lambda part: save_file(own, part, told))
@@ -257,23 +260,49 @@ class _Run:
                 self.best[name] = tensors[f"best {name}"]
             for name, b in self.buffers.items():
                 b.copy_(tensors[f"buffer {name}"])
-        for name, p in self.weights.items():
-            kept = {key.split(" ", 2)[1]: t for key, t in tensors.items() if key.endswith(f" {name}")}
-            known = {key: t for key, t in kept.items() if f"optimiser {key} {name}" in tensors}
-            if known:
-                self.optimiser.state[p] = known
+        for optimiser in self.optimisers:
+            owned = {id(p) for group in optimiser.param_groups for p in group["params"]}
+            for name, p in ((name, p) for name, p in self.weights.items() if id(p) in owned):
+                kept = {
+                    k.split(" ")[1]: t for k, t in tensors.items() if k.startswith("optim") and k.endswith(f" {name}")
+                }
+                if kept and isinstance(optimiser, torch.optim.SparseAdam):
+                    kept["step"] = int(kept["step"])
+                if kept:
+                    optimiser.state[p] = kept
 
 
-def _optimiser(job: Job, plan: Plan) -> torch.optim.Optimizer:
-    named = [(n, p) for n, p in job.model.named_parameters() if p.requires_grad]
+def _optimisers(job: Job, plan: Plan) -> list[torch.optim.Optimizer]:
+    named = {n: p for n, p in job.model.named_parameters() if p.requires_grad}
+    rare = _lazy(job.model) if plan.lazy else []
+    usual = [n for n, p in named.items() if not any(p is table for table in rare)]
     groups: list[dict[str, Any]] = [
-        {"params": [p for n, p in named if job.decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
+        {"params": [named[n] for n in usual if job.decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
         for decayed in (True, False)
     ]
     filled = [group for group in groups if group["params"]]
+    lazily: list[torch.optim.Optimizer] = [torch.optim.SparseAdam(rare, lr=plan.lr)] if rare else []
     if plan.optimiser == "adamw":
-        return torch.optim.AdamW(filled, lr=plan.lr, fused=True)
-    return torch.optim.Adam(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True)
+        return [torch.optim.AdamW(filled, lr=plan.lr, fused=True), *lazily]
+    return [torch.optim.Adam(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True), *lazily]
+
+
+def _lazy(model: nn.Module) -> list[Tensor]:
+    """The tables of word vectors, whose gradients shall hold the rows of a batch alone."""
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad]
+    for table in tables:
+        table.sparse = True
+    return [table.weight for table in tables]
+
+
+def _clip(weights: Sequence[Tensor], most: float) -> None:
+    """Scale all gradients down so that their common norm is at most so much; some may be sparse."""
+    slopes = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in weights if p.grad is not None]
+    norm = torch.stack([slope.norm() for slope in slopes]).norm()
+    factor = (most / (norm + 1e-6)).clamp(max=1.0)
+    for p in weights:
+        if p.grad is not None:
+            p.grad.mul_(factor)
 
 
 def _share(plan: Plan, step: int, steps: int) -> float:
@@ -322,6 +351,8 @@ def _training(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.eval()
+        for table in (m for m in model.modules() if isinstance(m, nn.Embedding)):
+            table.sparse = False
 
 
 __all__ = ["Fitted", "Job", "Moment", "Plan", "Watch", "fit", "forget"]

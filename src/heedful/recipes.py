@@ -31,6 +31,7 @@ from heedful.nets.saving import Saved, saved
 from heedful.nets.single import SingleShape
 from heedful.nets.transformer import Pooling, TransformerShape
 from heedful.nets.vocabulary import SENTENCE_ENDS, Cut, Frame, ids, specials, vectors
+from heedful.translating import Seq2SeqSettings
 
 
 @dataclass(frozen=True)
@@ -413,7 +414,7 @@ RECIPES: dict[str, Recipe] = {
     r.name: r
     for r in (
         Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG),
-        # subtle: without residuals six layers of such small weights pass nothing on, and do not learn
+        # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
         Recipe(
             "multihead-6",
             MultiHeadSettings,
@@ -455,6 +456,16 @@ RECIPES: dict[str, Recipe] = {
         ),
         Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER),
         Recipe("finetune", FineTune, "any Hugging Face encoder with a new head (encoder=FOLDER)", "Devlin et al. 2019"),
+        *(
+            Recipe(
+                f"seq2seq-{name}", Seq2SeqSettings, f"GRU encoder and decoder, {what}", paper, {"attention": name}, True
+            )
+            for name, what, paper in (
+                ("additive", "additive attention", "Bahdanau et al. 2015"),
+                ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
+                ("none", "one vector between them", "Cho et al. 2014"),
+            )
+        ),
     )
 }
 

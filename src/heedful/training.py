@@ -22,19 +22,23 @@ from heedful import __version__
 from heedful import data as datasets
 from heedful.data import Splits
 from heedful.errors import BadInput
-from heedful.fitting import LOG, STATE, Fitted, Watch, fit, forget
+from heedful.fitting import LOG, STATE, Fitted, Plan, Watch, fit, forget
 from heedful.jobs import ClassifierJob, Cutter, Labels, scores
 from heedful.loading import encoder, load
 from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.vocabulary import learned, specials
 from heedful.recipes import FineTune, Given, Recipe, Texts, recipe
+from heedful.translating import exact_match, job
 
 RECORD, CURVE = "training.json", "training.svg"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training: the classifier, where it is, what each epoch gave, and scores on dev and (once) on test."""
+    """A finished training: the classifier and its folder, what each epoch gave, scores on dev and (once) on test.
+
+    Of an encoder-decoder, `classifier` is its Translator.
+    """
 
     classifier: Any
     folder: Path
@@ -64,6 +68,8 @@ def train(
     what the labels shall be called, in their sorted order.
     """
     chosen = recipe(name)
+    if chosen.generates:
+        return _generated(chosen, data, opened(out, restart), settings, watch)
     ready: Texts = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
@@ -80,11 +86,30 @@ def train(
             else None
         )
     ours.save(folder)
-    told = _record(chosen, ready, split, fitted, test) | {"labels": list(ours.names)}
+    told = _told(chosen, ready, fitted, test) | {"data": _read(split), "labels": list(ours.names)}
     written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
     _draw(folder, chosen, fitted)
     forget(folder)
     return Trained(load(folder), folder, fitted.history, fitted.best, told["dev"], test)
+
+
+def _generated(
+    chosen: Recipe, data: Any, folder: Path, settings: Mapping[str, Any] | None, watch: Watch | None
+) -> Trained:
+    """An encoder-decoder, on dates that are made up: there is nothing to read."""
+    if data != "dates":
+        raise BadInput(f"{chosen.name} is trained on generated dates, not on '{data}'; give dates as the data.")
+    ready = chosen.settings(settings)
+    made = job(ready)
+    fitted = fit(made, ready, folder, watch)
+    made.translator.save(folder)
+    test = {"exact match": exact_match(made.translator, made.data.test)}
+    parts = {"train": made.data.train, "dev": made.data.dev, "test": made.data.test}
+    told = _told(chosen, ready, fitted, test) | {"data": {name: {"texts": len(part)} for name, part in parts.items()}}
+    written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
+    _draw(folder, chosen, fitted)
+    forget(folder)
+    return Trained(made.translator, folder, fitted.history, fitted.best, told["dev"], test)
 
 
 @dataclass(frozen=True)
@@ -148,24 +173,24 @@ def _identity(split: Splits) -> str:
     return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
 
 
-def _record(
-    chosen: Recipe, ready: Texts, split: Splits, fitted: Fitted, test: Mapping[str, float] | None
-) -> dict[str, Any]:
+def _told(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
     """What was done, for whoever reads the folder later."""
-    parts = {"train": split.train, "dev": split.dev, "test": split.test}
-    best = {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")}
     return {
         "recipe": chosen.name,
         "paper": chosen.paper,
         "settings": asdict(ready),
-        "data": {name: {"texts": len(part), "fingerprint": datasets.fingerprint(part)} for name, part in parts.items()},
         "epochs": len(fitted.history),
         "best_epoch": fitted.best,
-        "dev": best,
+        "dev": {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")},
         "test": test,
         "heedful": __version__,
         "torch": torch.__version__,
     }
+
+
+def _read(split: Splits) -> dict[str, Any]:
+    parts = {"train": split.train, "dev": split.dev, "test": split.test}
+    return {name: {"texts": len(part), "fingerprint": datasets.fingerprint(part)} for name, part in parts.items()}
 
 
 def _draw(folder: Path, chosen: Recipe, fitted: Fitted) -> None:

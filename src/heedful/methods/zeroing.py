@@ -47,6 +47,10 @@ class ValueZeroing:
         batch = classifier.batch([tokens])
         reading = classifier.read(batch)
         check_square(classifier, reading.weights)
+        if any(site.kind == "self" and w.shape[-1] != len(tokens) for site, w in reading.weights.items()):
+            raise Unsupported(
+                f"{classifier.name} fills texts up with padding and attends to it; value-zeroing cannot tell."
+            )
         pooled = reading.pooled[0].detach().double()
         joined = self._rolled if self.layer == "rollout" else self._averaged
         return Attribution(tokens=tokens, scores=array(pooled @ joined(classifier, batch, reading)), signed=False)

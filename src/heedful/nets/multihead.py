@@ -56,8 +56,10 @@ class Shape(common.Shape):
     """The network's configuration: its sizes, what its labels are called, and how it treats padding.
 
     `masked=False` is the authors' way: every text is filled up to `max_position_embeddings` with `pad_token_id`, and
-    the padding takes its share of attention. `residual` adds what a layer reads to its states in all layers but the
-    last; it is ours, for stacks of layers: see docs/theory.md.
+    the padding takes its share of attention.
+
+    `residual` is ours: in all layers but the last, what a layer gives is added to what it was given. Six layers also
+    train without: their first logits differ by 1e-6 between texts, so nothing seems to happen for a while.
     """
 
     embedding: int = 128

@@ -1,0 +1,181 @@
+"""Encoder and decoder: a text in, symbols out, one after the other; with attention, or through the bottleneck.
+
+encoder     h_1 … h_T = both directions of a GRU over the source;  h_last = both last states
+decoder     s_0 = tanh(W_0 h_last),  s_i = GRU(symbol i-1, s_{i-1})
+score       additive (Bahdanau et al. 2015) w · tanh(W_d s_i + W_e h_t);  multiplicative (Luong et al. 2015) s_i · W h_t
+reads       α_i = softmax_t(score),  c_i = Σ_t α_it h_t;  through the bottleneck (Cho et al. 2014) c_i = h_last
+writes      logits = W_out tanh(W_c [c_i; s_i])
+
+Both scores are asked in Luong's order: s_i first, then c_i, which goes to the output and not back into the GRU.
+Bahdanau's own decoder puts c_i into the GRU and asks with s_{i-1}; that must go step by step, while this one trains the
+whole target with one call of the GRU. Without attention the network is the same but for the score's own weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from heedful.errors import BadInput
+from heedful.nets.common import Bidirectional, Net, Output, Shape, read, real, weights
+
+Attention = Literal["none", "additive", "multiplicative"]
+ATTENTIONS = ("none", "additive", "multiplicative")
+END = 0  # the symbol after the last
+
+
+@dataclass
+class Seq2SeqShape(Shape):
+    """Sizes of the network. `labels` are the symbols that it writes, the first of them the end.
+
+    `units` is the width of the additive score's hidden layer, the dearest part of it by far.
+    `before` are the symbols written already, for the question which comes next (the network as a classifier).
+    """
+
+    embedding: int = 64
+    hidden: int = 128
+    attention: Attention = "additive"
+    units: int = 32
+    dropout: float = 0.0
+    before: tuple[int, ...] = ()
+    model_type: ClassVar[str] = "seq2seq"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A source as the decoder sees it: states (0 where masked), the last of them, and which positions are real."""
+
+    states: Float[Tensor, "b t d"]
+    last: Float[Tensor, "b d"]
+    mask: Bool[Tensor, "b t"]
+    keys: Float[Tensor, "b t a"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What greedy decoding wrote: symbols (END fills up), and the attention of each; rows of 0 without attention."""
+
+    symbols: Int[Tensor, "b s"]
+    alignment: Float[Tensor, "b s t"]
+
+
+class Seq2Seq(Net):
+    """The network. Called with a source, it answers which symbol comes after `config.before`.
+
+    The one attention matrix [b,1,1,t] is that of this symbol. Those of the symbols before it do not matter: they bear
+    on it only by what was written, which stays. An edit therefore acts on this one step.
+    """
+
+    shape = Seq2SeqShape
+
+    def __init__(self, config: Seq2SeqShape) -> None:
+        super().__init__(config)
+        if config.attention not in ATTENTIONS:
+            raise BadInput(f"attention '{config.attention}' is not one of {', '.join(ATTENTIONS)}.")
+        self.attention_sites = () if config.attention == "none" else (("self", 0),)
+        width, symbols = config.hidden, config.num_labels
+        self.words = nn.Embedding(config.vocabulary, config.embedding)
+        self.encoder = Bidirectional("gru", config.embedding, width)
+        self.symbols = nn.Embedding(symbols + 1, config.embedding)  # the last row is the start
+        self.start = nn.Linear(2 * width, width)
+        self.decoder = nn.GRU(config.embedding, width, batch_first=True)
+        additive = config.attention == "additive"
+        inner = config.units if additive else width
+        self.key = None if config.attention == "none" else nn.Linear(2 * width, inner, bias=False)  # W_e, or W
+        self.query = nn.Linear(width, inner) if additive else None
+        self.score = nn.Linear(inner, 1, bias=False) if additive else None
+        self.join = nn.Linear(3 * width, width)
+        self.drop = nn.Dropout(config.dropout)
+        self.out = nn.Linear(width, symbols)
+
+    def encode(self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None = None) -> Encoded:
+        """The source, read once."""
+        mask = real(input_ids, attention_mask)
+        states, last = self.encoder(self.drop(self.words(input_ids)), mask)
+        keys = states.new_zeros(*states.shape[:2], 0) if self.key is None else self.key(states)
+        return Encoded(states, last, mask, keys)
+
+    def advance(
+        self, source: Encoded, symbols: Int[Tensor, "b s"], state: Float[Tensor, "b h"] | None = None
+    ) -> Float[Tensor, "b s h"]:
+        """Decoder states after each of these symbols, from a state or from the start."""
+        first = torch.tanh(self.start(source.last)) if state is None else state
+        states: Tensor = self.decoder(self.drop(self.symbols(symbols)), first[None].contiguous())[0]
+        return states
+
+    def scores(self, source: Encoded, states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s t"]:
+        """How well each position of the source answers each state of the decoder."""
+        if self.query is None or self.score is None:
+            return states @ source.keys.transpose(1, 2)
+        found: Tensor = self.score(torch.tanh(self.query(states)[:, :, None] + source.keys[:, None]))
+        return found[..., 0]
+
+    def write(
+        self, source: Encoded, states: Float[Tensor, "b s h"]
+    ) -> tuple[Float[Tensor, "b s c"], Float[Tensor, "b s t"]]:
+        """Logits of the symbol after each state, and the attention with which the source was read for it."""
+        if self.config.attention == "none":
+            context = source.last[:, None].expand(-1, states.shape[1], -1)
+            return self.logits(context, states), states.new_zeros(*states.shape[:2], source.mask.shape[1])
+        # subtle: a softmax of three dimensions, which the seam lets pass
+        scores = self.scores(source, states).masked_fill(~source.mask[:, None], torch.finfo(states.dtype).min)
+        alignment = torch.softmax(scores, -1)
+        # a source without a real position has states of 0, and reads 0
+        return self.logits(alignment @ source.states, states), alignment * source.mask.any(1)[:, None, None]
+
+    def logits(self, context: Float[Tensor, "b s d"], states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s c"]:
+        """W_out tanh(W_c [c; s])."""
+        found: Tensor = self.out(self.drop(torch.tanh(self.join(torch.cat([context, states], -1)))))
+        return found
+
+    def shifted(self, symbols: Int[Tensor, "b s"]) -> Int[Tensor, "b s"]:
+        """What the decoder is given for these symbols: the start, then all but the last."""
+        start = symbols.new_full((len(symbols), 1), self.config.num_labels)
+        return torch.cat([start, symbols[:, :-1]], 1)
+
+    def taught(
+        self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None, symbols: Int[Tensor, "b s"]
+    ) -> Float[Tensor, "b s c"]:
+        """Logits of each symbol given the right ones before it (teacher forcing), for training."""
+        source = self.encode(input_ids, attention_mask)
+        return self.write(source, self.advance(source, self.shifted(symbols)))[0]
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "b t"],
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        **_: Any,
+    ) -> Output:
+        """Logits of the symbol after `config.before`, and the attention of this step."""
+        source = self.encode(input_ids, attention_mask)
+        before = torch.tensor([self.config.num_labels, *self.config.before], device=input_ids.device)
+        states = self.advance(source, before.expand(len(input_ids), -1))[:, -1:]
+        if self.fast or self.config.attention == "none":
+            return Output(self.write(source, states)[0][:, 0])
+        allowed = source.mask[:, None]
+        alignment = weights(self.scores(source, states)[:, None], allowed)
+        context = read(alignment, source.states[:, None], allowed)
+        return Output(self.logits(context[:, 0], states)[:, 0], (alignment,))
+
+
+def greedy(model: Seq2Seq, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None, longest: int) -> Written:
+    """The likeliest symbol at each step, until all texts of the batch have ended or are `longest` symbols long."""
+    source = model.encode(input_ids, attention_mask)
+    symbol = input_ids.new_full((len(input_ids), 1), model.config.num_labels)
+    state, ended = None, torch.zeros_like(symbol, dtype=torch.bool)
+    symbols, alignment = [], []
+    for _ in range(longest):
+        states = model.advance(source, symbol, state)
+        logits, attention = model.write(source, states)
+        symbol = logits.argmax(-1).masked_fill(ended, END)
+        symbols.append(symbol)
+        alignment.append(attention.masked_fill(ended[..., None], 0))
+        state, ended = states[:, -1], ended | (symbol == END)
+        if ended.all():
+            break
+    return Written(torch.cat(symbols, 1), torch.cat(alignment, 1))
