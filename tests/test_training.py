@@ -191,6 +191,26 @@ def test_candidates_answer_with_words_of_the_text(tmp_path: Path) -> None:
     assert by_name["kitchen"] == by_name["office"] == pytest.approx(0, abs=1e-30)
 
 
+def test_the_same_sentence_under_two_aspects(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+
+    def reviews(n: int) -> list[Example]:
+        drawn = [(str(rng.choice((*GOOD, *BAD))), str(rng.choice((*GOOD, *BAD)))) for _ in range(n)]
+        return [
+            Example(f"the food was {food} and the service {service}", aspect, "good" if word in GOOD else "bad")
+            for food, service in drawn
+            for aspect, word in (("food", food), ("service", service))
+        ]
+
+    split = Splits(reviews(300), reviews(60), reviews(60))
+    found = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 8, "batch": 16})
+    assert found.test is not None
+    assert found.test["accuracy"] > 0.9
+    text = "the food was warm and the service cold"
+    said = [heedful.explain(found.classifier, text, "attention-mean", pair=a).prediction for a in ("food", "service")]
+    assert [p.label for p in said] == ["good", "bad"]
+
+
 def test_an_encoder_is_fine_tuned(tmp_path: Path) -> None:
     tiny = build("bert", labels=5)
     tiny.model.save_pretrained(tmp_path / "encoder")
@@ -274,6 +294,8 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     refused("0 to choose by", split=Splits(some, [], []), out=out)
     refused("attention=given and guide=FOLDER belong together", "mlp-given", out=out)
     refused("no encoder was given; set encoder=FOLDER", "finetune", out=out)
+    refused("finetune has no setting 'vectors'", "finetune", out=out, vectors="glove.txt")
+    refused("max_length none leaves open how many positions", "multihead", out=out, max_length=None)
     (tmp_path / "file").write_text("")
     refused("is a file; give a folder", out=tmp_path / "file")
     refused("holds other files", out=tmp_path)

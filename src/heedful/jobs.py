@@ -18,7 +18,7 @@ from heedful import scoring
 from heedful.data import Example, label_names
 from heedful.encoding import Encoded, Rows, bucketed, encoded, in_order
 from heedful.errors import BadInput, nearest
-from heedful.recipes import Texts
+from heedful.recipes import Batches
 from heedful.target import activation
 
 
@@ -61,7 +61,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Split:
-    """Texts as ids, and their labels as numbers."""
+    """Batches as ids, and their labels as numbers."""
 
     texts: Encoded
     truth: NDArray[Any]
@@ -72,14 +72,14 @@ class ClassifierJob:
     """A classifier's training: cross-entropy, or one yes-or-no question for each label."""
 
     model: Any
-    settings: Texts
+    settings: Batches
     labels: Labels
     train: Split
     dev: Split
     identity: str = ""
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """Texts of like length together, differently in each epoch."""
+        """Batches of like length together, differently in each epoch."""
         chance = np.random.default_rng([self.settings.seed, epoch])
         return bucketed(self.train.texts.lengths, self.settings.batch, chance, self.settings.budget)
 
@@ -132,7 +132,7 @@ def forward(model: Any, rows: Rows) -> Any:
     return model(input_ids=rows.ids, attention_mask=rows.mask, **types)
 
 
-def chances(model: Any, texts: Encoded, settings: Texts) -> Float[np.ndarray, "n c"]:
+def chances(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
     """What the network says of each text, as probabilities; of a single logit, no and yes."""
     found: list[NDArray[np.float64]] = []
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
@@ -150,7 +150,7 @@ def _chances(model: Any, logits: Tensor) -> Tensor:
     return activation(logits, "sigmoid" if multi else "softmax")
 
 
-def scores(model: Any, labels: Labels, split: Split, settings: Texts) -> dict[str, float]:
+def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC of a split."""
     said = chances(model, split.texts, settings)
     return scoring.multi_label(split.truth, said) if labels.multi else scoring.single_label(split.truth, said)
@@ -161,7 +161,7 @@ class Cutter:
     """Examples -> Split, by one tokenizer and one way with long texts."""
 
     tokenizer: tokenizers.Tokenizer
-    settings: Texts
+    settings: Batches
     labels: Labels
     pad: int
 

@@ -61,12 +61,12 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Texts(Plan):
-    """How texts are cut and met, for every network.
+class Batches(Plan):
+    """How texts meet, for every classifier.
 
     `batch` texts of like length at a time, of at most `budget` tokens together. Texts of more than `max_length` tokens
     are cut, or dropped (`long`). `select` is the validation score that chooses the epoch. `balanced` weighs rare labels
-    more. `vectors` is a text file of pretrained word vectors.
+    more.
     """
 
     batch: int = 32
@@ -75,6 +75,25 @@ class Texts(Plan):
     balanced: bool = False
     max_length: int | None = None
     long: Literal["cut", "drop"] = "cut"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("batch", "budget", "max_length", "most", "pieces"):
+            value = getattr(self, name, None)
+            if value is not None and value < 1:
+                raise BadInput(f"{name} {value} is out of range; give at least 1.")
+
+
+@dataclass(frozen=True)
+class Texts(Batches):
+    """How texts are cut, for networks with a vocabulary of their own (one with a guide has the guide's).
+
+    Words are in lower case (`lower`); of words seen fewer than `min_count` times, and of all but the `most` frequent,
+    nothing is known. `pieces` learns so many pieces instead (byte-pair encoding). `digits` makes one word of all that
+    have a digit. `frame` puts <s> and </s> around a text, or [CLS] before it. `vectors` is a text file of pretrained
+    word vectors.
+    """
+
     lower: bool = True
     punctuation: bool = True
     digits: bool = False
@@ -83,13 +102,6 @@ class Texts(Plan):
     pieces: int | None = None
     frame: Frame = "ends"
     vectors: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("batch", "budget", "max_length", "most", "pieces"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise BadInput(f"{name} {value} is out of range; give at least 1.")
 
     @property
     def cut(self) -> Cut:
@@ -113,6 +125,11 @@ class Texts(Plan):
             found = vectors(self.vectors, given.tokenizer.get_vocab(), width // halves)
             set_vectors(net.words, {i: row.repeat(halves) for i, row in found.items()})
         return net
+
+    def _positions(self) -> int:
+        if self.max_length is None:
+            raise BadInput("max_length none leaves open how many positions the network has; give a number.")
+        return self.max_length
 
     def _special(self, given: Given) -> tuple[int, ...]:
         return ids(given.tokenizer, [t for t in specials(self.frame).values() if t != "<unk>"])
@@ -144,7 +161,7 @@ class MultiHeadSettings(Texts):
             common["pad_token_id"] = given.tokenizer.token_to_id("<unk>")
         return MultiHead(
             MultiHeadShape(
-                **common | {"max_position_embeddings": self.max_length or 256},
+                **common | {"max_position_embeddings": self._positions()},
                 embedding=self.embedding,
                 attention=self.attention,
                 value=self.value,
@@ -305,7 +322,7 @@ class TransformerSettings(Texts):
         """The encoder."""
         return Transformer(
             TransformerShape(
-                **given.common(one_logit=True) | {"max_position_embeddings": self.max_length or 256},
+                **given.common(one_logit=True) | {"max_position_embeddings": self._positions()},
                 layers=self.layers,
                 heads=self.heads,
                 width=self.width,
@@ -319,7 +336,7 @@ class TransformerSettings(Texts):
 
 
 @dataclass(frozen=True)
-class FineTune(Texts):
+class FineTune(Batches):
     """Any Hugging Face encoder, from a folder or a hub name (`encoder`), with a new head for these labels."""
 
     epochs: int = 3

@@ -27,7 +27,7 @@ from heedful.jobs import ClassifierJob, Cutter, Labels, scores
 from heedful.loading import encoder, load
 from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.vocabulary import learned, specials
-from heedful.recipes import FineTune, Given, Recipe, Texts, recipe
+from heedful.recipes import Batches, Given, Recipe, Texts, recipe
 from heedful.translating import exact_match, job
 
 RECORD, CURVE = "training.json", "training.svg"
@@ -70,7 +70,7 @@ def train(
     chosen = recipe(name)
     if chosen.generates:
         return _generated(chosen, data, opened(out, restart), settings, watch)
-    ready: Texts = chosen.settings(settings)
+    ready: Batches = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
         raise BadInput(
@@ -78,7 +78,7 @@ def train(
         )
     folder = opened(out, restart)
     with seeded(ready.seed):
-        ours = _fine_tuned(ready, split, names) if isinstance(ready, FineTune) else _network(ready, split, names)
+        ours = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
         fitted = fit(ours.job, ready, folder, watch)
         test = (
             scores(ours.job.model, ours.job.labels, ours.cutter.split(split.test, "test"), ready)
@@ -147,7 +147,7 @@ def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Ours:
     return _Ours(job, cutter, called, special)
 
 
-def _fine_tuned(ready: FineTune, split: Splits, names: Sequence[str] | None) -> _Ours:
+def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Ours:
     """A Hugging Face encoder with a new head."""
     labels = Labels.of(split.train)
     called = _called(labels, names)

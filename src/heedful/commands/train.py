@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,9 +196,7 @@ def _told(recipe: Recipe) -> str:
 
     ready, known = recipe.settings({}), of(recipe.kind)
     width = max(map(len, known))
-    said = [
-        inspect.getdoc(kind) or "" for kind in (recipe.kind, *recipe.kind.__mro__[1:3]) if "settings" not in vars(kind)
-    ]
+    said = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
     lines = [f"  {s.name:<{width}}  {s.words}; {_value(getattr(ready, s.name))} if left out" for s in known.values()]
     return "\n\n".join(
         [f"{recipe.name}: {recipe.summary}\n{recipe.paper}", *said, "settings, for --set:\n" + "\n".join(lines)]
