@@ -1,6 +1,7 @@
 # make demo   explain three sentences with every method and write a page       (sets up all it needs)
 # make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs)
 # make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
+# make reproduce  train the papers' networks on real data and print what they reach (hours): ENCODER=folder for finetune
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test lint types tests wheel bench clean
+.PHONY: demo test lint types tests wheel bench reproduce clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python scripts/demo.py
@@ -28,6 +29,9 @@ tests: $(VENV)/.ready-dev
 # one thread, so that CPU seconds can be compared
 bench: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(JOBS) $(if $(QUICK),--quick)
+
+reproduce: $(VENV)/.ready-dev
+	$(BIN)/python scripts/reproduce.py $(if $(ENCODER),--encoder $(ENCODER))
 
 # what a user gets: the wheel, without a single development package
 wheel: $(VENV)-wheel/.ready
@@ -59,4 +63,4 @@ $(VENV)-wheel/.ready: $(VENV)/.ready-dev constraints.txt pyproject.toml $(shell 
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-wheel dist demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-wheel dist demo reproduced .mypy_cache .ruff_cache .pytest_cache .hypothesis

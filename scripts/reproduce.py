@@ -1,0 +1,106 @@
+"""Train the networks of docs/networks.md and print its table: `make reproduce`, or with --show what is there already.
+
+The data are in ../shared/data, the encoder to fine-tune in the folder that --encoder names. Each row is one
+`heedful train`, chosen by validation texts, scored once on test; a row that is finished is not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import heedful
+from heedful.data import splits
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+SENTIMENT = ("negative", "positive")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network, its data, and what it should reach on test."""
+
+    folder: str
+    recipe: str
+    data: str
+    target: float | None
+    settings: dict[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = SENTIMENT
+    test: str | None = None
+    keep: tuple[str, ...] | None = None
+    score: str = "accuracy"
+    note: str = ""
+
+
+ROWS = (
+    Row("bilstm", "bilstm", "sst2-phrases", 0.78, {"patience": 2}, test="sst2/test.jsonl"),
+    Row("average", "average", "sst2-phrases", 0.76, {"patience": 2}, test="sst2/test.jsonl"),
+    Row("agnews", "bilstm", "agnews", 0.92, {"patience": 3}, ("World", "Business"), keep=("0", "2")),
+    Row("multihead", "multihead", "imdb", 0.79, {"lazy": True}),
+    Row("transformer", "transformer", "imdb", 0.82, {"lr": 5e-4, "epochs": 8, "patience": 2}),
+    Row("han", "han-rnn", "imdb", 0.85, {"epochs": 8, "patience": 2, "lazy": True}),
+    Row("minilm-sst2", "finetune", "sst2", 0.87, {"max_length": 64}),
+    Row("minilm-mrpc", "finetune", "mrpc", 0.75, {"epochs": 4}, ("not equivalent", "equivalent")),
+    Row("minilm-rte", "finetune", "rte", None, {"max_length": 200}, ("entailment", "not entailment"), note="dev"),
+    Row("seq2seq-additive", "seq2seq-additive", "dates", 0.95, score="exact match"),
+    Row("seq2seq-multiplicative", "seq2seq-multiplicative", "dates", 0.95, score="exact match"),
+    Row("seq2seq-none", "seq2seq-none", "dates", None, score="exact match"),
+)
+
+
+def trained(row: Row, out: Path, encoder: str) -> None:
+    folder = out / row.folder
+    if (folder / "training.json").exists():
+        return
+    print(f"{row.recipe} on {row.data} -> {folder}", flush=True)
+    settings = row.settings | ({"encoder": encoder} if row.recipe == "finetune" else {})
+    if row.data == "dates":
+        heedful.train(row.recipe, "dates", folder, settings)
+        return
+    test = DATA / row.test if row.test else None
+    found = splits(DATA / row.data, test=test, keep=row.keep)
+    heedful.train(row.recipe, found, folder, settings, names=row.names)
+
+
+def line(row: Row, out: Path) -> str:
+    """The row as Markdown."""
+    told = json.loads((out / row.folder / "training.json").read_text("utf-8"))
+    n = " / ".join(f"{told['data'][part]['texts']:,}" for part in ("train", "dev", "test"))
+    more = ", ".join(f"{k}={v}".lower() if isinstance(v, bool) else f"{k}={v}" for k, v in row.settings.items())
+    dev = told["dev"][row.score]
+    test = told["test"] and told["test"][row.score]
+    shown = f"**{test:.3f}**" if test is not None else "–"
+    rest = told["test"] or told["dev"]
+    others = f"{rest['f1']:.3f} / {rest['roc_auc']:.3f}" if "f1" in rest else "–"
+    target = "" if row.target is None else f"≥ {row.target}"
+    epochs = f"{told['best_epoch']} of {told['epochs']}"
+    cells = [f"`{row.recipe}`", row.data, n, more or "defaults", epochs, f"{dev:.3f}", shown, others, target]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", help="folders of ROWS; all if left out")
+    parser.add_argument("--out", type=Path, default=Path("reproduced"))
+    parser.add_argument("--encoder", default="", help="the folder of a pretrained encoder, for the finetune rows")
+    parser.add_argument("--show", action="store_true", help="print the table of what is finished, and train nothing")
+    asked = parser.parse_args()
+    rows = [row for row in ROWS if not asked.rows or row.folder in asked.rows]
+    if not asked.show:
+        for row in rows:
+            if row.recipe == "finetune" and not asked.encoder:
+                print(f"{row.folder} is left out: name an encoder with --encoder")
+                continue
+            trained(row, asked.out, asked.encoder)
+    print("| recipe | data | texts (train / dev / test) | settings | epoch | dev | test | F1 / AUC | asked |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        if (asked.out / row.folder / "training.json").exists():
+            print(line(row, asked.out))
+
+
+if __name__ == "__main__":
+    main()
