@@ -16,7 +16,8 @@ from heedful.data import Example, load
 from heedful.jobs import ClassifierJob, Cutter, Labels
 from heedful.nets.common import Bidirectional
 from heedful.nets.vocabulary import learned
-from heedful.recipes import Given, recipe
+from heedful.plans import Given
+from heedful.recipes import recipe
 
 SAMPLE, BATCH = 640, 32
 RECIPES = ("bilstm", "average", "multihead", "han-rnn", "transformer")

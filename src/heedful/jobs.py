@@ -18,7 +18,7 @@ from heedful import scoring
 from heedful.data import Example, label_names
 from heedful.encoding import Encoded, Rows, bucketed, encoded, in_order
 from heedful.errors import BadInput, nearest
-from heedful.recipes import Batches
+from heedful.plans import Batches
 from heedful.target import activation
 
 

@@ -27,7 +27,8 @@ from heedful.jobs import ClassifierJob, Cutter, Labels, scores
 from heedful.loading import encoder, load
 from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.vocabulary import learned, specials
-from heedful.recipes import Batches, Given, Recipe, Texts, recipe
+from heedful.plans import Batches, Given, Texts
+from heedful.recipes import Recipe, recipe
 from heedful.translating import exact_match, job
 
 RECORD, CURVE = "training.json", "training.svg"

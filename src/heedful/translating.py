@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 
@@ -157,20 +156,12 @@ class Translator:
 
     def save(self, folder: str | Path) -> None:
         """model.safetensors and heedful.json, each written whole or not at all."""
-        folder, config = Path(folder), self.model.config
+        folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
-        shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
-        told = {"format": saving.FORMAT, "network": config.model_type, "shape": shape, "symbols": self.symbols}
-        weights = {name: tensor.detach().contiguous().clone() for name, tensor in self.model.state_dict().items()}
-        part = folder / f".{saving.WEIGHTS}.part"
-        save_file(weights, part, {"format": "pt"})
-        part.replace(folder / saving.WEIGHTS)
-        part = folder / f".{saving.ABOUT}.part"
-        part.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")
-        part.replace(folder / saving.ABOUT)
+        saving.write(self.model, folder, {"symbols": self.symbols})
 
     @classmethod
     def load(cls, folder: str | Path) -> Translator:
@@ -185,9 +176,7 @@ class Translator:
         if told.get("network") != Seq2SeqShape.model_type:
             raise BadInput(f"'{folder}' holds a {told.get('network')}, which translates nothing; see heedful explain.")
         try:
-            shape: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in told["shape"].items()}
-            model = Seq2Seq(Seq2SeqShape(**shape))
-            model.load_state_dict(load_file(folder / saving.WEIGHTS))
+            model: Seq2Seq = saving.rebuilt(Seq2Seq, folder, told)
             symbols = tuple(map(str, told["symbols"]))
         except Exception as e:  # whatever a damaged file makes of itself
             said = str(e).splitlines()[0][:120]
@@ -197,7 +186,7 @@ class Translator:
                 f"the translator in '{folder}' names {len(symbols)} symbols and its network reads "
                 f"{model.config.vocabulary}, {PAD} and {UNK} among them; copy or train it again."
             )
-        return cls(model.eval(), symbols, folder.name)
+        return cls(model, symbols, folder.name)
 
 
 def tokenizer(symbols: Sequence[str]) -> Tokenizer:

@@ -26,23 +26,32 @@ class Saved:
     special: Mapping[str, str]
 
 
-def save(saved: Saved, folder: Path, about: Mapping[str, Any] | None = None) -> None:
+def save(saved: Saved, folder: Path) -> None:
     """Write both files, each whole or not at all."""
-    config = saved.model.config
-    told = {
-        "format": FORMAT,
-        "network": config.model_type,
-        "shape": {f.name: getattr(config, f.name) for f in fields(config) if f.init},
-        "special": dict(saved.special),
-        "tokenizer": json.loads(saved.tokenizer.to_str()),
-    } | dict(about or {})
-    weights = {name: tensor.detach().contiguous().clone() for name, tensor in saved.model.state_dict().items()}
+    tokenizer = json.loads(saved.tokenizer.to_str())
+    write(saved.model, folder, {"special": dict(saved.special), "tokenizer": tokenizer})
+
+
+def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
+    """A network's weights and shape, and what else is to be said of it."""
+    config = model.config
+    shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+    told = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
+    weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
     part = folder / f".{WEIGHTS}.part"
     save_file(weights, part, {"format": "pt"})
     part.replace(folder / WEIGHTS)
     part = folder / f".{ABOUT}.part"
     part.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")
     part.replace(folder / ABOUT)
+
+
+def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:
+    """The network of this kind that `told` describes, with the folder's weights."""
+    shape = {k: tuple(v) if isinstance(v, list) else v for k, v in told["shape"].items()}
+    model = kind(kind.shape(**shape))
+    model.load_state_dict(load_file(folder / WEIGHTS))
+    return model.eval()
 
 
 def about(folder: Path) -> dict[str, Any]:
@@ -64,12 +73,9 @@ def saved(folder: Path) -> Saved:
     told = about(folder)
     if told["network"] not in NETS:
         raise Unsupported(f"'{folder}' holds a {told['network']}, which is no text classifier; see heedful translate.")
-    kind: Any = NETS[told["network"]]
     try:
-        shape = {k: tuple(v) if isinstance(v, list) else v for k, v in told["shape"].items()}
-        model = kind(kind.shape(**shape))
-        model.load_state_dict(load_file(folder / WEIGHTS))
+        model = rebuilt(NETS[told["network"]], folder, told)
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told["tokenizer"]))
     except Exception as e:  # whatever a damaged file makes of itself
         raise BadInput(f"the network in '{folder}' is damaged ({str(e).splitlines()[0][:120]}); copy it again.") from e
-    return Saved(model.eval(), tokenizer, told["special"])
+    return Saved(model, tokenizer, told["special"])
