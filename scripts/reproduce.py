@@ -17,6 +17,8 @@ from heedful.data import splits
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SENTIMENT = ("negative", "positive")
+# of seven settings tried on dev
+AGNEWS = {"embedding": 100, "dropout": 0.2, "digits": True, "min_count": 2, "epochs": 8, "select": "accuracy"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Row:
 ROWS = (
     Row("bilstm", "bilstm", "sst2-phrases", 0.78, {"patience": 2}, test="sst2/test.jsonl"),
     Row("average", "average", "sst2-phrases", 0.76, {"patience": 2}, test="sst2/test.jsonl"),
-    Row("agnews", "bilstm", "agnews", 0.92, {"patience": 3}, ("World", "Business"), keep=("0", "2")),
+    Row("agnews", "bilstm", "agnews", 0.92, AGNEWS, ("World", "Business"), keep=("0", "2")),
     Row("multihead", "multihead", "imdb", 0.79, {"lazy": True}),
     Row("transformer", "transformer", "imdb", 0.82, {"lr": 5e-4, "epochs": 8, "patience": 2}),
     Row("han", "han-rnn", "imdb", 0.85, {"epochs": 8, "patience": 2, "lazy": True}),

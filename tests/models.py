@@ -15,7 +15,8 @@ from transformers import CONFIG_MAPPING, AutoModelForSequenceClassification, Pre
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from heedful.classifier import Classifier
-from heedful.nets import MultiHead, Shape
+from heedful.nets import MultiHead, Shape, Single
+from heedful.nets.single import SingleShape
 
 TEXTS = (
     "The film was not funny, but its ending moved me to tears.",
@@ -188,7 +189,7 @@ def build(family: str, labels: int = 3, seed: int = 0, **more: Any) -> Classifie
     return Classifier(loud(model, seed), t, name=f"tiny-{family}")
 
 
-# a network of the papers' kind, by hand: BiLSTM with additive attention (Jain & Wallace 2019)
+# a BiLSTM by hand, for toys: with a second head past attention
 
 
 class _Config(PretrainedConfig):  # type: ignore[misc, unused-ignore]
@@ -234,9 +235,11 @@ class BiLSTM(nn.Module):
 
 
 def bilstm(labels: int = 3, seed: int = 0) -> Classifier:
+    """BiLSTM and additive attention (Jain & Wallace 2019)."""
     torch.manual_seed(seed)
     t = tokenizer("wordpiece")
-    return Classifier(loud(BiLSTM(len(t), labels), seed, 0.5), t, name="tiny-bilstm")
+    net = Single(SingleShape(len(t), labels, embedding=8, hidden=6))
+    return Classifier(loud(net, seed, 0.5), t, name="tiny-bilstm")
 
 
 def multihead(labels: int = 3, seed: int = 0, masked: bool = True) -> Classifier:

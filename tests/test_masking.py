@@ -404,7 +404,11 @@ def test_a_model_hides_a_word_if_no_other_in_its_place_moves_it(family: str) -> 
     assert classifier.hides == (worst < 1e-5), worst
 
 
-@pytest.mark.parametrize("family", ["gpt2", "bart", "t5", "bilstm"])
+def test_a_hidden_word_of_a_bilstm_is_as_good_as_deleted() -> None:
+    assert shared("bilstm").hides
+
+
+@pytest.mark.parametrize("family", ["gpt2", "bart", "t5"])
 def test_attention_is_refused_where_the_word_is_still_read(family: str) -> None:
     classifier = shared(family)
     tokens = classifier.tokens("Dull film.")
