@@ -129,7 +129,7 @@ def encoded(level: Level, vectors: list[Tensor]) -> list[Tensor]:
 def attended(level: Level, vectors: list[Tensor]) -> tuple[Tensor, Tensor]:
     states = encoded(level, vectors)
     scores = [level.context.weight[0] @ torch.tanh(level.inner.weight @ h + level.inner.bias) for h in states]
-    weights = torch.tensor([float(s) for s in scores]).double().exp()
+    weights = torch.tensor([float(s) for s in scores], dtype=torch.float64).exp()
     weights = weights / weights.sum()
     return sum((w * h for w, h in zip(weights, states, strict=True)), torch.zeros(level.width).double()), weights
 

@@ -116,6 +116,8 @@ class Texts(Batches):
     def made(self, given: Given) -> Net:
         """The network, with pretrained word vectors where some are given."""
         net = self.network(given)
+        with torch.no_grad():
+            net.words.weight.mul_(getattr(self, "spread", 1.0))
         if self.vectors is not None:
             width = net.words.embedding_dim
             halves = 2 if isinstance(net, Pair) else 1
@@ -163,7 +165,8 @@ class SingleSettings(Texts):
     """Jain & Wallace 2019: an encoder, attention over its states, one linear layer.
 
     `attention` may be frozen: "uniform", "log-odds", or "given" by the trained network in the folder `guide`
-    (Wiegreffe & Pinter 2019). `regularised` pulls attention towards log-odds attention.
+    (Wiegreffe & Pinter 2019). `regularised` pulls attention towards log-odds attention. Word vectors start as N(0,
+    `spread`²); the smaller, the less say have words that were seen rarely.
     """
 
     epochs: int = 8
@@ -176,6 +179,7 @@ class SingleSettings(Texts):
     activation: Activation = "softmax"
     embedding: int = 300
     hidden: int = 128
+    spread: float = 1.0
     dropout: float = 0.0
     regularised: float = 0.0
     guide: str | None = None
@@ -213,6 +217,7 @@ class PairSettings(Texts):
     activation: Activation = "softmax"
     embedding: int = 300
     hidden: int = 128
+    spread: float = 1.0
     dropout: float = 0.0
     candidates: bool = False
 

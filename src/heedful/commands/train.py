@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,7 +55,9 @@ class _Ask:
 @click.option("--kind", help="The format: csv, tsv, jsonl, parquet, folder, sst, babi, eraser. [default: guessed]")
 @click.option("--labels", help="Use only texts with these labels, with commas between.")
 @click.option("--names", help="What to call the labels, in their sorted order, with commas between.")
-@click.option("--limit", type=click.IntRange(min=1), help="Train on at most this many texts: for a quick try.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Train on at most this many texts, drawn at random: for a quick try."
+)
 @click.option("--restart", is_flag=True, help="Forget what is in the folder, and begin anew.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(recipe: str, data: str, out: str, **asked: Any) -> None:
@@ -86,7 +89,10 @@ def _splits(data: str, ask: _Ask) -> Any:
     columns = Columns(ask.text_column, ask.pair_column, ask.label_column)
     keep = None if ask.labels is None else [label.strip() for label in ask.labels.split(",")]
     found = splits(data, columns, kind=ask.kind, dev=ask.dev, test=ask.test, keep=keep)
-    return found if ask.limit is None else replace(found, train=found.train[: ask.limit])
+    if ask.limit is None or ask.limit >= len(found.train):
+        return found
+    few = sorted(Random(0).sample(range(len(found.train)), ask.limit))  # files are often sorted by label
+    return replace(found, train=[found.train[i] for i in few])
 
 
 @contextmanager

@@ -5,7 +5,8 @@ x ← LN(x + heads(x)), then x ← LN(x + W_2 relu(W_1 x)), in each layer
 logits = W pool(x) + b
 
 Dropout is on the first x and on what the two-layer network gives, and not on what attention gives, as in the poster's
-code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05.
+code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. One
+exception is ours: a head that reads a sum starts at 0, or the sum of 200 states would begin with logits of a hundred.
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ class Transformer(Net):
         for linear in (m for m in self.modules() if isinstance(m, nn.Linear)):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
+        if config.pooling == "sum":
+            nn.init.zeros_(self.head.weight)
 
     def forward(
         self,
