@@ -129,7 +129,7 @@ def encoder_twin(net: Transformer, text: list[int]) -> Tensor:
             inner = (b.inner.weight @ one + b.inner.bias).clamp(min=0)
             new.append(layer_norm(one + b.outer.weight @ inner + b.outer.bias, b.finished))
         x = new
-    pooled = {"sum": sum(x), "mean": sum(x) / len(x), "cls": x[0]}[c.pooling]
+    pooled = {"sum": sum(x) / 100, "mean": sum(x) / len(x), "cls": x[0]}[c.pooling]
     twin: Tensor = net.head.weight @ pooled + net.head.bias
     return twin
 

@@ -5,8 +5,8 @@ x ← LN(x + heads(x)), then x ← LN(x + W_2 relu(W_1 x)), in each layer
 logits = W pool(x) + b
 
 Dropout is on the first x and on what the two-layer network gives, and not on what attention gives, as in the poster's
-code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. One
-exception is ours: a head that reads a sum starts at 0, or the sum of 200 states would begin with logits of a hundred.
+code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. A sum
+of states is taken in hundreds, which is ours: else its head begins with logits of a hundred, and leaps with each step.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from heedful.nets.common import Net, Shape, read, real, weights
 from heedful.nets.multihead import leading, positioned, sinusoidal
 
 Pooling = Literal["sum", "mean", "cls"]
+HUNDRED = 100
 
 
 @dataclass
@@ -123,8 +124,6 @@ class Transformer(Net):
         for linear in (m for m in self.modules() if isinstance(m, nn.Linear)):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
-        if config.pooling == "sum":
-            nn.init.zeros_(self.head.weight)
 
     def forward(
         self,
@@ -153,7 +152,7 @@ class Transformer(Net):
         if self.config.pooling == "cls":
             return leading(states, mask) * (count > 0)
         total = (states * mask[..., None]).sum(1)
-        return total if self.config.pooling == "sum" else total / count.clamp(min=1)
+        return total / HUNDRED if self.config.pooling == "sum" else total / count.clamp(min=1)
 
 
 def with_activation(model: Net, activation: Activation) -> Net:
