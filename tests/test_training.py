@@ -154,6 +154,14 @@ def test_more_than_two_labels_and_several_at_once(tmp_path: Path) -> None:
         assert found.classifier.labels == tuple(sorted(words))
 
 
+@pytest.mark.parametrize("name", ["bilstm", "cnn", "han-rnn", "multihead", "transformer"])
+def test_networks_train_in_bfloat16(name: str, tmp_path: Path) -> None:
+    split = Splits(sentences(120, 1), sentences(40, 2), [])
+    found = train(name, split, tmp_path / "m", SIZES[name] | {"epochs": 2, "batch": 16, "bf16": True})
+    assert found.history[1]["loss"] < found.history[0]["loss"]
+    assert all(p.dtype == torch.float32 for p in found.classifier.model.parameters())
+
+
 def test_a_guide_lends_its_attention(tmp_path: Path) -> None:
     split, settings = data(), SIZES["bilstm"] | {"epochs": 2}
     base = train("bilstm", split, tmp_path / "base", settings).classifier

@@ -157,7 +157,8 @@ def _print(result: Trained, as_json: bool) -> None:
             click.echo(f"{name:<10}  " + "  ".join(f"{key} {value:.4f}" for key, value in found.items()))
     if result.test is None:
         click.echo("the data have no test texts, so nothing is known but how it did on the texts that chose the epoch")
-    click.echo(f"the model is in {result.folder}; try: heedful explain TEXT --model {result.folder}")
+    verb = "translate" if hasattr(result.classifier, "translate") else "explain"
+    click.echo(f"the model is in {result.folder}; try: heedful {verb} TEXT --model {result.folder}")
 
 
 @click.command()
