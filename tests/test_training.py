@@ -251,6 +251,12 @@ def test_long_texts_are_cut_or_dropped() -> None:
     assert (kept("cut"), kept("drop")) == ([5, 4], [4])
 
 
+def test_the_record_says_how_many_texts_fitted(tmp_path: Path) -> None:
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1, "max_length": 11, "long": "drop"})
+    told = json.loads((tmp_path / "m/training.json").read_text())["data"]["train"]
+    assert 0 < told["used"] < told["texts"] == 200
+
+
 def test_rare_labels_weigh_more() -> None:
     examples = [Example("a", None, "0")] * 30 + [Example("b", None, "1")] * 10
     settings = recipe("average").settings({"embedding": 4, "hidden": 4})

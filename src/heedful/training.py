@@ -23,7 +23,7 @@ from heedful import data as datasets
 from heedful.data import Splits
 from heedful.errors import BadInput
 from heedful.fitting import LOG, STATE, Fitted, Plan, Watch, fit, forget
-from heedful.jobs import ClassifierJob, Cutter, Labels, scores
+from heedful.jobs import ClassifierJob, Cutter, Labels, Split, scores
 from heedful.loading import encoder, load
 from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.vocabulary import learned, specials
@@ -81,13 +81,13 @@ def train(
     with seeded(ready.seed):
         ours = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
         fitted = fit(ours.job, ready, folder, watch)
-        test = (
-            scores(ours.job.model, ours.job.labels, ours.cutter.split(split.test, "test"), ready)
-            if split.test
-            else None
-        )
+        last = ours.cutter.split(split.test, "test") if split.test else None
+        test = None if last is None else scores(ours.job.model, ours.job.labels, last, ready)
     ours.save(folder)
-    told = _told(chosen, ready, fitted, test) | {"data": _read(split), "labels": list(ours.names)}
+    told = _told(chosen, ready, fitted, test) | {
+        "data": _read(split, [ours.job.train, ours.job.dev, last]),
+        "labels": list(ours.names),
+    }
     written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
     _draw(folder, chosen, fitted)
     forget(folder)
@@ -189,9 +189,17 @@ def _told(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float]
     }
 
 
-def _read(split: Splits) -> dict[str, Any]:
+def _read(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
+    """How many texts each split has, how many of them fitted, and what they are."""
     parts = {"train": split.train, "dev": split.dev, "test": split.test}
-    return {name: {"texts": len(part), "fingerprint": datasets.fingerprint(part)} for name, part in parts.items()}
+    return {
+        name: {
+            "texts": len(part),
+            "used": 0 if fitting is None else len(fitting.texts),
+            "fingerprint": datasets.fingerprint(part),
+        }
+        for (name, part), fitting in zip(parts.items(), used, strict=True)
+    }
 
 
 def _draw(folder: Path, chosen: Recipe, fitted: Fitted) -> None:
