@@ -532,7 +532,7 @@ def test_other_models_are_refused_by_name(name: str) -> None:
     from models import shared
 
     with pytest.raises(
-        Unsupported, match=rf"^tiny-bilstm is a BiLSTM; {name} holds for a heedful\.nets\.MultiHead, the single-layer"
+        Unsupported, match=rf"^tiny-bilstm is a Single; {name} holds for a heedful\.nets\.MultiHead, the single-layer"
     ):
         explain(shared("bilstm"), TEXTS[0], name)
 

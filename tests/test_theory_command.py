@@ -174,7 +174,7 @@ def test_a_single_run_tells_nothing_of_chance(classifier: heedful.Classifier) ->
 
 def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
     other = build("bilstm")
-    with pytest.raises(Unsupported, match="tiny-bilstm is a BiLSTM; theory-lime holds for a"):
+    with pytest.raises(Unsupported, match="tiny-bilstm is a Single; theory-lime holds for a"):
         compare(other, TEXT)
     assert other.forwards <= 1
 
