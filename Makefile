@@ -37,6 +37,7 @@ reproduce: $(VENV)/.ready-dev
 wheel: $(VENV)-wheel/.ready
 	$(VENV)-wheel/bin/heedful --help > /dev/null
 	cd / && $(CURDIR)/$(VENV)-wheel/bin/heedful explain "A warm, funny film that I did not want to end." --method attention-mean --method ig
+	cd / && $(CURDIR)/$(VENV)-wheel/bin/heedful train average corpus --out $(CURDIR)/$(VENV)-wheel/trained --restart --set epochs=1
 
 $(VENV)/bin/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'heedful needs Python 3.11 or newer; try: make PYTHON=python3.11')"

@@ -323,6 +323,25 @@ def test_a_finished_folder_is_not_written_over(tmp_path: Path) -> None:
     train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1}, restart=True)
 
 
+def test_a_restarted_run_in_a_finished_folder_can_be_resumed(tmp_path: Path) -> None:
+    tiny = build("bert", labels=2)
+    tiny.model.save_pretrained(tmp_path / "m")  # what an earlier fine-tuning left
+    (tmp_path / "m/training.json").write_text("{}")
+
+    def kill(now: Any) -> None:
+        if now.epoch == 1 and now.step == 1:
+            raise KeyboardInterrupt
+
+    settings = SIZES["average"] | {"epochs": 2}
+    with pytest.raises(KeyboardInterrupt):
+        train("average", data(), tmp_path / "m", settings, restart=True, watch=kill)
+    assert train("average", data(), tmp_path / "m", settings).best in (1, 2)
+
+
+def test_an_encoder_that_is_nowhere_is_named(tmp_path: Path) -> None:
+    refused("'no/such-encoder' is no folder here", "finetune", out=tmp_path / "m", encoder="no/such-encoder")
+
+
 # the command line
 
 

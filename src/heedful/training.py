@@ -224,13 +224,17 @@ def opened(out: str | Path, restart: bool) -> Path:
             (folder / name).unlink(missing_ok=True)
     elif (folder / RECORD).exists():
         raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it anew.")
-    elif folder.exists() and any(p.name not in mine and not p.name.endswith(".part") for p in folder.iterdir()):
+    elif folder.exists() and not (folder / STATE).exists() and _strange(folder, mine):
         raise BadInput(f"'{out}' holds other files; give a new or an empty folder for the model.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise BadInput(f"'{out}' cannot be made ({e.strerror}); choose another folder.") from e
     return folder
+
+
+def _strange(folder: Path, known: Sequence[str]) -> bool:
+    return any(p.name not in known and not p.name.endswith(".part") for p in folder.iterdir())
 
 
 @contextmanager
