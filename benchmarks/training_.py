@@ -12,6 +12,7 @@ from torch import nn
 
 from benchmarks.material import SHARED, Scale
 from benchmarks.measure import Report, Row, in_turns
+from heedful.batch import Padding
 from heedful.data import Example, load
 from heedful.jobs import ClassifierJob, Cutter, Labels
 from heedful.nets.common import Bidirectional
@@ -42,7 +43,9 @@ def job(name: str, examples: list[Example]) -> ClassifierJob:
     settings = recipe(name).settings({"batch": BATCH} | MORE.get(name, {}))
     labels = Labels.of(examples)
     tokenizer = learned((e.text for e in examples), settings.cut)
-    split = Cutter(tokenizer, settings, labels, tokenizer.token_to_id("<pad>") or 0).split(examples, "training")
+    split = Cutter(tokenizer, settings, labels, Padding("right", tokenizer.token_to_id("<pad>") or 0)).split(
+        examples, "training"
+    )
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = settings.made(Given(tokenizer, labels.names, labels.multi, split.texts, split.truth))

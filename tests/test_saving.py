@@ -91,6 +91,12 @@ def test_a_single_logit_has_two_names_and_two_opposite_answers(tmp_path: Path) -
     assert np.sum(said.probabilities) == pytest.approx(1)
 
 
+def test_a_network_is_loaded_in_the_precision_asked_for(tmp_path: Path) -> None:
+    save(made("single"), tmp_path)
+    assert heedful.load(tmp_path, dtype="float64").model.decoder.weight.dtype == torch.float64
+    assert heedful.load(tmp_path).model.decoder.weight.dtype == torch.float32
+
+
 def spoiled(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
     told = json.loads((folder / "heedful.json").read_text())
     change(told)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import heedful
 from heedful.cli import main
 from heedful.data import Example, Splits
+from heedful.encoding import RIGHT
 from heedful.errors import BadInput
 from heedful.jobs import ClassifierJob, Cutter, Labels, chances, scores
 from heedful.nets.vocabulary import learned
@@ -232,6 +233,40 @@ def test_an_encoder_is_fine_tuned(tmp_path: Path) -> None:
     assert (tmp_path / "m/model.safetensors").read_bytes() == (tmp_path / "again/model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("family", ["distilbert", "xlnet", "roberta"])
+def test_fine_tuning_asks_each_family_in_its_own_way(family: str, tmp_path: Path) -> None:
+    """Token types and the side of padding differ; scores are those of the classifier, text by text."""
+    tiny = build(family, labels=2)
+    tiny.model.save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer.save_pretrained(tmp_path / "encoder")
+    split = data()
+    found = train("finetune", split, tmp_path / "m", {"encoder": str(tmp_path / "encoder"), "epochs": 1, "lr": 1e-3})
+    said = found.classifier.predictions([found.classifier.tokens(e.text) for e in split.test])
+    right = [p.labels[int(np.argmax(p.logits))] == e.label for p, e in zip(said, split.test, strict=True)]
+    assert found.test is not None
+    assert found.test["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_without_every_label_there_is_no_auc(tmp_path: Path) -> None:
+    split = data()
+    ones = [e for e in split.test if e.label == "1"]
+    refused("roc_auc of the validation texts is not a number", split=Splits(split.train, ones, []), out=tmp_path / "a")
+    found = train("average", Splits(split.train, split.dev, ones), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    assert found.test is not None
+    assert set(found.test) == {"accuracy", "f1"}
+    assert "NaN" not in (tmp_path / "m/training.json").read_text()
+
+
+def test_a_mistake_makes_no_folder_and_a_restart_with_one_deletes_nothing(tmp_path: Path) -> None:
+    refused("cannot be read", out=tmp_path / "new", vectors="no.txt")
+    assert not (tmp_path / "new").exists()
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    before = {p.name for p in (tmp_path / "m").iterdir()}
+    with pytest.raises(BadInput, match="cannot be read"):
+        train("average", data(), tmp_path / "m", {"vectors": "no.txt"}, restart=True)
+    assert {p.name for p in (tmp_path / "m").iterdir()} == before
+
+
 def test_pretrained_vectors_are_the_start(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("clever " + " ".join(["7"] * 12) + "\n")
     settings = SIZES["average"] | {"epochs": 1, "lr": 1e-9, "vectors": str(tmp_path / "v.txt")}
@@ -246,7 +281,7 @@ def test_long_texts_are_cut_or_dropped() -> None:
 
     def kept(how: str) -> list[int]:
         settings = recipe("average").settings({"max_length": 5, "long": how})
-        return list(Cutter(tokenizer, settings, labels, 0).split(examples, "training").texts.lengths)
+        return list(Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training").texts.lengths)
 
     assert (kept("cut"), kept("drop")) == ([5, 4], [4])
 
@@ -262,7 +297,7 @@ def test_rare_labels_weigh_more() -> None:
     settings = recipe("average").settings({"embedding": 4, "hidden": 4})
     labels = Labels.of(examples)
     tokenizer = learned(["a b"], settings.cut)
-    split = Cutter(tokenizer, settings, labels, 0).split(examples, "training")
+    split = Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training")
     one = build("bert", labels=2)
     for logits, expected in ((1, [3.0]), (2, [2 / 3, 2.0])):
         one.model.config.num_labels = logits
@@ -279,7 +314,7 @@ def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
     several = []
     for batch in (1, 16):
         settings = recipe("han-rnn").settings(SIZES["han-rnn"] | {"batch": batch})
-        cut = Cutter(backend, settings, labels, 0).split(split.test, "test")
+        cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
         several.append(chances(model, cut.texts, settings))
         assert scores(model, labels, cut, settings) == pytest.approx(found.test)
     assert several[0] == pytest.approx(several[1], abs=1e-6)

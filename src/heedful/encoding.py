@@ -12,7 +12,10 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.batch import Padding
+
 Ints = NDArray[np.int64]
+RIGHT = Padding("right", 0)
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Rows:
 
     ids: Int[Tensor, "b t"]
     mask: Int[Tensor, "b t"]
-    types: Int[Tensor, "b t"]
+    types: Int[Tensor, "b t"] | None
     at: Int[Tensor, "b"]  # which texts of the data set
 
 
@@ -30,9 +33,9 @@ class Encoded:
     """All texts, one after the other: text i is `ids[starts[i] : starts[i + 1]]`; `types` marks the texts of a pair."""
 
     ids: Int[np.ndarray, "n"]
-    types: Int[np.ndarray, "n"]
+    types: Int[np.ndarray, "n"] | None
     starts: Int[np.ndarray, "m"]
-    pad: int = 0
+    padding: Padding = RIGHT
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -45,13 +48,14 @@ class Encoded:
     def rows(self, texts: Ints) -> Rows:
         """These texts as one batch."""
         lengths = self.lengths[texts]
-        steps = np.arange(max(1, int(lengths.max())))
-        real = steps < lengths[:, None]
+        width = max(1, int(lengths.max()))
+        first = width - lengths if self.padding.side == "left" else np.zeros_like(lengths)
+        steps = np.arange(width) - first[:, None]
+        real = (steps >= 0) & (steps < lengths[:, None])
         cells = np.where(real, self.starts[texts][:, None] + steps, 0)
-        ids = np.where(real, self.ids[cells], self.pad)
-        types = np.where(real, self.types[cells], 0)
-        made = [torch.from_numpy(x.astype(np.int64)) for x in (ids, real, types, texts)]
-        return Rows(made[0], made[1], made[2], made[3])
+        ids = np.where(real, self.ids[cells], self.padding.token)
+        types = None if self.types is None else _tensor(np.where(real, self.types[cells], self.padding.type))
+        return Rows(_tensor(ids), _tensor(real), types, _tensor(texts))
 
     def take(self, texts: Ints) -> Encoded:
         """Only these texts, in this order."""
@@ -59,11 +63,17 @@ class Encoded:
             [np.arange(self.starts[i], self.starts[i + 1]) for i in texts] or [np.zeros(0, np.int64)]
         )
         starts = np.concatenate([[0], np.cumsum(self.lengths[texts])])
-        return Encoded(self.ids[cells], self.types[cells], starts, self.pad)
+        return Encoded(self.ids[cells], None if self.types is None else self.types[cells], starts, self.padding)
 
 
-def encoded(tokenizer: Any, texts: Sequence[tuple[str, str | None]], pad: int = 0) -> Encoded:
-    """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time."""
+def _tensor(cells: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(cells.astype(np.int64))
+
+
+def encoded(
+    tokenizer: Any, texts: Sequence[tuple[str, str | None]], padding: Padding = RIGHT, typed: bool = True
+) -> Encoded:
+    """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time; `typed` if the model wants types."""
     ids: list[NDArray[np.int32]] = []
     types: list[NDArray[np.int8]] = []
     lengths: list[int] = []
@@ -74,7 +84,7 @@ def encoded(tokenizer: Any, texts: Sequence[tuple[str, str | None]], pad: int = 
             types.append(np.array(found.type_ids, dtype=np.int8))
             lengths.append(len(found.ids))
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))])
-    return Encoded(np.concatenate(ids), np.concatenate(types), starts, pad)
+    return Encoded(np.concatenate(ids), np.concatenate(types) if typed else None, starts, padding)
 
 
 def bucketed(lengths: Ints, size: int, rng: np.random.Generator, budget: int | None = None) -> list[Ints]:

@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from heedful.errors import BadInput
+from heedful.writing import whole
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
 EVERY = 60.0  # seconds between two states on disk
@@ -118,7 +119,6 @@ class _State:
     step: int = 0
     total: float = 0.0  # loss, summed over the steps of this epoch
     rate: float = 1.0  # what plateaus have left of the learning rate
-    seconds: float = 0.0
     best: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -148,7 +148,6 @@ class _Run:
         self.best = {name: p.detach().clone() for name, p in self.weights.items()}
         self.state = _State()
         self.saved = time.monotonic()
-        self.began = time.monotonic()
 
     def run(self) -> Fitted:
         self._resume()
@@ -201,6 +200,10 @@ class _Run:
             scores = self.job.score()
         self.job.model.train()
         decider = next(iter(scores))
+        if math.isnan(scores[decider]):
+            raise BadInput(
+                f"{decider} of the validation texts is not a number; give texts of every label, or set select."
+            )
         so_far = [row[decider] for row in state.history]
         better = not so_far or scores[decider] > max(so_far)
         state.epoch += 1
@@ -225,12 +228,10 @@ class _Run:
 
     def _write_log(self) -> None:
         lines = [json.dumps(row) + "\n" for row in self.state.history]
-        _replaced(self.folder / LOG, lambda part: part.write_text("".join(lines), "utf-8"))
+        whole(self.folder / LOG, lambda part: part.write_text("".join(lines), "utf-8"))
 
     def _save(self) -> None:
-        now = time.monotonic()
-        self.state.seconds += now - self.began
-        self.began = self.saved = now
+        self.saved = time.monotonic()
         tensors = {f"weight {n}": p.detach() for n, p in self.weights.items()}
         tensors |= {f"buffer {n}": b for n, b in self.buffers.items()}
         tensors |= {f"best {n}": p for n, p in self.best.items()}
@@ -239,7 +240,7 @@ class _Run:
             tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in kept.items()}
         told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
         own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-        _replaced(self.folder / STATE, lambda part: save_file(own, part, told))
+        whole(self.folder / STATE, lambda part: save_file(own, part, told))
 
     def _resume(self) -> None:
         file = self.folder / STATE
@@ -325,13 +326,6 @@ def _identity(job: Job, plan: Plan) -> str:
     if plan.schedule == "linear":
         told.append(plan.epochs)
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-def _replaced(file: Path, write: Callable[[Path], Any]) -> None:
-    """Written whole or not at all."""
-    part = file.with_name(f".{file.name}.part")
-    write(part)
-    part.replace(file)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heedful import scoring
+from heedful.batch import Padding
 from heedful.data import Example, label_names
 from heedful.encoding import Encoded, Rows, bucketed, encoded, in_order
 from heedful.errors import BadInput, nearest
@@ -119,7 +120,7 @@ class ClassifierJob:
     def score(self) -> dict[str, float]:
         """Of dev: the score that chooses, then the others."""
         found = scores(self.model, self.labels, self.dev, self.settings)
-        return {self.settings.select: found[self.settings.select], **found}
+        return {self.settings.select: found.get(self.settings.select, float("nan")), **found}
 
     def decays(self, name: str) -> bool:
         """Matrices, but for those that score attention, which Jain & Wallace spare."""
@@ -128,7 +129,7 @@ class ClassifierJob:
 
 def forward(model: Any, rows: Rows) -> Any:
     """One forward pass of a batch."""
-    types = {"token_type_ids": rows.types} if getattr(model.config, "type_vocab_size", 2) > 1 else {}
+    types = {} if rows.types is None else {"token_type_ids": rows.types}
     return model(input_ids=rows.ids, attention_mask=rows.mask, **types)
 
 
@@ -153,7 +154,8 @@ def _chances(model: Any, logits: Tensor) -> Tensor:
 def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC of a split."""
     said = chances(model, split.texts, settings)
-    return scoring.multi_label(split.truth, said) if labels.multi else scoring.single_label(split.truth, said)
+    found = scoring.multi_label(split.truth, said) if labels.multi else scoring.single_label(split.truth, said)
+    return {name: value for name, value in found.items() if not np.isnan(value)}  # no AUC without every label
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,8 @@ class Cutter:
     tokenizer: tokenizers.Tokenizer
     settings: Batches
     labels: Labels
-    pad: int
+    padding: Padding
+    typed: bool = True
 
     def split(self, examples: Sequence[Example], name: str) -> Split:
         """The examples of a split; texts that do not fit are cut or dropped."""
@@ -172,7 +175,7 @@ class Cutter:
         backend.no_truncation()
         if self.settings.max_length is not None and self.settings.long == "cut":
             backend.enable_truncation(self.settings.max_length)
-        texts = encoded(backend, [(e.text, e.pair) for e in examples], self.pad)
+        texts = encoded(backend, [(e.text, e.pair) for e in examples], self.padding, self.typed)
         truth = self.labels.truth(examples, name)
         longest = self.settings.max_length if self.settings.long == "drop" else None
         fits = np.flatnonzero((texts.lengths > 0) & (texts.lengths <= (longest or texts.lengths.max())))

@@ -84,7 +84,10 @@ def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
-        return from_saved(saved(folder), str(folder))
+        classifier = from_saved(saved(folder), str(folder))
+        if dtype != "auto":
+            classifier.model.to(dtype)
+        return classifier
     if folder.is_dir():
         _check_folder(folder)
         source = str(folder)

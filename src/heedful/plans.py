@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -52,7 +52,7 @@ class Given:
             "vocabulary": self.tokenizer.get_vocab_size(),
             "num_labels": 1 if one_logit and self.binary else len(self.labels),
             "labels": self.labels,
-            "pad_token_id": self.texts.pad,
+            "pad_token_id": self.texts.padding.token,
             "problem_type": "multi_label_classification" if self.multi else None,
         }
 
@@ -75,10 +75,7 @@ class Batches(Plan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("batch", "budget", "max_length", "most", "pieces"):
-            value = getattr(self, name, None)
-            if value is not None and value < 1:
-                raise BadInput(f"{name} {value} is out of range; give at least 1.")
+        _at_least_one(self, ("batch", "budget", "max_length"))
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,9 @@ class Texts(Batches):
 
     Words are in lower case (`lower`); of words seen fewer than `min_count` times, and of all but the `most` frequent,
     nothing is known. `pieces` learns so many pieces instead (byte-pair encoding). `digits` makes one word of all that
-    have a digit. `frame` puts <s> and </s> around a text, or [CLS] before it. `vectors` is a text file of pretrained
-    word vectors.
+    have a digit. `frame` puts <s> and </s> around a text, or [CLS] before it. Word vectors start as the network has
+    them, times `spread`: the smaller, the less say have words that were seen rarely; those in the text file `vectors`
+    start as they are there.
     """
 
     lower: bool = True
@@ -98,7 +96,12 @@ class Texts(Batches):
     most: int | None = None
     pieces: int | None = None
     frame: Frame = "ends"
+    spread: float = 1.0
     vectors: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least_one(self, ("min_count", "most", "pieces"))
 
     @property
     def cut(self) -> Cut:
@@ -117,7 +120,7 @@ class Texts(Batches):
         """The network, with pretrained word vectors where some are given."""
         net = self.network(given)
         with torch.no_grad():
-            net.words.weight.mul_(getattr(self, "spread", 1.0))
+            net.words.weight.mul_(self.spread)
         if self.vectors is not None:
             width = net.words.embedding_dim
             halves = 2 if isinstance(net, Pair) else 1
@@ -165,8 +168,7 @@ class SingleSettings(Texts):
     """Jain & Wallace 2019: an encoder, attention over its states, one linear layer.
 
     `attention` may be frozen: "uniform", "log-odds", or "given" by the trained network in the folder `guide`
-    (Wiegreffe & Pinter 2019). `regularised` pulls attention towards log-odds attention. Word vectors start as N(0,
-    `spread`²); the smaller, the less say have words that were seen rarely.
+    (Wiegreffe & Pinter 2019). `regularised` pulls attention towards log-odds attention.
     """
 
     epochs: int = 8
@@ -179,7 +181,6 @@ class SingleSettings(Texts):
     activation: Activation = "softmax"
     embedding: int = 300
     hidden: int = 128
-    spread: float = 1.0
     dropout: float = 0.0
     regularised: float = 0.0
     guide: str | None = None
@@ -198,7 +199,7 @@ class SingleSettings(Texts):
             return Single.guided(_shaped(SingleShape, self, more | {"attention": "uniform"}), _attended(lent.model))
         net = Single(_shaped(SingleShape, self, more))
         if self.attention == "log-odds" or self.regularised:
-            net.log_odds.copy_(_log_odds(given))
+            net.log_odds.copy_(_log_odds(given, specials(self.frame).values()))
         return net
 
 
@@ -217,7 +218,6 @@ class PairSettings(Texts):
     activation: Activation = "softmax"
     embedding: int = 300
     hidden: int = 128
-    spread: float = 1.0
     dropout: float = 0.0
     candidates: bool = False
 
@@ -299,6 +299,13 @@ class FineTune(Batches):
     encoder: str = ""
 
 
+def _at_least_one(settings: Batches, names: Sequence[str]) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise BadInput(f"{name} {value} is out of range; give at least 1.")
+
+
 def _shaped(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
     """A network's Shape: what it has in common with the settings, and more."""
     same = {f.name: getattr(settings, f.name) for f in fields(kind) if f.init and hasattr(settings, f.name)}
@@ -316,9 +323,9 @@ def _attended(net: Net) -> Single:
     return net
 
 
-def _log_odds(given: Given) -> torch.Tensor:
+def _log_odds(given: Given, special: Iterable[str]) -> torch.Tensor:
     cells = zip(given.texts.starts, given.texts.starts[1:], strict=False)
-    unread = {*ids(given.tokenizer, STOPWORDS), *range(len(specials("ends")))}
+    unread = ids(given.tokenizer, [*STOPWORDS, *special])
     texts = [given.texts.ids[a:b].tolist() for a, b in cells]
     return torch.from_numpy(log_odds(texts, given.truth, given.tokenizer.get_vocab_size(), unread))
 

@@ -32,28 +32,26 @@ class Recipe:
 
     def settings(self, given: Mapping[str, Any] | None = None) -> Any:
         """The recipe's settings, with these in the place of its defaults, checked."""
-        own = known.of(self.kind)
-        for name in given or {}:
-            if name not in own:
-                hint = nearest(name, list(own)) or f"; known are: {', '.join(own)}."
-                raise BadInput(f"{self.name} has no setting '{name}'{hint}")
-        checked = {name: own[name].checked(value) for name, value in (given or {}).items()}
+        checked = {name: self._setting(name).checked(value) for name, value in (given or {}).items()}
         return self.kind(**{**self.defaults, **checked})
 
     def read(self, given: Sequence[str]) -> dict[str, Any]:
         """Settings written as text: read(["lr=1e-4"]) -> {"lr": 0.0001}."""
-        own = known.of(self.kind)
         found: dict[str, Any] = {}
         for one in given:
             left, equals, text = one.partition("=")
             name = left.strip().replace("-", "_")
             if not equals or not name:
                 raise BadInput(f"'{one}' is no setting; write name=value.")
-            if name not in own:
-                hint = nearest(name, list(own)) or f"; known are: {', '.join(own)}."
-                raise BadInput(f"{self.name} has no setting '{name}'{hint}")
-            found[name] = own[name].read(text)
+            found[name] = self._setting(name).read(text)
         return found
+
+    def _setting(self, name: str) -> known.Setting:
+        own = known.of(self.kind)
+        if name not in own:
+            hint = nearest(name, list(own)) or f"; known are: {', '.join(own)}."
+            raise BadInput(f"{self.name} has no setting '{name}'{hint}")
+        return own[name]
 
 
 _JW, _WP, _SS = "Jain & Wallace 2019", "Wiegreffe & Pinter 2019", "Serrano & Smith 2019"

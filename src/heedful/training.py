@@ -20,8 +20,10 @@ import torch
 
 from heedful import __version__
 from heedful import data as datasets
+from heedful.batch import Padding
+from heedful.classifier import Classifier
 from heedful.data import Splits
-from heedful.errors import BadInput
+from heedful.errors import BadInput, Unsupported
 from heedful.fitting import LOG, STATE, Fitted, Plan, Watch, fit, forget
 from heedful.jobs import ClassifierJob, Cutter, Labels, Split, scores
 from heedful.loading import encoder, load
@@ -30,8 +32,10 @@ from heedful.nets.vocabulary import learned, specials
 from heedful.plans import Batches, Given, Texts
 from heedful.recipes import Recipe, recipe
 from heedful.translating import exact_match, job
+from heedful.writing import whole
 
 RECORD, CURVE = "training.json", "training.svg"
+_MINE = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,17 @@ def train(
     """
     chosen = recipe(name)
     if chosen.generates:
-        return _generated(chosen, data, opened(out, restart), settings, watch)
+        return _generated(chosen, data, checked(out, restart), settings, restart, watch)
     ready: Batches = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
         raise BadInput(
             f"the data have {len(split.train)} texts to train on and {len(split.dev)} to choose by; give more."
         )
-    folder = opened(out, restart)
+    folder = checked(out, restart)
     with seeded(ready.seed):
         ours = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
-        fitted = fit(ours.job, ready, folder, watch)
+        fitted = fit(ours.job, ready, opened(folder, restart), watch)
         last = ours.cutter.split(split.test, "test") if split.test else None
         test = None if last is None else scores(ours.job.model, ours.job.labels, last, ready)
     ours.save(folder)
@@ -88,27 +92,25 @@ def train(
         "data": _read(split, [ours.job.train, ours.job.dev, last]),
         "labels": list(ours.names),
     }
-    written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
-    _draw(folder, chosen, fitted)
+    _record(folder, chosen, told, fitted)
     forget(folder)
     return Trained(load(folder), folder, fitted.history, fitted.best, told["dev"], test)
 
 
 def _generated(
-    chosen: Recipe, data: Any, folder: Path, settings: Mapping[str, Any] | None, watch: Watch | None
+    chosen: Recipe, data: Any, folder: Path, settings: Mapping[str, Any] | None, restart: bool, watch: Watch | None
 ) -> Trained:
     """An encoder-decoder, on dates that are made up: there is nothing to read."""
     if data != "dates":
         raise BadInput(f"{chosen.name} is trained on generated dates, not on '{data}'; give dates as the data.")
     ready = chosen.settings(settings)
     made = job(ready)
-    fitted = fit(made, ready, folder, watch)
+    fitted = fit(made, ready, opened(folder, restart), watch)
     made.translator.save(folder)
     test = {"exact match": exact_match(made.translator, made.data.test)}
     parts = {"train": made.data.train, "dev": made.data.dev, "test": made.data.test}
     told = _told(chosen, ready, fitted, test) | {"data": {name: {"texts": len(part)} for name, part in parts.items()}}
-    written(folder / RECORD, json.dumps(told, ensure_ascii=False, indent=1) + "\n")
-    _draw(folder, chosen, fitted)
+    _record(folder, chosen, told, fitted)
     forget(folder)
     return Trained(made.translator, folder, fitted.history, fitted.best, told["dev"], test)
 
@@ -140,7 +142,7 @@ def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Ours:
         learned((t for e in split.train for t in (e.text, e.pair) if t), ready.cut) if lent is None else lent.tokenizer
     )
     special = specials(ready.frame) if lent is None else lent.special
-    cutter = Cutter(tokenizer, ready, labels, tokenizer.token_to_id(special["pad_token"]) or 0)
+    cutter = Cutter(tokenizer, ready, labels, Padding("right", tokenizer.token_to_id(special["pad_token"]) or 0))
     train = cutter.split(split.train, "training")
     model = ready.made(Given(tokenizer, called, labels.multi, train.texts, train.truth))
     model.config._attn_implementation_internal = "sdpa"  # nobody looks at attention in training
@@ -154,7 +156,11 @@ def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Ours
     called = _called(labels, names)
     model, tokenizer, limit = encoder(ready.encoder, called, labels.multi)
     fitting = replace(ready, max_length=min(n for n in (ready.max_length, limit, 10**9) if n is not None))
-    cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, tokenizer.pad_token_id or 0)
+    asked = Classifier(model, tokenizer, ready.encoder)
+    if asked.padding is None:
+        raise Unsupported(f"'{ready.encoder}' answers differently when padded, so it cannot be trained in batches.")
+    typed = "token_type_ids" in tokenizer.model_input_names
+    cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, asked.padding_with(asked.padding), typed)
     train, dev = cutter.split(split.train, "training"), cutter.split(split.dev, "validation")
     return _Ours(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, called, tokenizer)
 
@@ -202,39 +208,45 @@ def _read(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
     }
 
 
-def _draw(folder: Path, chosen: Recipe, fitted: Fitted) -> None:
-    """The curve, where matplotlib is installed."""
+def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitted) -> None:
+    """What was done; and the curve, where matplotlib is installed."""
+    text = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    whole(folder / RECORD, lambda part: part.write_text(text, "utf-8"))
     try:
         from heedful.drawing.curve import draw_curve
         from heedful.drawing.sheet import encoded
     except ImportError:
         return
     title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
-    (folder / CURVE).write_bytes(encoded(draw_curve(fitted.history, fitted.best, title), "svg"))
+    drawn = encoded(draw_curve(fitted.history, fitted.best, title), "svg")
+    whole(folder / CURVE, lambda part: part.write_bytes(drawn))
 
 
-def opened(out: str | Path, restart: bool) -> Path:
-    """The folder to train into: new, or with an unfinished run; a finished one is not written over."""
+def checked(out: str | Path, restart: bool) -> Path:
+    """The folder to train into: new, or with an unfinished run; a finished one is not written over. Nothing is made."""
     folder = Path(out).expanduser()
-    mine = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"'{out}' is a file; give a folder for the model.")
-    if restart:
-        for name in mine:
-            (folder / name).unlink(missing_ok=True)
-    elif (folder / RECORD).exists():
+    if not restart and (folder / RECORD).exists():
         raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it anew.")
-    elif folder.exists() and not (folder / STATE).exists() and _strange(folder, mine):
+    if not restart and folder.exists() and not (folder / STATE).exists() and _strange(folder):
         raise BadInput(f"'{out}' holds other files; give a new or an empty folder for the model.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise BadInput(f"'{out}' cannot be made ({e.strerror}); choose another folder.") from e
     return folder
 
 
-def _strange(folder: Path, known: Sequence[str]) -> bool:
-    return any(p.name not in known and not p.name.endswith(".part") for p in folder.iterdir())
+def opened(folder: Path, restart: bool) -> Path:
+    """The folder, there, and after a restart without what an earlier run left."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _MINE if restart else ():
+            (folder / name).unlink(missing_ok=True)
+    except OSError as e:
+        raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
+    return folder
+
+
+def _strange(folder: Path) -> bool:
+    return any(p.name not in _MINE and not p.name.endswith(".part") for p in folder.iterdir())
 
 
 @contextmanager
@@ -243,10 +255,3 @@ def seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
-
-
-def written(file: Path, text: str) -> None:
-    """Whole or not at all."""
-    part = file.with_name(f".{file.name}.part")
-    part.write_text(text, "utf-8")
-    part.replace(file)

@@ -43,6 +43,14 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
         part.unlink(missing_ok=True)
 
 
+def whole(file: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` write beside the file, and move it there."""
+    part = file.with_name(f".{file.name}.part")
+    with _writing(str(file)):
+        write(part)
+        part.replace(file)
+
+
 @contextmanager
 def _writing(path: str) -> Iterator[None]:
     try:

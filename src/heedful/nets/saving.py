@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from heedful.errors import BadInput, Unsupported
 from heedful.nets.common import Net
+from heedful.writing import whole
 
 WEIGHTS, ABOUT, FORMAT = "model.safetensors", "heedful.json", 1
 
@@ -38,12 +39,8 @@ def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
     shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
     told = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
     weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
-    part = folder / f".{WEIGHTS}.part"
-    save_file(weights, part, {"format": "pt"})
-    part.replace(folder / WEIGHTS)
-    part = folder / f".{ABOUT}.part"
-    part.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    part.replace(folder / ABOUT)
+    whole(folder / WEIGHTS, lambda part: save_file(weights, part, {"format": "pt"}))
+    whole(folder / ABOUT, lambda part: part.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8"))
 
 
 def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:

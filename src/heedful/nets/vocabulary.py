@@ -130,13 +130,16 @@ def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None =
     path = Path(file).expanduser()
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
+            size = 0
             for number, line in enumerate(lines, 1):
-                word, *rest = line.rstrip("\n ").split(" ")
-                if number == 1 and len(rest) == 1:
+                plain = line.rstrip("\n ")
+                if number == 1 and plain.count(" ") == 1:
                     continue
-                if word not in vocabulary:
-                    continue
-                found[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
+                size = size or plain.count(" ")
+                # subtle: GloVe has words with spaces in them (". . ."), so the numbers are counted from the end
+                word, *rest = plain.rsplit(" ", size)
+                if word in vocabulary:
+                    found[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
     except OSError as e:
         raise BadInput(f"the word vectors '{file}' cannot be read ({e.strerror}).") from e
     except UnicodeDecodeError as e:
