@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import BadInput
-from heedful.fitting import LOG, STATE, Moment, Plan, _clip, _share, fit, forget
+from heedful.fitting import LOG, STATE, Moment, Plan, fit, forget
+from heedful.optimising import clip, share
 
 
 @dataclass
@@ -146,7 +147,7 @@ def test_a_plateau_halves_the_rate(tmp_path: Path) -> None:
 
 def test_the_linear_schedule_warms_up_and_falls_to_nothing() -> None:
     plan = Plan(schedule="linear", warmup=0.1)
-    shares = [_share(plan, step, 100) for step in range(100)]
+    shares = [share(plan, step, 100) for step in range(100)]
     assert shares[:3] == [1 / 11, 2 / 11, 3 / 11]
     assert max(shares) == shares[10] == 1.0
     assert shares[99] == pytest.approx(1 / 90)
@@ -298,6 +299,6 @@ def test_clipping_is_torchs(tmp_path: Path) -> None:
     for network in (one, other):
         (network(torch.ones(4, 3)) * 7).sum().backward()
     nn.utils.clip_grad_norm_(one.parameters(), 2.0)
-    _clip(list(other.parameters()), 2.0)
+    clip(list(other.parameters()), 2.0)
     for p, q in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.allclose(p.grad, q.grad)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ LAYERS = [
     {"errors"},
     {"tokens", "target", "explanation", "wording", "settings", "writing", "trees", "growing"},
     {"formulas", "theory", "flow", "projection", "edits", "aligning", "kriging", "activations"},
-    {"fitting", "scoring", "data", "formats"},
+    {"fitting", "optimising", "scoring", "data", "columns", "formats"},
     {"surrogates"},
     {"shapley"},
     {"seam", "reading", "facts", "batch"},

@@ -15,6 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+from heedful.columns import GUESSED, Columns, check_same, names_a_column, resolve
 from heedful.errors import BadInput, nearest
 from heedful.formats import READERS, Row, class_folders, listed, objects
 from heedful.tokens import check_text
@@ -39,16 +40,6 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which column is what: None is guessed from the names, "" says that there is none."""
-
-    text: str | None = None
-    pair: str | None = None
-    label: str | None = None
-    rationale: str | None = None
-
-
-@dataclass(frozen=True)
 class Splits:
     """Examples for training, choosing and testing; an empty list is an absent split."""
 
@@ -57,27 +48,8 @@ class Splits:
     test: list[Example]
 
 
-GUESSED = Columns()
 OWN = "corpus"  # the name of the package's own sentences
 SUFFIXES = {f".{kind}": kind for kind in ("csv", "tsv", "jsonl", "json", "parquet")} | {".ndjson": "jsonl", ".txt": ""}
-# of each line of names, the first line that has one in the data decides; two of the same line are ambiguous
-_NAMES = {
-    "text": (
-        "text",
-        "sentence sentence1 premise question1 review content document comment tweet body passage utterance phrase "
-        "message sms description text_a text1 review_text comment_text #1_string",
-        "question query headline title",
-    ),
-    "pair": ("text_pair pair", "sentence2 hypothesis question2 text_b text2 #2_string", "question query aspect"),
-    "label": (
-        "label labels",
-        "class classes target category sentiment gold_label is_duplicate quality polarity classification topic emotion "
-        "intent stars rating class_index",
-    ),
-    "rationale": ("rationale_characters", "rationale rationales"),
-}
-_KNOWN = {name for tiers in _NAMES.values() for tier in tiers for name in tier.split()}
-_COUPLES = (("question", "sentence"), ("question", "passage"))  # QNLI and BoolQ put the question first
 _ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
 _ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
@@ -127,8 +99,7 @@ def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
     if path.is_dir() != (chosen == "folder"):
         found = "folder" if path.is_dir() else "file"
         raise BadInput(f"'{path}' is a {found}, from which kind '{chosen}' is not read; give another path or kind.")
-    given = {columns.text, columns.pair, columns.label, columns.rationale} - {None, ""}
-    return READERS[chosen](path, lambda names: any(_plain(n) in _KNOWN or n.strip() in given for n in names))
+    return READERS[chosen](path, lambda names: names_a_column(names, columns))
 
 
 def _kind_of(path: Path) -> str:
@@ -158,9 +129,9 @@ def _examples(rows: Iterator[Row], columns: Columns, name: str, labels: Sequence
     for where, row in rows:
         keys = tuple(row)
         if keys not in resolved:
-            resolved[keys] = _resolve(keys, columns, where)
+            resolved[keys] = resolve(keys, columns, where)
             first = first or resolved[keys]
-            _check_same(first, resolved[keys], where)
+            check_same(first, resolved[keys], where)
         example = _example(where, row, resolved[keys])
         if labels is not None:
             check_labels([example], labels, name)
@@ -169,51 +140,7 @@ def _examples(rows: Iterator[Row], columns: Columns, name: str, labels: Sequence
         raise BadInput(f"{name} has no examples; give at least one.")
 
 
-# columns
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s-]+", "_", name.strip().casefold())
-
-
-def _resolve(names: Sequence[str], given: Columns, where: str) -> Columns:
-    """The columns of a row: those given, and for the others the one that its name gives away."""
-    by_plain = {_plain(name): name for name in names}
-    couple = next((c for c in _COUPLES if set(c) <= set(by_plain) and "text" not in by_plain), None)
-    if couple is not None and given.text is None and given.pair is None:
-        given = Columns(by_plain[couple[0]], by_plain[couple[1]], given.label, given.rationale)
-    text = _column("text", by_plain, given.text, where)
-    if text is None:
-        raise BadInput(f"no column of {where} looks like the text ({listed(names)}); name it with --text-column.")
-    by_plain.pop(_plain(text))
-    return Columns(text, *(_column(w, by_plain, getattr(given, w), where) for w in ("pair", "label", "rationale")))
-
-
-def _column(what: str, by_plain: Mapping[str, str], given: str | None, where: str) -> str | None:
-    if given == "":
-        return None
-    if given is not None:
-        if given not in by_plain.values():
-            hint = nearest(given, tuple(by_plain.values())) or f"; check --{what}-column."
-            raise BadInput(f"{where} has no column '{given}' ({listed(by_plain.values())}){hint}")
-        return given
-    for tier in _NAMES[what]:
-        found = [by_plain[name] for name in tier.split() if name in by_plain]
-        if len(found) > 1:
-            several = f"{len(found)} columns of {where} could be the {what} ({', '.join(found)})"
-            raise BadInput(f"{several}; name one with --{what}-column.")
-        if found:
-            return found[0]
-    return None
-
-
-def _check_same(first: Columns, other: Columns, where: str) -> None:
-    """A missing rationale is no mistake; a missing text, pair or label is."""
-    for what in ("text", "pair", "label"):
-        before, now = getattr(first, what), getattr(other, what)
-        if before != now:
-            found = f"has no '{before}'" if before is not None else f"has the {what} '{now}'"
-            raise BadInput(f"{where} {found}, unlike the rows before it; mend the row or name the column.")
+# examples
 
 
 def _example(where: str, row: Mapping[str, Any], at: Columns) -> Example:
@@ -434,3 +361,16 @@ def _divided(examples: Sequence[Example], shares: Mapping[str, float], seed: int
 
 def _hash(*parts: Any) -> bytes:
     return blake2b(json.dumps(parts).encode(), digest_size=16).digest()
+
+
+__all__ = [
+    "Columns",
+    "Example",
+    "Splits",
+    "check_labels",
+    "fingerprint",
+    "label_names",
+    "load",
+    "read",
+    "splits",
+]

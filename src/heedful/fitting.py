@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import torch
 from safetensors import safe_open
@@ -22,45 +22,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from heedful.errors import BadInput
+from heedful.optimising import Plan, clip, optimisers, share
 from heedful.writing import whole
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
 EVERY = 60.0  # seconds between two states on disk
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How to train.
-
-    `patience` is the number of epochs without a better validation score after which training stops (none: all
-    `epochs`). `schedule` "linear" falls to 0, "plateau" halves the rate after an epoch without a better score, both
-    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient. `lazy` moves only the word vectors
-    that a batch holds, and without decay: not quite Adam, but several times as fast where there are many words.
-    """
-
-    epochs: int = 10
-    patience: int | None = None
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "adam"
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "linear", "plateau"] = "constant"
-    warmup: float = 0.0
-    clip: float | None = None
-    lazy: bool = False
-    bf16: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value, right in (
-            ("epochs", self.epochs, self.epochs >= 1),
-            ("patience", self.patience, self.patience is None or self.patience >= 1),
-            ("lr", self.lr, self.lr > 0),
-            ("weight_decay", self.weight_decay, self.weight_decay >= 0),
-            ("warmup", self.warmup, 0 <= self.warmup < 1),
-            ("clip", self.clip, self.clip is None or self.clip > 0),
-        ):
-            if not right:
-                raise BadInput(f"{name} {value} is out of range; see heedful recipes for the defaults.")
 
 
 class Job(Protocol):
@@ -144,7 +110,7 @@ class _Run:
         self.job, self.plan, self.folder, self.watch, self.every = job, plan, folder, watch, every
         self.weights = dict(job.model.named_parameters())
         self.buffers = dict(job.model.named_buffers())
-        self.optimisers = _optimisers(job, plan)
+        self.optimisers = optimisers(job.model, job.decays, plan)
         self.best = {name: p.detach().clone() for name, p in self.weights.items()}
         self.state = _State()
         self.saved = time.monotonic()
@@ -180,14 +146,14 @@ class _Run:
     def _step(self, batch: Any, step: int, steps: int) -> float:
         plan = self.plan
         torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
-        rate = plan.lr * self.state.rate * _share(plan, self.state.epoch * steps + step, steps * plan.epochs)
+        rate = plan.lr * self.state.rate * share(plan, self.state.epoch * steps + step, steps * plan.epochs)
         for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
             group["lr"] = rate
         with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
             loss = self.job.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if plan.clip is not None:
-            _clip(list(self.weights.values()), plan.clip)
+            clip(list(self.weights.values()), plan.clip)
         for optimiser in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
@@ -271,47 +237,6 @@ class _Run:
                     kept["step"] = int(kept["step"])
                 if kept:
                     optimiser.state[p] = kept
-
-
-def _optimisers(job: Job, plan: Plan) -> list[torch.optim.Optimizer]:
-    named = {n: p for n, p in job.model.named_parameters() if p.requires_grad}
-    rare = _lazy(job.model) if plan.lazy else []
-    usual = [n for n, p in named.items() if not any(p is table for table in rare)]
-    groups: list[dict[str, Any]] = [
-        {"params": [named[n] for n in usual if job.decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
-        for decayed in (True, False)
-    ]
-    filled = [group for group in groups if group["params"]]
-    lazily: list[torch.optim.Optimizer] = [torch.optim.SparseAdam(rare, lr=plan.lr)] if rare else []
-    if plan.optimiser == "adamw":
-        return [torch.optim.AdamW(filled, lr=plan.lr, fused=True), *lazily]
-    return [torch.optim.Adam(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True), *lazily]
-
-
-def _lazy(model: nn.Module) -> list[Tensor]:
-    """The tables of word vectors, whose gradients shall hold the rows of a batch alone."""
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad]
-    for table in tables:
-        table.sparse = True
-    return [table.weight for table in tables]
-
-
-def _clip(weights: Sequence[Tensor], most: float) -> None:
-    """Scale all gradients down so that their common norm is at most so much; some may be sparse."""
-    slopes = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in weights if p.grad is not None]
-    norm = torch.stack([slope.norm() for slope in slopes]).norm()
-    factor = (most / (norm + 1e-6)).clamp(max=1.0)
-    for p in weights:
-        if p.grad is not None:
-            p.grad.mul_(factor)
-
-
-def _share(plan: Plan, step: int, steps: int) -> float:
-    """Of the learning rate, at a step."""
-    warm = round(plan.warmup * steps)
-    if step < warm:
-        return (step + 1) / (warm + 1)
-    return (steps - step) / (steps - warm) if plan.schedule == "linear" else 1.0
 
 
 def _seed(*parts: int) -> int:
