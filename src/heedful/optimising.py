@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import torch
@@ -35,16 +35,18 @@ class Plan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, right in (
-            ("epochs", self.epochs, self.epochs >= 1),
-            ("patience", self.patience, self.patience is None or self.patience >= 1),
-            ("lr", self.lr, self.lr > 0),
-            ("weight_decay", self.weight_decay, self.weight_decay >= 0),
-            ("warmup", self.warmup, 0 <= self.warmup < 1),
-            ("clip", self.clip, self.clip is None or self.clip > 0),
-        ):
+        """Whole numbers, here and in every kind of plan, count something and are at least 1; shares are below 1."""
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            if name.startswith(("dropout", "warmup")):
+                right, wanted = 0 <= value < 1, "at least 0 and less than 1"
+            elif name in ("seed", "weight_decay", "regularised"):
+                right, wanted = value >= 0, "at least 0"
+            elif name in ("lr", "clip", "spread"):
+                right, wanted = value is None or value > 0, "more than 0"
+            else:
+                right, wanted = type(value) is not int or value >= 1, "at least 1"
             if not right:
-                raise BadInput(f"{name} {value} is out of range; see heedful recipes for the defaults.")
+                raise BadInput(f"{name} {value} is out of range; give {wanted}.")
 
 
 def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: Plan) -> list[torch.optim.Optimizer]:

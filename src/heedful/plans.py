@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -73,10 +73,6 @@ class Batches(Plan):
     max_length: int | None = None
     long: Literal["cut", "drop"] = "cut"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least_one(self, ("batch", "budget", "max_length"))
-
 
 @dataclass(frozen=True)
 class Texts(Batches):
@@ -98,10 +94,6 @@ class Texts(Batches):
     frame: Frame = "ends"
     spread: float = 1.0
     vectors: str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least_one(self, ("min_count", "most", "pieces"))
 
     @property
     def cut(self) -> Cut:
@@ -297,13 +289,6 @@ class FineTune(Batches):
     clip: float | None = 1.0
     max_length: int | None = 128
     encoder: str = ""
-
-
-def _at_least_one(settings: Batches, names: Sequence[str]) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and value < 1:
-            raise BadInput(f"{name} {value} is out of range; give at least 1.")
 
 
 def _shaped(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
