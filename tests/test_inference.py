@@ -21,6 +21,7 @@ from heedful.errors import BadInput
 from heedful.explaining import explain
 from heedful.inference import Answers, Engine, answers
 from heedful.masking import Rows, Variants
+from heedful.plain import Plain
 from heedful.target import Target
 from models import EVERY, TEXTS, build, shared
 from test_masking import by_hand, edited, masks
@@ -220,6 +221,47 @@ def test_an_engine_remembers_what_it_has_run() -> None:
     new = {repr(r) for r in lists(classifier, variants)} - {repr(r) for r in lists(classifier, variants[:2])}
     assert classifier.forwards - start == len(new)
     assert off(more.logits, alone(classifier, variants)) < 1e-5
+
+
+def test_what_is_shared_runs_once_and_still_counts() -> None:
+    clf = build("bert")
+    wanted = answers(clf, asked(clf)).logits
+    ran: list[int] = []
+    once = clf._run
+    clf._run = lambda batch: ran.append(len(batch)) or once(batch)  # type: ignore[method-assign, func-returns-value]
+    with inference.sharing(clf):
+        first, before = answers(clf, asked(clf)), clf.forwards
+        runs = sum(ran)
+        second = answers(clf, asked(clf))
+    assert torch.equal(first.logits, second.logits)
+    assert torch.allclose(first.logits, wanted, atol=1e-6)
+    assert sum(ran) == runs
+    assert clf.forwards - before == first.distinct == clf.recalled
+    assert clf.answered is None
+
+
+def test_sharing_ends_with_its_block_also_after_an_error() -> None:
+    clf = build("bert")
+    with pytest.raises(RuntimeError), inference.sharing(clf):
+        raise RuntimeError
+    assert clf.answered is None
+
+
+def test_a_function_of_texts_is_asked_once_too() -> None:
+    asked_for: list[str] = []
+
+    def predict(texts: list[str]) -> list[list[float]]:
+        asked_for.extend(texts)
+        return [[0.25, 0.75] for _ in texts]
+
+    clf = Plain(predict)
+    tokens = clf.tokens("good bad great")
+    variants = [Variants(tokens, masks(6, len(tokens), 0), "delete")]
+    with inference.sharing(clf):
+        answers(clf, variants)
+        told = len(asked_for)
+        answers(clf, variants)
+    assert len(asked_for) == told
 
 
 def test_nothing_is_the_same_input_whatever_text_it_is_left_of() -> None:

@@ -64,6 +64,8 @@ class Classifier:
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
         self.forwards = self.backwards = 0
+        self.answered: dict[Any, Tensor] | None = None  # see heedful.inference.sharing
+        self.recalled = 0
         self._fingerprint: tuple[object, str] = (None, "")
 
     def __repr__(self) -> str:

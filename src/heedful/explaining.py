@@ -153,54 +153,16 @@ class _Job:
             return []
         predictions = predictions or classifier.predictions(texts)
         targets = [self.target.resolved(classifier.labels, p.index) for p in predictions]
-        columns = [self._column(classifier, method, texts, targets, predictions) for method in self.methods]
-        return [list(row) for row in zip(*columns, strict=True)]
-
-    def _column(
-        self,
-        classifier: Classifier,
-        method: Method,
-        texts: list[Tokens],
-        targets: list[Target],
-        predictions: list[Prediction],
-    ) -> list[Explanation]:
-        """One method on every text, several texts at a time if it can."""
-        found: dict[int, Explanation] = {}
-        together = hasattr(method, "many")
-        for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
-            before = classifier.forwards, classifier.backwards
-            rngs = [self._rng(method, texts[i]) for i in group]
-            if together:
-                made = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
-            else:
-                made = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
-            cost = [
-                (a - b) // len(group) for a, b in zip((classifier.forwards, classifier.backwards), before, strict=True)
-            ]
-            for i, explanation in zip(group, made, strict=True):
-                source = self._source(classifier, method, cost[0], cost[1])
-                found[i] = replace(
-                    explanation, prediction=predictions[i], target=targets[i].named(classifier.labels), source=source
+        columns = [
+            [
+                replace(why, prediction=prediction)
+                for why, prediction in zip(
+                    explained(classifier, method, texts, targets, self.seed), predictions, strict=True
                 )
-        return [found[i] for i in range(len(texts))]
-
-    def _source(self, classifier: Classifier, method: Method, forwards: int, backwards: int) -> Source:
-        return Source(
-            method=METHODS.named(method),
-            settings=_settings(method),
-            model=classifier.name,
-            fingerprint=classifier.fingerprint,
-            seed=self.seed,
-            forwards=forwards,
-            backwards=backwards,
-            versions=_versions(),
-        )
-
-    def _rng(self, method: Method, tokens: Tokens) -> torch.Generator:
-        """Chance that depends on seed, text and settings only: any explanation can be made again alone."""
-        key = json.dumps([self.seed, tokens.text, tokens.pair, METHODS.named(method), _settings(method)], default=str)
-        digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
-        return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+            ]
+            for method in self.methods
+        ]
+        return [list(row) for row in zip(*columns, strict=True)]
 
     def _windowed(self, classifier: Classifier, tokens: Tokens) -> list[Explanation]:
         """The mean over overlapping windows: the target explained is the mean of the windows' targets."""
@@ -210,6 +172,44 @@ class _Job:
         whole = classifier.prediction(torch.tensor(logits))
         rows = self._whole(classifier, parts, [whole] * len(parts))
         return [_mean(tokens, positions, [row[m] for row in rows]) for m in range(len(self.methods))]
+
+
+def explained(
+    classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
+) -> list[Explanation]:
+    """One method on every text, several texts at a time if it can; targets are resolved, predictions are not made."""
+    found: dict[int, Explanation] = {}
+    together = hasattr(method, "many")
+    for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
+        before = classifier.forwards, classifier.backwards
+        rngs = [_rng(seed, method, texts[i]) for i in group]
+        if together:
+            made = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
+        else:
+            made = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
+        forwards, backwards = (
+            (a - b) // len(group) for a, b in zip((classifier.forwards, classifier.backwards), before, strict=True)
+        )
+        for i, explanation in zip(group, made, strict=True):
+            source = Source(
+                method=METHODS.named(method),
+                settings=_settings(method),
+                model=classifier.name,
+                fingerprint=classifier.fingerprint,
+                seed=seed,
+                forwards=forwards,
+                backwards=backwards,
+                versions=versions(),
+            )
+            found[i] = replace(explanation, target=targets[i].named(classifier.labels), source=source)
+    return [found[i] for i in range(len(texts))]
+
+
+def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
+    """Chance that depends on seed, text and settings only: any explanation can be made again alone."""
+    key = json.dumps([seed, tokens.text, tokens.pair, METHODS.named(method), _settings(method)], default=str)
+    digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
 
 
 def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Explanation]) -> Explanation:
@@ -250,8 +250,8 @@ def _average(values: Sequence[float | None]) -> float | None:
 
 
 @cache
-def _versions() -> dict[str, str]:
-    """Read from the installed packages' files, so once is enough."""
+def versions() -> dict[str, str]:
+    """What is installed; read from the packages' files, so once is enough."""
     return {name: version(name) for name in ("heedful", "torch", "transformers")}
 
 

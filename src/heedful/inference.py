@@ -8,6 +8,7 @@ variants are held at once, so memory grows with the budget and not with the numb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -87,6 +88,20 @@ def answers(
     return Engine(classifier, precision, rng, budget).ask(variants)
 
 
+@contextmanager
+def sharing(classifier: Classifier) -> Iterator[None]:
+    """Inside, an input that any method or check has run in float32 is not run again.
+
+    It still counts as a pass asked for, so that a method's cost does not depend on what was run before it.
+    """
+    before = classifier.answered
+    classifier.answered = {} if before is None else before
+    try:
+        yield
+    finally:
+        classifier.answered = before
+
+
 def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice]]]:
     """Slices of the variants, about CHUNK at a time."""
     chunk: list[tuple[Variants, slice]] = []
@@ -156,8 +171,8 @@ class Engine:
         texts = [t for one, part in chunk for t in self.classifier.spliced(one.tokens, one.keep[part], one.way)]
         new = self._new(texts)
         if new:
-            self.found.append(self.classifier.of_texts([texts[i] for i in new.values()]))
-            self.shifts.append(False)
+            classifier = self.classifier
+            self._recall(list(new), lambda which: classifier.of_texts([list(new)[i] for i in which]))
         return self._which(texts, new)
 
     def _cut(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
@@ -166,15 +181,22 @@ class Engine:
         keys = rows.keys()
         new = self._new(keys)
         if new:
-            self._answer(rows.take(np.array(list(new.values()))))
+            some = rows.take(np.array(list(new.values())))
+            with self.classifier.answering():
+                if self.precision == "float32" or not self._answer_roughly(some):
+                    self._recall(list(new), lambda which: self._run(some.take(which), rough=False))
         return self._which(keys, new)
 
-    def _answer(self, rows: Rows) -> None:
-        with self.classifier.answering():
-            if self.precision == "bf16" and self._answer_roughly(rows):
-                return
-            self.found.append(self._run(rows, rough=False))
-            self.shifts.append(False)
+    def _recall(self, keys: Sequence[Any], run: Callable[[Ints], Tensor]) -> None:
+        """Run those inputs that nobody has asked before, and take the others from what is shared, if anything is."""
+        shared = {} if self.classifier.answered is None else self.classifier.answered
+        fresh = [i for i, key in enumerate(keys) if key not in shared]
+        self.classifier.forwards += len(keys) - len(fresh)
+        self.classifier.recalled += len(keys) - len(fresh)
+        if fresh:
+            shared |= {keys[i]: logits for i, logits in zip(fresh, run(np.array(fresh)), strict=True)}
+        self.found.append(torch.stack([shared[key] for key in keys]))
+        self.shifts.append(False)
 
     def _answer_roughly(self, rows: Rows) -> bool:
         """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""

@@ -39,6 +39,8 @@ class Plain(Classifier):
         self.predict = predict
         self.name = name or getattr(predict, "__qualname__", type(predict).__name__)
         self.forwards = self.backwards = 0
+        self.answered = None
+        self.recalled = 0
         columns = self._asked([PROBE]).shape[1]
         self.labels = tuple(labels) if labels is not None else tuple(f"LABEL_{i}" for i in range(columns))
         if len(self.labels) != columns:
