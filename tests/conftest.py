@@ -7,7 +7,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from jaxtyping import install_import_hook
 
 hook = install_import_hook(
-    ["heedful.formulas", "heedful.theory", "heedful.edits", "heedful.batch", "heedful.classifier"], "beartype.beartype"
+    [f"heedful.{name}" for name in ("formulas", "theory", "changes", "edits", "batch", "classifier")], "beartype.beartype"
 )
 
 import hypothesis  # noqa: E402

@@ -10,9 +10,9 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 LAYERS = [
     {"errors"},
-    {"tokens", "target", "explanation", "wording", "settings", "writing", "trees", "growing"},
-    {"formulas", "theory", "flow", "projection", "edits", "aligning", "kriging", "activations"},
-    {"fitting", "optimising", "scoring", "data", "columns", "formats"},
+    {"tokens", "target", "explanation", "wording", "settings", "writing", "metering", "trees", "growing", "finding"},
+    {"formulas", "stats", "theory", "flow", "projection", "edits", "aligning", "kriging", "activations"},
+    {"changes", "adversary", "fitting", "optimising", "scoring", "data", "columns", "formats"},
     {"surrogates"},
     {"shapley"},
     {"seam", "reading", "facts", "batch"},
@@ -22,10 +22,15 @@ LAYERS = [
     {"inference", "lines", "jobs", "recipes"},
     {"methods", "training"},
     {"explaining", "conformance", "choosing", "planning", "comparing"},
-    {"treeview", "heatmaps", "rows", "drawing"},
+    {"checks", "runs", "storing", "parts", "manifest"},
+    {"summarising", "batteries"},
+    {"chunking"},
+    {"auditing", "forecasting"},
+    {"treeview", "heatmaps", "rows", "drawing", "auditview"},
     {"report", "terminal", "figures"},
     {"commands"},
     {"cli"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
