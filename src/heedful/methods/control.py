@@ -1,4 +1,8 @@
-"""Controls: what knows nothing of the model. A check that cannot tell a method from these has found nothing."""
+"""Controls: what knows nothing of the model. A check that cannot tell a method from these has found nothing.
+
+They score words, and a word's pieces share its score in equal parts: a number for each piece would put words of many
+pieces first, which is no control at all. `by=token` scores pieces.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,22 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from heedful.classifier import Classifier
 from heedful.explanation import Attribution
+from heedful.masking import Unit, features, spread
 from heedful.methods.common import Passes, array
 from heedful.target import Target
 from heedful.tokens import Tokens
 
 
 @dataclass(frozen=True)
-class Random:
-    """A random number for each token."""
+class Control:
+    """What all controls share: they ask the model nothing, and special tokens have no score."""
 
-    summary: ClassVar[str] = "control: a random number for each token"
+    by: Unit = "word"
+
     paper: ClassVar[str] = "control"
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -27,41 +34,44 @@ class Random:
         return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """A score for each word."""
+        groups = features(tokens, self.by)
+        scores = spread(groups, self.scores(len(groups), rng), len(tokens))
+        return Attribution(tokens=tokens, scores=scores, signed=False)
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """Of n words, in reading order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Random(Control):
+    """A random number for each word."""
+
+    summary: ClassVar[str] = "control: a random number for each word"
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
         """Uniform on [0, 1)."""
-        return Attribution(tokens=tokens, scores=array(torch.rand(len(tokens), generator=rng)), signed=False)
+        return array(torch.rand(n, generator=rng))
 
 
 @dataclass(frozen=True)
-class Uniform:
-    """The same score for each token of the text."""
+class Uniform(Control):
+    """The same score for each word."""
 
-    summary: ClassVar[str] = "control: the same score for each token"
-    paper: ClassVar[str] = "control"
+    summary: ClassVar[str] = "control: the same score for each word"
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the model is not asked."""
-        return Passes(0)
-
-    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
-        """1/n for the n tokens of the text, 0 for special tokens."""
-        text = ~np.array(tokens.special)
-        return Attribution(tokens=tokens, scores=text / text.sum(), signed=False)
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """1/n."""
+        return np.full(n, 1 / n)
 
 
 @dataclass(frozen=True)
-class Position:
-    """Earlier tokens count more."""
+class Position(Control):
+    """Earlier words count more."""
 
     summary: ClassVar[str] = "control: the earlier, the higher"
-    paper: ClassVar[str] = "control"
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the model is not asked."""
-        return Passes(0)
-
-    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
-        """From 1 for the first token of the text down to 1/n for the last; 0 for special tokens."""
-        scores = np.zeros(len(tokens))
-        content = list(tokens.content)
-        scores[content] = 1 - np.arange(len(content)) / len(content)
-        return Attribution(tokens=tokens, scores=scores, signed=False)
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """From 1 for the first down to 1/n for the last."""
+        return 1 - np.arange(n) / n
