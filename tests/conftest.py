@@ -6,9 +6,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 from jaxtyping import install_import_hook
 
-hook = install_import_hook(
-    [f"heedful.{name}" for name in ("formulas", "theory", "changes", "edits", "batch", "classifier")], "beartype.beartype"
-)
+CHECKED = ("formulas", "theory", "stats", "ranks", "changes", "edits", "batch", "classifier")
+hook = install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import torch  # noqa: E402
