@@ -6,7 +6,6 @@ import csv
 import json
 import random
 import re
-import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -214,14 +215,12 @@ def test_examples_survive_being_read() -> None:
 
 
 def test_parquet_gives_what_was_written(tmp_path: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [{"review": f"text {i}", "label": i % 3, "rationale": [[0, 1]]} for i in range(1000)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=300)
     assert load(tmp_path / "a.parquet") == [Example(f"text {i}", None, str(i % 3), ((0, 4),)) for i in range(1000)]
 
 
 def test_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     features = {"label": {"names": ["no", "yes"], "_type": "ClassLabel"}}
     table = pa.table({"text": ["a"], "label": [1]})
     kept = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
@@ -229,16 +228,7 @@ def test_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
     assert pairs(load(tmp_path / "a.parquet")) == [("a", "yes")]
 
 
-def test_parquet_without_pyarrow_says_what_to_install(
-    write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with refused("'a.parquet' needs pyarrow to be read: pip install 'heedful[parquet]'."):
-        load(write("a.parquet", "x"))
-
-
 def test_what_is_no_parquet_is_refused(write: Callable[..., str]) -> None:
-    pytest.importorskip("pyarrow")
     with pytest.raises(BadInput, match=r"^'a.parquet' is not a whole parquet file \(.+\)\.$"):
         load(write("a.parquet", "PAR1 this is text"))
 
@@ -566,7 +556,6 @@ def test_a_file_of_20_megabytes_is_read_in_one(tmp_path: Path, ending: str) -> N
 
 @pytest.mark.parametrize("group", [1000, 20_000])
 def test_parquet_is_read_in_batches(tmp_path: Path, group: int) -> None:
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rng = random.Random(0)
     texts = [rng.randbytes(500).hex() for _ in range(20_000)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=group)

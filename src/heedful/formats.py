@@ -164,11 +164,9 @@ def listed(names: Iterable[object]) -> str:
 
 
 def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as e:
-        raise BadInput(f"'{path}' needs pyarrow to be read: pip install 'heedful[parquet]'.") from e
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     number = 0
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PIECE) as file:  # subtle: else it holds all of it
