@@ -20,7 +20,7 @@ from heedful.conformance import numbers, snapshot
 from heedful.errors import BadInput
 from heedful.explaining import explain
 from heedful.inference import Answers, Engine, answers
-from heedful.masking import Rows, Variants
+from heedful.masking import Variants
 from heedful.plain import Plain
 from heedful.target import Target
 from models import EVERY, TEXTS, build, shared
@@ -373,13 +373,13 @@ def test_ten_thousand_variants_are_made_a_chunk_at_a_time(monkeypatch: pytest.Mo
 def test_small_texts_share_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = shared("bert")
     runs: list[int] = []
-    real = Engine._answer
+    real = Engine._recall
 
-    def counted(self: Engine, rows: Rows) -> None:
-        runs.append(len(rows))
-        real(self, rows)
+    def counted(self: Engine, keys: Sequence[Any], run: Callable[[Any], Tensor]) -> None:
+        runs.append(len(keys))
+        real(self, keys, run)
 
-    monkeypatch.setattr(Engine, "_answer", counted)
+    monkeypatch.setattr(Engine, "_recall", counted)
     answers(classifier, asked(classifier))
     assert len(runs) == 1
     monkeypatch.setattr(inference, "CHUNK", 10)
@@ -776,17 +776,18 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
     variants = asked(classifier, "mask")  # no input of one text is also one of another
     twin = alone(classifier, variants)
     done: list[int] = []
-    real = Engine._answer
+    real = Engine._cut
 
-    def counted(self: Engine, rows: Rows) -> None:
-        real(self, rows)
-        done.append(len(rows))
+    def counted(self: Engine, chunk: Sequence[tuple[Variants, slice]]) -> NDArray[np.int64]:
+        which = real(self, chunk)
+        done.append(len(which))
+        return which
 
     def fail(_: Tensor) -> None:
         if torch.is_autocast_enabled("cpu") and done:
             raise TypeError("no more bf16")
 
-    monkeypatch.setattr(Engine, "_answer", counted)
+    monkeypatch.setattr(Engine, "_cut", counted)
     with before(classifier, fail):
         found = roughly(classifier, variants)
     assert found.notes == ("bf16 failed (TypeError): float32 was used",)

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 LAYERS = [
     {"errors"},
     {"tokens", "target", "explanation", "wording", "settings", "writing", "metering", "trees", "growing", "finding"},
-    {"formulas", "stats", "theory", "flow", "projection", "edits", "aligning", "kriging", "activations"},
+    {"formulas", "stats", "ranks", "theory", "flow", "projection", "edits", "aligning", "kriging", "activations"},
     {"changes", "adversary", "fitting", "optimising", "scoring", "data", "columns", "formats"},
     {"surrogates"},
     {"shapley"},
@@ -26,8 +26,9 @@ LAYERS = [
     {"summarising", "batteries"},
     {"chunking"},
     {"auditing", "forecasting"},
-    {"treeview", "heatmaps", "rows", "drawing", "auditview"},
+    {"treeview", "heatmaps", "rows", "drawing"},
     {"report", "terminal", "figures"},
+    {"auditview"},
     {"commands"},
     {"cli"},
     {"__main__"},
@@ -37,9 +38,11 @@ FILES = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py"]
 
 
 def imported(path: Path) -> set[str]:
-    """The heedful modules that a file imports when it is imported; what a function imports later does not count."""
+    """The heedful modules that a file imports when it is imported; not for types, and not later."""
     tree = ast.parse(path.read_text())
-    later = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    types = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    later = {id(n) for part in (*types, *functions) for n in ast.walk(part)}
     found: set[str] = set()
     for node in ast.walk(tree):
         if (

@@ -15,12 +15,13 @@ class Measure:
     """What a check measures, for tables and pages.
 
     A "rate" is 0 or 1 for each text and gets Wilson's interval; a "mean" is any number. `better` says which way is
-    good for an explanation, where one way is.
+    good for an explanation, where one way is; `compared`, whether a method is set beside `random`.
     """
 
     says: str
     kind: Literal["mean", "rate"] = "mean"
     better: Literal["higher", "lower"] | None = None
+    compared: bool = True
 
 
 @dataclass(frozen=True)

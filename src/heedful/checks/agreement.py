@@ -1,0 +1,147 @@
+"""Agreement: whether methods put the words of a text in the same order (Jain & Wallace 2019, first experiment).
+
+That two methods disagree does not say which is wrong. What to expect of any two is said by the ceiling, the agreement
+of gradient-x-input with leave-one-out, which both ask the model, and by the floor, that of a random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.checks import pairwise
+from heedful.checks.common import Case, Finding, Measure, by_unit, units
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.explanation import Attribution
+from heedful.methods import Method, Passes
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.summarising import Found
+
+Floats = NDArray[np.float64]
+GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
+PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
+LEVEL = 0.05
+SHARE = 0.2  # of the words are the top, where no number is given
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Rank correlations between every two methods.
+
+    `absolute` compares magnitudes, as Jain & Wallace do, and otherwise signed scores (an unsigned method's magnitudes
+    stand for support). `top` is the k of the top-k measures, a fifth of the words if not given. Scores that differ by
+    rounding only are ties. Of `random`, each number is the mean over its draws.
+    """
+
+    unit: Literal["word", "token"] = "word"
+    absolute: bool = True
+    top: int | None = None
+
+    summary: ClassVar[str] = "whether methods put words in the same order"
+    paper: ClassVar[str] = "Jain & Wallace 2019"
+    changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
+    requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "tau": Measure("Kendall's tau-b of the two orders"),
+        "significant": Measure("tau-b is not zero: p ≤ .05", "rate"),
+        "weighted tau": Measure("tau in which high words count more (Vigna 2015)"),
+        "top-k tau": Measure("tau of the two lists of the k highest words (Fagin et al. 2003)"),
+        "top-k overlap": Measure("share of the k highest words that both have"),
+        "spearman": Measure("correlation of ranks"),
+        "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("word", "token"):
+            raise BadInput(f"unit '{self.unit}' is not one of word, token.")
+        if self.top is not None and self.top < 1:
+            raise BadInput(f"top is the number of highest words that are compared, at least 1, not {self.top}.")
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Seven numbers for every two methods."""
+        named = {name: why for name, why in case.attributions.items() if name != "random"}
+        if not named:
+            return []
+        groups = units(case.tokens, self.unit)
+        scores = np.array([self._scores(why, groups) for why in (*named.values(), *case.draws)])
+        return [
+            Finding("agreement", a, measure, value, {"with": b})
+            for measure, table in self._compared(scores).items()
+            for a, b, value in _pairs(list(named), table)
+        ]
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
+
+    def _scores(self, why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
+        scores = by_unit(why.scores, groups)
+        return np.abs(scores) if self.absolute or not why.signed else scores
+
+    def _compared(self, scores: Floats) -> dict[str, Floats]:
+        """Every measure of every two rows."""
+        rows = pairwise.tied(scores)
+        k = min(self.top or max(1, round(SHARE * rows.shape[1])), rows.shape[1])
+        table = pairwise.concordance(rows)
+        tau = pairwise.tau_b(table)
+        return {
+            "tau": tau,
+            "significant": np.where(np.isnan(tau), np.nan, pairwise.significance(table) <= LEVEL),
+            "weighted tau": pairwise.weighted_tau(table, rows),
+            "top-k tau": pairwise.top_k_tau(rows, k),
+            "top-k overlap": pairwise.overlap(rows, k),
+            "spearman": pairwise.spearman(rows),
+            "jsd": pairwise.jensen_shannon(scores),
+        }
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """Jain & Wallace's Table 2 for all pairs of methods, the matrix of mean tau, and the ceiling."""
+        pairs = {(a, str(at["with"])) for a in found.methods("tau") for at in found.places("tau", a)}
+        first = [name for name in found.methods("tau") if name != "random"]
+        last = sorted({b for _, b in pairs} - set(first))  # comes before none
+        names = [*first, *last, *["random"] * any(a == "random" for a, _ in pairs)]
+        rows = [_row(found, a, b) for a in names for b in names if (a, b) in pairs]
+        by_pair = {frozenset((row["method"], row["with"])): row for row in rows}
+        mean = {pair: row["all"]["mean"] for pair, row in by_pair.items()}
+        return {
+            "published": [by_pair[frozenset(pair)] for pair in PUBLISHED if frozenset(pair) in by_pair],
+            "pairs": rows,
+            "matrix": {"methods": names, "tau": [[mean.get(frozenset((a, b))) for b in names] for a in names]},
+            "ceiling": by_pair.get(frozenset((GRADIENT, LOO))),
+        }
+
+
+def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, float]]:
+    """Every two methods, and `random` with each: the mean over its draws, which are the rows after the methods'."""
+    n = len(names)
+    rows = table[:n, :n].tolist()
+    yield from ((names[i], names[j], rows[i][j]) for i in range(n) for j in range(i + 1, n))
+    if len(table) > n:
+        yield from (("random", name, mean) for name, mean in zip(names, table[n:, :n].mean(0).tolist(), strict=True))
+
+
+def _row(found: Found, a: str, b: str) -> dict[str, Any]:
+    """A pair's line of Table 2: over all texts, and by the label that the model predicts."""
+    tau, significant = (found.values(measure, a, {"with": b}) for measure in ("tau", "significant"))
+    predicted = np.asarray(found.texts["predicted"], dtype=int)
+    classes = {
+        found.labels[i]: _cell(tau[predicted == i], significant[predicted == i]) for i in np.unique(predicted).tolist()
+    }
+    return {"method": a, "with": b, "all": _cell(tau, significant), "classes": classes}
+
+
+def _cell(tau: Floats, significant: Floats) -> dict[str, Any]:
+    """Mean ± population std, the significant fraction, on how many texts, and for how many more tau does not exist."""
+    there = ~np.isnan(tau)
+    n = int(there.sum())
+    mean, std, share = (
+        float(f(x[there])) if n else None for f, x in ((np.mean, tau), (np.std, tau), (np.mean, significant))
+    )
+    return {"mean": mean, "std": std, "significant": share, "n": n, "missing": int(len(tau) - n)}

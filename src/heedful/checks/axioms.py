@@ -1,0 +1,268 @@
+"""Axioms: what scores promise by themselves.
+
+Sign            a positive score speaks for the target
+Completeness    all scores add up to the value that they explain
+Infidelity      the scores of any set of words add up to what the set does
+Complexity      how many words carry the scores
+
+A word's (or a set's) effect is the target's value for the text less its value without them. An unsigned method's
+magnitudes are read as claims of support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heedful import stats
+from heedful.checks.common import Case, Finding, Measure, by_unit, ranking, units
+from heedful.checks.effects import Together, WordOrToken, check_ways, claims, effects, findings
+from heedful.checks.pairwise import ROUNDING, tied
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.explanation import Attribution
+from heedful.masking import Bools
+from heedful.methods import Method, Passes
+from heedful.tokens import Tokens
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sign(Together):
+    """Does the strongest word push the way its score says?
+
+    The `top` strongest words by magnitude are taken away, each by itself; a violation is one whose removal moves the
+    target the other way than its score claims. A score of zero claims nothing; a removal that moves nothing violates
+    nothing.
+    """
+
+    top: int = 1
+    masking: str = "delete"
+    unit: WordOrToken = "word"
+
+    summary: ClassVar[str] = "whether a score's sign is the sign of the word's effect"
+    paper: ClassVar[str] = "Liu et al. 2022"
+    changes: ClassVar[str] = "each word is taken away by itself, in the way that the setting masking names"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "violation": Measure("removing the strongest word moves the target against its score", "rate", "lower"),
+        "agreement of signs": Measure("share of words whose score has the sign of their effect", better="higher"),
+    }
+
+    def __post_init__(self) -> None:
+        check_ways(self.unit, self.masking)
+        if self.top < 1:
+            raise BadInput(f"top is the number of strongest words that are taken away, at least 1, not {self.top}.")
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """The text itself, and without each word."""
+        return Passes(1 + len(units(tokens, self.unit)), exactly=False)
+
+    def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
+        """Two numbers for each method."""
+        keeps = [~np.eye(len(units(case.tokens, self.unit)), dtype=bool) for case in cases]
+        found = effects(cases, keeps, self.unit, self.masking)
+        return [self._found(case, own) for case, own in zip(cases, found, strict=True)]
+
+    def _found(self, case: Case, effect: Floats) -> list[Finding]:
+        groups = units(case.tokens, self.unit)
+        moved = without_noise(effect)
+
+        def numbers(why: Attribution, name: str) -> dict[str, float]:
+            scores = without_noise(claims(why, groups))
+            strongest = ranking(tied(np.abs(scores)[None])[0], case.rng("sign", name))[: self.top]
+            return {
+                "violation": violation(scores[strongest], moved[strongest]),
+                "agreement of signs": same_signs(scores, moved),
+            }
+
+        return findings("sign", case, numbers)
+
+
+def without_noise(numbers: Floats) -> Floats:
+    """Zero for what is less than a millionth of the largest."""
+    return np.where(np.abs(numbers) > ROUNDING * np.abs(numbers).max(initial=0), numbers, 0.0)
+
+
+def violation(scores: Floats, moved: Floats) -> float:
+    """Liu et al. 2022: the share of scores whose effect has the other sign; NaN if no score claims anything."""
+    claimed = scores != 0
+    return float((scores * moved < 0)[claimed].mean()) if claimed.any() else float("nan")
+
+
+def same_signs(scores: Floats, moved: Floats) -> float:
+    """Of the words with both a score and an effect, the share for which their signs agree; NaN if there is none."""
+    both = (scores != 0) & (moved != 0)
+    return float((np.sign(scores) == np.sign(moved))[both].mean()) if both.any() else float("nan")
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """Do scores add up to what they promise: the target's value less its value at the method's baseline?"""
+
+    summary: ClassVar[str] = "whether scores add up to the value that they explain"
+    paper: ClassVar[str] = "Sundararajan et al. 2017"
+    changes: ClassVar[str] = "nothing is changed; only methods that promise completeness are measured"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "gap": Measure("|value − baseline's value − sum of scores|", better="lower"),
+        "relative gap": Measure("the gap as a share of |value − baseline's value|", better="lower"),
+        "sum": Measure("the sum of all scores, special tokens included"),
+    }
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Three numbers for each method that promises; none for the others."""
+        return [
+            Finding("completeness", name, measure, value)
+            for name, why in case.attributions.items()
+            if why.gap is not None
+            for measure, value in zip(self.measures, _completeness(why, why.gap), strict=True)
+        ]
+
+
+def _completeness(why: Attribution, gap: float) -> Iterator[float]:
+    total = float(why.scores.sum())
+    promised = abs(gap + total)
+    yield abs(gap)
+    yield abs(gap) / promised if promised > 0 else float("nan")
+    yield total
+
+
+@dataclass(frozen=True)
+class Infidelity(Together):
+    """Do the scores of a set of words add up to what taking the set away does?
+
+    `samples` sets of 1 to n − 1 words, each size as likely, the same for all methods of a text. "infidelity" is in the
+    target's own units (squared), so it is for methods that promise a scale; the others are free of scale.
+    """
+
+    samples: int = 50
+    masking: str = "delete"
+    unit: WordOrToken = "word"
+
+    summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
+    paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
+    changes: ClassVar[str] = "random sets of words are taken away, in the way that the setting masking names"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "infidelity": Measure("mean of (sum of a set's scores − its effect)²", better="lower"),
+        "infidelity scaled": Measure(
+            "the same with scores times the best factor ≥ 0, as a share of the mean effect²", better="lower"
+        ),
+        "correlation": Measure("Pearson's r of the sum of a set's scores and its effect", better="higher"),
+    }
+
+    def __post_init__(self) -> None:
+        check_ways(self.unit, self.masking)
+        if self.samples < 2:
+            raise BadInput(f"samples is the number of sets of words taken away, at least 2, not {self.samples}.")
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """The text itself, and without each set; one word has no sets."""
+        return Passes(1 + self.samples * (len(units(tokens, self.unit)) > 1), exactly=False)
+
+    def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
+        """Three numbers for each method."""
+        gone = [subsets(len(units(c.tokens, self.unit)), self.samples, c.rng("infidelity")) for c in cases]
+        found = effects(cases, [~sets for sets in gone], self.unit, self.masking)
+        return [self._found(*one) for one in zip(cases, gone, found, strict=True)]
+
+    def _found(self, case: Case, gone: Bools, effect: Floats) -> list[Finding]:
+        groups = units(case.tokens, self.unit)
+
+        def numbers(why: Attribution, name: str) -> dict[str, float]:
+            sums = gone @ claims(why, groups)
+            return {
+                "infidelity": infidelity(sums, effect),
+                "infidelity scaled": scaled_infidelity(sums, effect),
+                "correlation": correlation(sums, effect),
+            }
+
+        return findings("infidelity", case, numbers)
+
+
+def subsets(n: int, samples: int, rng: torch.Generator) -> Bools:
+    """Random sets [samples,n] of 1 to n − 1 of n words, each size as likely; none where there is one word."""
+    if n < 2:
+        return np.zeros((0, n), dtype=bool)
+    sizes = torch.randint(1, n, (samples, 1), generator=rng)
+    places = torch.rand(samples, n, generator=rng, dtype=torch.float64).argsort(1).argsort(1)
+    return (places < sizes).numpy()
+
+
+def infidelity(sums: Floats, effect: Floats) -> float:
+    """Yeh et al. 2019, definition 2.1, over these sets: the mean of (sum of scores − effect)²."""
+    return float(((sums - effect) ** 2).mean()) if len(sums) else float("nan")
+
+
+def scaled_infidelity(sums: Floats, effect: Floats) -> float:
+    """With β · sums, β ≥ 0 the best factor, relative to the mean effect²: 1 − R² through the origin, 0 the best.
+
+    Yeh et al. let β be negative: scores with every sign wrong would then be perfect. NaN if nothing has an effect.
+    """
+    whole = float(effect @ effect)
+    if whole == 0:
+        return float("nan")
+    along = max(float(sums @ effect), 0.0)
+    return max(0.0, 1 - along**2 / (float(sums @ sums) * whole)) if along > 0 else 1.0
+
+
+def correlation(sums: Floats, effect: Floats) -> float:
+    """Bhatt et al. 2020: Pearson's r; NaN where either is constant, up to rounding."""
+    if _flat(sums) or _flat(effect):
+        return float("nan")
+    a, b = (x - x.mean() for x in (sums, effect))
+    return float(np.clip(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), -1, 1))
+
+
+def _flat(numbers: Floats) -> bool:
+    return len(numbers) == 0 or bool(np.ptp(numbers) <= ROUNDING * np.abs(numbers).max())
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """On how many words does an explanation rest? Few is easy to read, and no sign of truth: a constant needs all."""
+
+    unit: WordOrToken = "word"
+
+    summary: ClassVar[str] = "how many words an explanation rests on"
+    paper: ClassVar[str] = "Bhatt et al. 2020; Chalasani et al. 2020"
+    changes: ClassVar[str] = "nothing is changed: the scores are normalised to magnitudes that add up to one"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
+        "relative entropy": Measure("the entropy as a share of its maximum, ln n: 1 if all words score alike"),
+        "effective words": Measure("exp(entropy): as many words with equal scores would have this entropy"),
+        "gini": Measure("Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all"),
+    }
+
+    def __post_init__(self) -> None:
+        check_ways(self.unit)
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Four numbers for each method."""
+        groups = units(case.tokens, self.unit)
+        return findings("complexity", case, lambda why, name: complexity(by_unit(why.scores, groups)))
+
+
+def complexity(scores: Floats) -> dict[str, float]:
+    """The four numbers; NaN where all scores are zero, and for the share of ln n and Gini of one word."""
+    if not np.abs(scores).any():
+        return dict.fromkeys(Complexity.measures, float("nan"))
+    entropy, several = stats.entropy(scores), len(scores) > 1
+    return {
+        "entropy": entropy,
+        "relative entropy": entropy / float(np.log(len(scores))) if several else float("nan"),
+        "effective words": float(np.exp(entropy)),
+        "gini": stats.gini(scores) if several else float("nan"),
+    }

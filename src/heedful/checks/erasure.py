@@ -1,0 +1,304 @@
+"""Erasure: attention weights set to zero, the others scaled up, and whether the label changes (Serrano & Smith 2019).
+
+An item is a token of the text, or a sentence where the network attends to sentences last. Erasing items zeroes their
+weights in every head and row of the chosen layer and scales the rest of each row to its former sum; what was computed
+below stays. Where nothing is left, the context vector is zero and the bias decides.
+
+attention             α: the attention of the pooled position, mean over heads; highest first
+attention-ascending   the same, lowest first
+attention-slope       ∂p/∂α of the predicted label's probability, with its sign, over all heads and rows
+attention-x-slope     Σ α ∂p/∂α: what erasing costs, to first order
+random                the mean of `orders` random orders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from heedful.batch import BUDGET, Batch
+from heedful.changes import Changes, changes
+from heedful.checks.common import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking
+from heedful.checks.removing import Bools, first
+from heedful.classifier import Classifier
+from heedful.edits import Site, at, without_positions
+from heedful.errors import BadInput, Unsupported
+from heedful.methods import Method
+from heedful.methods.attention import Layer, Share, chosen, kind_of, laid_open, two_levels
+from heedful.methods.common import array
+from heedful.target import activation
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.summarising import Found
+
+OWN = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
+STEP = 8  # items tried at first in each order; twice as many each time that nothing flips
+ROUNDING = 1e-12  # a ΔJS nearer to zero than this is none
+EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_other, for the table of negative ΔJS
+
+
+@dataclass(frozen=True)
+class Items:
+    """What can be erased: the place of each item among the keys, its tokens, α, ∂p/∂α and Σ α ∂p/∂α."""
+
+    places: Ints
+    groups: list[list[int]]
+    weights: Floats
+    slopes: Floats
+    products: Floats
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+@dataclass
+class Erased:
+    """What the model says with sets of items erased. Every set runs once, however often it is asked for."""
+
+    classifier: Classifier
+    batch: Batch
+    sites: Sequence[Site]
+    places: Ints
+    known: dict[bytes, Tensor] = field(default_factory=dict)
+
+    def of(self, gone: Bools) -> Tensor:
+        """Logits [m,c] without the items of each row."""
+        keys = [row.tobytes() for row in gone]
+        new = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
+        fit = max(1, BUDGET // self.batch.ids.shape[1] - 1)
+        for some in (new[i : i + fit] for i in range(0, len(new), fit)):
+            self.known |= zip((keys[i] for i in some), self._run(gone[some]), strict=True)
+        return torch.stack([self.known[key] for key in keys])
+
+    def changes(self, gone: Bools) -> Changes:
+        """How far each of these answers is from that with nothing erased."""
+        nothing = np.zeros((1, len(self.places)), bool)
+        return changes(self.of(gone), self.of(nothing)[0], self.classifier.head)
+
+    def _run(self, gone: Bools) -> Tensor:
+        layers, kind = [site.layer for site in self.sites], self.sites[0].kind
+        table = torch.zeros(1 + len(gone), self.batch.ids.shape[1], dtype=torch.bool)
+        table[1:, torch.from_numpy(self.places)] = torch.from_numpy(gone)  # row 0 is the text that the copies leave
+        with torch.no_grad(), self.classifier.attention(at(without_positions(table), layers, kind)):
+            return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].double().cpu()
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """Is what attention points at what the label hangs on?
+
+    `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network of two levels
+    of attention. With `special`, special tokens are items too. A random other item is `draws` different ones: ΔJS and
+    the difference of weights are their means, the flip is that of the first. `draws=1` is the paper's.
+    """
+
+    layer: Layer = -1
+    level: Literal["sentence", "word"] = "sentence"
+    special: bool = False
+    draws: int = 5
+    orders: int = 20
+
+    summary: ClassVar[str] = "attention weights erased one by one, until the label changes"
+    paper: ClassVar[str] = "Serrano & Smith 2019"
+    changes: ClassVar[str] = "attention to some items is set to zero at one layer, and the other weights scaled up"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "delta js": Measure("JS divergence without the top item minus that without a random other", better="higher"),
+        "alpha difference": Measure("attention of the top item minus that of the random other"),
+        "flip top": Measure("the label changes without the top item", "rate", "higher"),
+        "flip random": Measure("the label changes without a random other item", "rate"),
+        "fraction": Measure("fraction of items erased when the label first changes", better="lower"),
+        "mass": Measure("attention erased when the label first changes"),
+        "never": Measure("the label never changes, up to all items", "rate", "lower"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.layer != "all" and not isinstance(self.layer, int):
+            raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
+        if self.level not in ("sentence", "word"):
+            raise BadInput(f"level '{self.level}' is not one of sentence, word.")
+        if self.draws < 1 or self.orders < 1:
+            raise BadInput(f"draws and orders are at least 1, not {self.draws} and {self.orders}.")
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Each ranking's top item, and how many items it takes."""
+        if case.classifier.head == "regression":
+            raise Unsupported(f"{case.classifier.name} gives a number and no label, so erasing changes no label.")
+        sites, items = self._items(case)
+        if len(items) < 2:  # the paper's exclusion: there is no other item, and no order
+            names = [*OWN, *self._methods(case.attributions), "random"]
+            return [_finding(n, m, np.nan) for n in names for m in self.measures if n != "random" or m in STOPS]
+        erased = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
+        orders = self._orders(case, items)
+        chance = case.rng("erasure", "random")
+        drawn = [torch.randperm(len(items), generator=chance).numpy() for _ in range(self.orders)]
+        every = {name: [order] for name, order in orders.items()} | {"random": drawn}
+        flat = [order for some in every.values() for order in some]
+        stops = iter(first_flips(erased, flat))
+        found = [f for name, order in orders.items() for f in self._single(case, erased, items, name, order)]
+        for name, some in every.items():
+            found += _stopped(name, some, [next(stops) for _ in some], items.weights)
+        return found
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """At most: every set of every order, and the other items drawn."""
+        n = len(tokens) if self.special else len(tokens.content)
+        rankings = len(OWN) + len(self._methods(methods))
+        sets = 1 + (rankings + self.orders) * n + rankings * self.draws
+        runs = n.bit_length() + 2 + -(-sets // max(1, BUDGET // len(tokens) - 1))  # each with the unedited text
+        return Passes(1 + sets + runs, 1, exactly=False)
+
+    @staticmethod
+    def _methods(named: Mapping[str, object]) -> list[str]:
+        return [name for name in named if name != "random"]
+
+    def _items(self, case: Case) -> tuple[list[Site], Items]:
+        """Where is erased, and what: read off one forward and one backward pass."""
+        classifier, tokens = case.classifier, case.tokens
+        by_sentence = self.level == "sentence" and two_levels(classifier)
+        kind = "sentence" if by_sentence else kind_of(classifier, None)
+        reading, shares = laid_open(classifier, [tokens])
+        text, sites = shares[0], chosen(reading.layers(kind), self.layer)
+        # subtle: in float32 the probability of a sure model has no slope left
+        p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
+        slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
+        keys = torch.stack([text.allowed(site).any(0) for site in sites]).any(0).cpu().numpy()
+        groups = {int(i): _tokens_of(text, int(i)) if by_sentence else [int(i)] for i in np.flatnonzero(keys)}
+        free = {i: g for i, g in groups.items() if self.special or not all(tokens.special[j] for j in g)}
+        places = np.array(list(free), dtype=np.int64)
+        each = [(text.weights(s), text.weights(s, slopes), text.queries(s)) for s in sites]
+        weights = torch.stack([shared @ a.mean(0) for a, _, shared in each]).mean(0)
+        slope = torch.stack([d.sum((0, 1)) for _, d, _ in each]).sum(0)
+        product = torch.stack([(a * d).sum((0, 1)) for a, d, _ in each]).sum(0)
+        return sites, Items(places, list(free.values()), *(array(x)[places] for x in (weights, slope, product)))
+
+    def _orders(self, case: Case, items: Items) -> dict[str, Ints]:
+        own = dict(zip(OWN, (items.weights, -items.weights, items.slopes, items.products), strict=True))
+        said = {
+            name: by_unit(why.scores if why.signed else np.abs(why.scores), items.groups)
+            for name, why in case.attributions.items()
+            if name != "random"
+        }
+        return {name: ranking(scores, case.rng("erasure", name)) for name, scores in (own | said).items()}
+
+    def _single(self, case: Case, erased: Erased, items: Items, name: str, order: Ints) -> Iterator[Finding]:
+        """The top item against others, drawn from all but it: the same others for every ranking with that top."""
+        top = int(order[0])
+        any_order = torch.randperm(len(items), generator=case.rng("erasure", "others")).numpy()
+        others = any_order[any_order != top][: self.draws]
+        found = erased.changes(np.eye(len(items), dtype=bool)[[top, *others]])
+        places = {"top": int(items.places[top]), "other": items.places[others].tolist()}
+        yield _finding(name, "delta js", found.jsd[0] - found.jsd[1:].mean(), places)
+        yield _finding(name, "alpha difference", items.weights[top] - items.weights[others].mean())
+        yield _finding(name, "flip top", found.flip[0], places)
+        yield _finding(name, "flip random", found.flip[1], places)
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """Flips two by two, who needs fewer items, the spread of fractions, and how often ΔJS is negative."""
+        names = found.methods("fraction")
+        single = found.methods("delta js")
+        stops = {name: stop_values(found.values("fraction", name), found.values("never", name)) for name in names}
+        return {
+            "flips": {n: flips(found.values("flip top", n), found.values("flip random", n)) for n in single},
+            "fewer": [{"a": a, "b": b} | fewer(stops[a], stops[b]) for a, b in combinations(names, 2)],
+            "fractions": {name: spread(stops[name]) for name in names},
+            "negative": {n: negative(found.values("delta js", n), found.values("alpha difference", n)) for n in single},
+        }
+
+
+STOPS = ("fraction", "mass", "never")
+
+
+def _finding(method: str, measure: str, value: float, details: Mapping[str, Any] | None = None) -> Finding:
+    return Finding("erasure", method, measure, float(value), {}, details or {})
+
+
+def _tokens_of(text: Share, place: int) -> list[int]:
+    """The tokens of the sentence that stands at this place: those that its row of the words' attention may read."""
+    (words,) = text.reading.layers("self")
+    return [int(i) for i in text.allowed(words)[place].nonzero()[:, 0]]
+
+
+def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
+    """How many items of each order are gone when the label first changes; None where it never does.
+
+    Flips are not monotone, so every prefix up to the first flip is tried; those after it are not.
+    """
+    found: list[int | None] = [None] * len(orders)
+    n, start, step = len(erased.places), 0, STEP
+    left = list(range(len(orders)))
+    while left and start < n:
+        stop = min(n, start + step)
+        flip = erased.changes(np.concatenate([first(orders[i], range(start + 1, stop + 1)) for i in left])).flip
+        for i, row in zip(left, flip.reshape(len(left), -1) > 0, strict=True):
+            found[i] = start + 1 + int(row.argmax()) if row.any() else None
+        left = [i for i in left if found[i] is None]
+        start, step = stop, 2 * step
+    return found
+
+
+def _stopped(name: str, orders: Sequence[Ints], stops: Sequence[int | None], weights: Floats) -> list[Finding]:
+    """The mean over the orders; one that never flips counts as all items, where another one flips."""
+    n = len(weights)
+    never = all(stop is None for stop in stops)
+    gone = [n if stop is None else stop for stop in stops]
+    mass = [weights[order[:k]].sum() for order, k in zip(orders, gone, strict=True)]
+    details = {"items": n, "erased": gone, "never": sum(stop is None for stop in stops)}
+    return [
+        _finding(name, "fraction", np.nan if never else float(np.mean(gone)) / n, details),
+        _finding(name, "mass", np.nan if never else float(np.mean(mass))),
+        _finding(name, "never", float(never)),
+    ]
+
+
+def stop_values(fraction: Floats, never: Floats) -> Floats:
+    """Fractions with infinity where the label never changes; NaN is then a text that was left out."""
+    return np.where(never == 1, np.inf, fraction)
+
+
+def flips(top: Floats, other: Floats) -> dict[str, int]:
+    """The paper's table of two by two, in texts."""
+    there = ~(np.isnan(top) | np.isnan(other))
+    a, b = top[there] > 0, other[there] > 0
+    cells = {"both": a & b, "only top": a & ~b, "only random": ~a & b, "neither": ~a & ~b}
+    return {name: int(cell.sum()) for name, cell in cells.items()} | {"n": int(there.sum())}
+
+
+def fewer(a: Floats, b: Floats) -> dict[str, Any]:
+    """On how many texts each of two rankings needs fewer items; a ranking that never flips loses to one that does."""
+    from heedful.stats import mcnemar
+
+    there = ~(np.isnan(a) | np.isnan(b))
+    neither = there & np.isinf(a) & np.isinf(b)
+    first, second = int((there & (a < b)).sum()), int((there & (b < a)).sum())
+    counts = {"a fewer": first, "b fewer": second, "equal": int((there & (a == b) & ~neither).sum())}
+    return counts | {"never": int(neither.sum()), "n": int(there.sum()), "p": float(mcnemar(first, second))}
+
+
+def spread(stops: Floats) -> dict[str, Any]:
+    """The numbers of a box plot over the texts where the label changes, and how many there are of the others."""
+    there = stops[~np.isnan(stops)]
+    flipped = there[np.isfinite(there)]
+    names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
+    quartiles = np.quantile(flipped, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(flipped) else [None] * len(names)
+    never = len(there) - len(flipped)
+    share = never / len(there) if len(there) else None
+    return dict(zip(names, quartiles, strict=True)) | {"n": len(flipped), "never": never, "never share": share}
+
+
+def negative(delta: Floats, difference: Floats) -> list[dict[str, Any]]:
+    """The share of texts on which another item moves the answer more than the top one, by the gap in attention."""
+    there = ~(np.isnan(delta) | np.isnan(difference))
+    bins = np.clip(np.searchsorted(EDGES, difference.round(9), side="right") - 1, 0, len(EDGES) - 2)
+    rows = []
+    for i, (low, high) in enumerate(pairwise(EDGES)):
+        own = delta[there & (bins == i)]
+        share = float((own < -ROUNDING).mean()) if len(own) else None
+        rows.append({"from": low, "to": high, "n": len(own), "negative": share})
+    return rows

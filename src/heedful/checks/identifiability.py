@@ -1,0 +1,299 @@
+"""Identifiability: which other attention would give the same output, and how far away it is (Brunner et al. 2020).
+
+Per head, the output of attention is A T with T = E W_V H = V H: E what the layer reads [n,·], W_V [·,d_v] its values
+V [n,d_v], and H [d_v,·] the head's part of the linear map that follows. A may move by anything in LN(T) = {x: xᵀT = 0}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from heedful.checks.common import Case, Finding, Floats, Measure, Passes
+from heedful.checks.interventions import Where, json_number, mean_told
+from heedful.checks.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
+from heedful.checks.sources import Source, Sources
+from heedful.classifier import Classifier
+from heedful.edits import Site
+from heedful.errors import BadInput, Unsupported
+from heedful.formulas import effective_attention
+from heedful.methods import Method
+from heedful.methods.attention import Share, chosen, laid_open
+from heedful.methods.common import chance
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.finding import Place
+    from heedful.summarising import Found
+
+BINS = 4  # of lengths, by quantiles
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """Null spaces, layer by layer and head by head; the farthest attention that says the same; effective attention.
+
+    All is measured on the keys that the pooled position may see (where several positions are pooled, the first of those
+    that see most), and `correlation` on all queries that see the same keys: in an encoder, the whole matrix. A number
+    counts as 0 below the largest singular value · the longer side · the rounding of the model's own precision.
+
+    `null constrained` keeps rows adding up to one: the null space of [T, 1]. `farthest` goes as far along it as weights
+    stay positive, at `layer`, from `starts` random directions and their opposites (0: not at all): the largest total
+    variation distance that was found, exact in one dimension. `farthest bound` is one that none can exceed, and often
+    no less than 1; `tight` brings it close to `farthest`, for two more linear programmes per head and key.
+
+    Where no linear map follows, T is V; where W_V was not seen, neither its rank nor E's exists.
+    """
+
+    layer: int | Literal["all"] = -1
+    starts: int = 2
+    tight: bool = False
+
+    summary: ClassVar[str] = "other attention that gives the same output: null spaces"
+    paper: ClassVar[str] = "Brunner et al. 2020"
+    changes: ClassVar[str] = (
+        "Nothing is changed: attention, values and the linear maps around them are read, and it is computed which "
+        "other attention one head could have had without a change in what the layer gives."
+    )
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "keys": Measure("tokens that the pooled position may attend to: n"),
+        "rank E": Measure("rank of what the layer reads"),
+        "effective rank E": Measure(
+            "directions that it fills: exp(entropy of its variance by direction), tokens centred"
+        ),
+        "rank W_V": Measure("rank of the head's value map"),
+        "rank H": Measure("rank of the head's part of the map that follows"),
+        "rank V": Measure("rank of the head's values"),
+        "rank T": Measure("rank of T = V H"),
+        "null": Measure("dimension of the null space of T"),
+        "null constrained": Measure("the same with weights adding up to one: of [T, 1]"),
+        "least null": Measure("what it is at least: max(0, n − d_v)"),
+        "farthest": Measure("distance (TVD) of the farthest attention found that gives the same output"),
+        "farthest bound": Measure("the distance that none can exceed"),
+        "correlation": Measure("Pearson correlation of effective attention with attention, all queries"),
+        "correlation pooled": Measure("the same, of the pooled position's row"),
+        "special mass": Measure("attention on special tokens, mean over queries"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.starts < 0:
+            raise BadInput(f"starts is {self.starts}; give 0 (no search) or more.")
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Layer by layer; all from one forward pass."""
+        classifier = case.classifier
+        classifier.check_attention()
+        with Sources() as sources:
+            reading, (share,) = laid_open(classifier, [case.tokens], values=True)
+        own = reading.layers(classifier.reads)
+        searched = set(chosen(own, self.layer)) if self.starts else set()
+        return [
+            finding
+            for site in [*own, *reading.layers("sentence")]
+            for finding in self._layer(case, _Layer.of(share, site, case.tokens, sources), site in searched)
+        ]
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """One forward pass."""
+        return Passes(1)
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """Null spaces and correlations by length and by layer; whether dim LN(T) ≥ max(0, n − d_v) held."""
+        names = ("null", "null constrained", "correlation", "correlation pooled", "special mass")
+        layers = _layers(found)
+        rows = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in names}
+        return {
+            "by length": [
+                {"from": low, "to": high}
+                | {name: mean_told(_mean(list(rows[name].values()), inside)[inside]) for name in names}
+                for low, high, inside in _bins(found.texts["length"])
+            ],
+            "by layer": [{"layer": layer} | {name: mean_told(rows[name][layer]) for name in names} for layer in layers],
+            "null is at least n − d_v": _held(found),
+        }
+
+    def _layer(self, case: Case, layer: _Layer, searched: bool) -> Iterator[Finding]:
+        numbers = layer.numbers()
+        at: Place = {"layer": layer.where.at["layer"]}
+        for name, value in numbers.items():
+            yield Finding("identifiability", "", name, value, at, layer.reasons.get(name, {}))
+        for head in range(len(layer.weights)):
+            place: Place = {**layer.where.at, "head": head}
+            for name, value in layer.of_head(head).items():
+                yield Finding("identifiability", "", name, value, place, layer.reasons.get(name, {}))
+            if searched:
+                yield from self._farthest(case, layer, head, place)
+
+    def _farthest(self, case: Case, layer: _Layer, head: int, place: Place) -> Iterator[Finding]:
+        rng = chance(case.rng("identifiability", layer.where.layer, head))
+        weights = layer.pooled[head].numpy()
+        around = Around(weights, layer.kernels[head].numpy())
+        found = around.farthest(self.starts, rng)
+        details = {"weights": weights.tolist(), "other": found.tolist(), "keys": layer.keys.nonzero()[:, 0].tolist()}
+        distance = float(np.abs(found - weights).sum() / 2)
+        yield Finding("identifiability", "", "farthest", distance, place, details)
+        yield Finding("identifiability", "", "farthest bound", max(distance, around.bound(self.tight)), place)
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One attention layer of one text, over the keys of the pooled position and the queries that see the same."""
+
+    where: Where
+    weights: Float[Tensor, "h q n"]
+    pooled: Float[Tensor, "h n"]
+    values: Float[Tensor, "h n d"]
+    out: Float[Tensor, "h d D"] | None
+    source: Source | None
+    keys: Bool[Tensor, "t"]
+    special: Bool[Tensor, "n"]
+    eps: float
+
+    @classmethod
+    def of(cls, share: Share, site: Site, tokens: Tokens, sources: Sources) -> _Layer:
+        """What a reading has of it, in float64."""
+        reading = share.reading
+        if site not in reading.values:
+            raise Unsupported(f"{share.classifier.name}: the value vectors of layer {site.layer} were not seen.")
+        found = reading.values[site][share.row].detach()
+        allowed = share.allowed(site)
+        query = _main(share.queries(site), allowed)
+        keys = allowed[query]
+        same = (allowed == keys).all(-1)
+        weights = share.weights(site)[..., keys]
+        projection = reading.projections.get(site)
+        return cls(
+            where=Where(site.kind, site.layer),
+            weights=weights[:, same].cpu(),
+            pooled=weights[:, query].cpu(),
+            values=found[:, share.at][:, keys].double().cpu(),
+            out=None if projection is None else projection.weight.detach().double().cpu(),
+            source=_kept(sources.of(share.classifier, found), share, keys),
+            keys=keys.cpu(),
+            special=torch.tensor(tokens.special)[keys.cpu()],
+            eps=torch.finfo(found.dtype).eps,
+        )
+
+    @cached_property
+    def reduced(self) -> Float[Tensor, "h n r"]:
+        """T, or fewer columns with the same null space and singular values."""
+        return self.values if self.out is None else reduced(self.values, self.out)
+
+    @property
+    def side(self) -> int:
+        """The longer side of T."""
+        return max(self.values.shape[1], self.values.shape[2] if self.out is None else self.out.shape[2])
+
+    @cached_property
+    def kernels(self) -> list[Tensor]:
+        """For each head an orthonormal basis [n,m] of the directions that keep its output and its rows' sums."""
+        return [constrained(matrix, self.side, self.eps) for matrix in self.reduced]
+
+    @property
+    def reasons(self) -> dict[str, dict[str, str]]:
+        """Why a number does not exist."""
+        unseen = {"reason": "the linear map that makes the values was not seen"}
+        itself = {"reason": "the values are the states themselves: there is no such map"}
+        missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unseen) if self.source is None else {}
+        if self.source is not None and self.source.weight is None:
+            missing["rank W_V"] = itself
+        if self.out is None:
+            missing["rank H"] = {"reason": "no linear map follows: T is V"}
+        return missing
+
+    def numbers(self) -> dict[str, float]:
+        """What all heads have in common."""
+        n, d = self.values.shape[1:]
+        read = None if self.source is None else self.source.read.double()
+        return {
+            "keys": float(n),
+            "least null": float(max(0, n - d)),
+            "rank E": np.nan if read is None else float(rank(read, max(read.shape), self.eps)),
+            "effective rank E": np.nan if read is None else effective_rank(read, self.eps),
+        }
+
+    def of_head(self, head: int) -> dict[str, float]:
+        """What one head has."""
+        values, matrix = self.values[head], self.reduced[head]
+        weights, n = self.weights[head], len(values)
+        inner = None if self.source is None or self.source.weight is None else self.source.weight[head].double()
+        outer = None if self.out is None else self.out[head]
+        into = rank(matrix, self.side, self.eps)
+        # subtle: the same tolerance as for T itself, of which `matrix` may be the shorter form
+        eps = self.eps * self.side / max(matrix.shape)
+        effective = effective_attention(torch.cat([weights, self.pooled[head][None]]), matrix, eps)
+        return {
+            "rank W_V": np.nan if inner is None else float(rank(inner, max(inner.shape), self.eps)),
+            "rank H": np.nan if outer is None else float(rank(outer, max(outer.shape), self.eps)),
+            "rank V": float(rank(values, max(values.shape), self.eps)),
+            "rank T": float(into),
+            "null": float(n - into),
+            "null constrained": float(self.kernels[head].shape[1]),
+            "correlation": pearson(weights, effective[:-1], self.eps),
+            "correlation pooled": pearson(self.pooled[head], effective[-1], self.eps),
+            "special mass": float(weights[:, self.special].sum(-1).mean()),
+        }
+
+
+def _main(pooled: Float[Tensor, "q"], allowed: Bool[Tensor, "q k"]) -> int:
+    """The query that is pooled most; of several, the first of those that see most keys."""
+    seen = allowed.sum(-1)
+    return max(range(len(pooled)), key=lambda q: (float(pooled[q]), int(seen[q]), -q))
+
+
+def _kept(source: Source | None, share: Share, keys: Tensor) -> Source | None:
+    """The rows of these keys."""
+    if source is None:
+        return None
+    return Source(source.read[share.at][keys].cpu(), None if source.weight is None else source.weight.cpu())
+
+
+# tables
+
+
+def _layers(found: Found) -> list[str | int | float]:
+    return list(dict.fromkeys(at["layer"] for at in found.places("null")))
+
+
+def _head_mean(found: Found, measure: str, layer: str | int | float) -> Floats:
+    """One number per text: the mean over heads of one layer, of those where it exists."""
+    places = [at for at in found.places(measure) if at["layer"] == layer]
+    return _mean([found.values(measure, at=at) for at in places], found.texts["length"])
+
+
+def _mean(parts: list[Floats], like: Any) -> Floats:
+    """The mean over parts, number by number, of what exists; NaN where nothing does, for as many as `like` has."""
+    table = np.stack([*parts, np.full(len(like), np.nan)])
+    there = np.isfinite(table)
+    total = np.where(there, table, 0).sum(0)
+    found: Floats = np.where(there.any(0), total / np.maximum(there.sum(0), 1), np.nan)
+    return found
+
+
+def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
+    """Texts of like length, about equally many in each bin; both ends belong to it."""
+    lengths = np.asarray(lengths, dtype=np.float64)
+    if len(lengths) == 0:
+        return
+    below = -np.inf
+    for high in np.unique(np.quantile(lengths, np.linspace(0, 1, BINS + 1)[1:], method="lower")):
+        inside, below = (lengths > below) & (lengths <= high), high
+        own = lengths[inside]
+        yield json_number(own.min()), json_number(own.max()), inside
+
+
+def _held(found: Found) -> dict[str, int]:
+    """On how many texts, layers and heads the identity was looked at, and on how many it held."""
+    seen = held = 0
+    for at in found.places("null"):
+        null, least = found.values("null", at=at), found.values("least null", at={"layer": at["layer"]})
+        there = np.isfinite(null) & np.isfinite(least)
+        seen, held = seen + int(there.sum()), held + int((null >= least)[there].sum())
+    return {"seen": seen, "held": held}

@@ -1,0 +1,314 @@
+"""Input erasure: words taken out of the text, in the order of an explanation, and what the model says of the rest.
+
+p is the probability of the label that is explained (the predicted one, unless the target says otherwise); of a model
+that gives a number, that number. Words go highest score first, or stay highest score first; k words of n.
+
+comprehensiveness   p(all) − p(without the first k)           sufficiency   p(all) − p(only the first k)
+aopc …              their means over the shares k/n (DeYoung et al. 2020, without their term for k = 0, which is 0)
+deletion            area under p as words go                  insertion     area under p as they come back
+first flip          fraction of words gone when the predicted label first changes
+tvd                 total variation between all labels' probabilities, a fifth of the words gone
+
+Beside the methods: `random`, the mean over its draws; `greedy`, which takes at each step the word that lowers p most;
+and `optimum`, the best of all sets of k words, for each k by itself: no order of words can do better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from heedful.changes import changes
+from heedful.checks.common import DRAWS, Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
+from heedful.checks.removing import Bools, Text, area, ask, count, first, one_more, steps, subsets
+from heedful.classifier import Classifier
+from heedful.errors import BadInput, HeedfulError
+from heedful.explanation import Attribution
+from heedful.inference import Engine
+from heedful.masking import TOKENS, check_masking
+from heedful.methods import Method
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.summarising import Found
+
+Key = tuple[str, float | None]  # a measure, and the share of words that it is at
+FIFTH = 0.2  # the share that `tvd` is at
+CURVE = tuple(round(i / 10, 1) for i in range(11))
+BOUNDS = ("greedy", "optimum")  # not methods: what could be reached
+SAME = 0.8  # Kendall's τ below which an order of methods is another one
+
+
+@dataclass(frozen=True)
+class InputErasure:
+    """Do the words that an explanation puts first carry the prediction?
+
+    `maskings` are ways of taking words away (see heedful.masking); None is delete, and mask or else unk. A text of more
+    than `points` words is measured at that many steps, evenly spaced, and its first flip is the first of these.
+    `greedy` is found for texts of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where
+    chance fills the gaps, since the best of many draws is lucky.
+    """
+
+    maskings: tuple[str, ...] | None = None
+    shares: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5)
+    points: int = 20
+    greedy_words: int = 20
+    exhaustive_words: int = 10
+
+    summary: ClassVar[str] = "words taken out of the text, or put back, highest score first"
+    paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
+    changes: ClassVar[str] = "words are deleted, or a token that says nothing stands in for them"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "comprehensiveness": Measure("fall of the label's probability without the first words", better="higher"),
+        "sufficiency": Measure("fall of the label's probability with the first words alone", better="lower"),
+        "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher"),
+        "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower"),
+        "tvd": Measure("total variation of the answer without the first fifth of the words", better="higher"),
+        "deletion": Measure("area under the label's probability as words go", better="lower"),
+        "insertion": Measure("area under the label's probability as words come back", better="higher"),
+        "first flip": Measure("fraction of words gone when the label first changes", better="lower"),
+        "never": Measure("the label never changes, up to all words", "rate", "lower"),
+        "curve": Measure("the label's probability with this fraction of the words gone"),
+    }
+
+    def __post_init__(self) -> None:
+        for way in self.maskings or ():
+            check_masking(way)
+        if self.maskings == () or not self.shares or not all(0 < share <= 1 for share in self.shares):
+            raise BadInput(f"give at least one masking and shares in (0, 1], not {self.maskings} and {self.shares}.")
+        if self.points < 1 or self.exhaustive_words > 16:
+            raise BadInput(
+                f"points is at least 1 and exhaustive_words at most 16, not {self.points} and {self.exhaustive_words}."
+            )
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """What is found on one text."""
+        return self.many([case])[0]
+
+    def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
+        """All texts in one stream of inputs, for each way of taking words away."""
+        found: list[list[Finding]] = [[] for _ in cases]
+        for way in self.ways(cases[0].classifier) if cases else ():
+            for own, more in zip(found, self._under(cases, way), strict=True):
+                own += more
+        return found
+
+    def ways(self, classifier: Classifier) -> tuple[str, ...]:
+        """The settings' ways of taking words away, or the model's own."""
+        tokenizer = getattr(classifier, "tokenizer", None)
+        own = [way for way in ("mask", "unk") if getattr(tokenizer, TOKENS[way], None) is not None]
+        return ("delete", *own[:1]) if self.maskings is None else self.maskings
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """At most: equal sets run once."""
+        n = len(units(tokens))
+        orders = DRAWS + len([name for name in methods if name != "random"])
+        sets = 2 + 2 * orders * len(self._sizes(n))
+        greedy = n * (n + 1) // 2 + 2 * len(self._sizes(n)) if n <= self.greedy_words else 0
+        every = min(2**n, sets + greedy) if n > self.exhaustive_words else 2**n
+        return Passes(len(self.ways(classifier)) * every, exactly=False)
+
+    def _under(self, cases: Sequence[Case], way: str) -> list[list[Finding]]:
+        try:
+            return self._measured([Text(case, way, _label(case)) for case in cases])
+        except HeedfulError as e:
+            if len(cases) == 1:
+                return [[Finding("input-erasure", "", "left out", np.nan, {"masking": way}, {"reason": str(e)})]]
+        return [self._under([case], way)[0] for case in cases]
+
+    def _measured(self, texts: Sequence[Text]) -> list[list[Finding]]:
+        engine = Engine(texts[0].case.classifier)
+        orders = [_orders(text) for text in texts]
+        ask(engine, [(text, self._sets(text, own)) for text, own in zip(texts, orders, strict=True)])
+        ways = self._greedy(engine, texts)
+        ask(engine, [(text, self._sets(text, {"": [way]})) for text, way in zip(texts, ways, strict=True) if len(way)])
+        return [self._findings(*one) for one in zip(texts, orders, ways, strict=True)]
+
+    def _sizes(self, n: int) -> Ints:
+        """How many words go, at every step that is measured."""
+        return np.union1d(steps(n, self.points), [count(share, n) for share in (*self.shares, FIFTH)])
+
+    def _small(self, text: Text, most: int) -> bool:
+        return len(text) <= most and not text.way.startswith("mlm:")
+
+    def _sets(self, text: Text, orders: Mapping[str, Sequence[Ints]]) -> Bools:
+        if self._small(text, self.exhaustive_words):
+            return subsets(len(text))
+        sizes = self._sizes(len(text))
+        firsts = [first(order, sizes) for own in orders.values() for order in own]
+        return np.concatenate([np.ones((1, len(text)), bool), *firsts, *(~one for one in firsts)])
+
+    def _greedy(self, engine: Engine, texts: Sequence[Text]) -> list[Ints]:
+        """For each text, the order that lowers p most at each step; empty where it is not looked for."""
+        chosen: list[list[int]] = [[] for _ in texts]
+        while some := [i for i, t in enumerate(texts) if self._small(t, self.greedy_words) and len(chosen[i]) < len(t)]:
+            more = {i: one_more(chosen[i], len(texts[i])) for i in some}
+            ask(engine, [(texts[i], keep) for i, (_, keep) in more.items()])
+            for i, (words, keep) in more.items():
+                values = texts[i].values(keep)
+                best = ranking(-values, texts[i].case.rng("input-erasure", "greedy", len(chosen[i])))[0]
+                chosen[i].append(int(words[best]))
+        return [np.array(order, dtype=np.int64) for order in chosen]
+
+    def _findings(self, text: Text, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
+        numbers = {name: _mean([self.numbers(text, order) for order in own]) for name, own in orders.items()}
+        numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._absent(whole=True)
+        numbers["optimum"] = self.optimum(text)
+        found = []
+        for name, values in numbers.items():
+            for (measure, share), value in values.items():
+                at = {"masking": text.way} | ({} if share is None else {_axis(measure): share})
+                found.append(Finding("input-erasure", name, measure, float(value), at))
+        return found
+
+    def numbers(self, text: Text, order: Ints) -> dict[Key, float]:
+        """Everything that one order of words is measured by."""
+        n, whole = len(text), text.whole
+        grid = steps(n, self.points)
+        full = text.values(np.ones((1, n), bool))[0]
+        ks = [count(share, n) for share in self.shares]
+        without = full - text.values(~first(order, ks))
+        alone = full - text.values(first(order, ks))
+        gone, back = text.values(~first(order, grid)), text.values(first(order, grid))
+        fifth = text.logits(~first(order, [count(FIFTH, n)]))
+        head = text.case.classifier.head
+        sizes = self._sizes(n)
+        flip = changes(text.logits(~first(order, sizes)), whole, head).flip
+        found = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, alone)
+        found |= {("tvd", FIFTH): float(changes(fifth, whole, head).tvd[0])}
+        found |= {("deletion", None): area(grid, gone), ("insertion", None): area(grid, back)}
+        found |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
+        return found | {("curve", f): float(np.interp(f, grid / n, gone)) for f in CURVE}
+
+    def _absent(self, whole: bool = False) -> dict[Key, float]:
+        """What does not exist for a text: of sets of words, and of an order too, if `whole`."""
+        gone = np.full(len(self.shares), np.nan)
+        found = _shares("comprehensiveness", self.shares, gone) | _shares("sufficiency", self.shares, gone)
+        ordered: list[Key] = [("tvd", FIFTH), ("deletion", None), ("insertion", None), *(("curve", f) for f in CURVE)]
+        return found | _flip(None, gone) | (dict.fromkeys(ordered, np.nan) if whole else {})
+
+    def optimum(self, text: Text) -> dict[Key, float]:
+        """The best of all sets of words, for each number of words by itself."""
+        n = len(text)
+        if not self._small(text, self.exhaustive_words):
+            return self._absent()
+        keep = subsets(n)
+        values, kept = text.values(keep), keep.sum(1)
+        full = values[kept == n][0]
+        ks = [count(share, n) for share in self.shares]
+        without = np.array([full - values[kept == n - k].min() for k in ks])
+        alone = np.array([full - values[kept == k].max() for k in ks])
+        flip = changes(text.logits(keep), text.whole, text.case.classifier.head).flip
+        fewest = (n - kept)[flip > 0].min(initial=n + 1)
+        found = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, alone)
+        return found | _flip(fewest / n if fewest <= n else None, flip)
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
+        from heedful.stats import tau_b
+
+        ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
+        names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
+        means = {way: {name: _texts_mean(found, name, way) for name in names} for way in ways}
+        taus = [
+            {"a": a, "b": b, "tau": float(tau_b(*(np.array(list(means[way].values())) for way in (a, b)))[0])}
+            for a, b in combinations(ways, 2)
+        ]
+        far = [row for row in taus if row["tau"] < SAME]
+        warnings = [
+            f"the order of methods depends on how words are taken away: τ = {row['tau']:.2f} between {row['a']} and "
+            f"{row['b']}"
+            for row in far
+        ]
+        return {
+            "order": {way: sorted(names, key=lambda name: -_last(means[way][name])) for way in ways},
+            "means": means,
+            "agreement": taus,
+            "warnings": warnings,
+            "curves": {way: _curves(found, way) for way in ways},
+        }
+
+
+def _orders(text: Text) -> dict[str, list[Ints]]:
+    """The words in the order of each method's scores, highest first."""
+    case = text.case
+
+    def order(name: str, scores: Floats) -> Ints:
+        return ranking(scores, case.rng("input-erasure", name))
+
+    said = {
+        name: [order(name, _scores(why, text.groups))] for name, why in case.attributions.items() if name != "random"
+    }
+    drawn = [order(f"random {i}", _scores(why, text.groups)) for i, why in enumerate(case.draws)]
+    return said | ({"random": drawn} if drawn else {})
+
+
+def _scores(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
+    return by_unit(why.scores if why.signed else np.abs(why.scores), groups)
+
+
+def _label(case: Case) -> int:
+    """The label whose probability is followed: the one that is explained."""
+    return case.target.label if isinstance(case.target.label, int) else case.prediction.index
+
+
+def _shares(name: str, shares: Sequence[float], values: Floats) -> dict[Key, float]:
+    found: dict[Key, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
+    return found | {(f"aopc {name}", None): float(values.mean())}
+
+
+def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
+    """NaN for both where there is no label to change; NaN for the fraction where it never does."""
+    exists = not np.isnan(flips).any()
+    never = float(fraction is None) if exists else np.nan
+    return {("first flip", None): np.nan if fraction is None else float(fraction), ("never", None): never}
+
+
+def _mean(numbers: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
+    """The mean over draws; an order that never flips counts as all words, where another one flips."""
+    if len(numbers) == 1:
+        return dict(numbers[0])
+    found = {key: float(np.mean([one[key] for one in numbers])) for key in numbers[0]}
+    never = np.array([one["never", None] for one in numbers])
+    fractions = np.array([one["first flip", None] for one in numbers])
+    flips = (never == 0).any()
+    found["first flip", None] = float(np.where(never == 1, 1.0, fractions).mean()) if flips else np.nan
+    found["never", None] = float(not flips) if not np.isnan(never).any() else np.nan
+    return found
+
+
+def _axis(measure: str) -> str:
+    return "removed" if measure == "curve" else "share"
+
+
+def _texts_mean(found: Found, name: str, way: str) -> float:
+    values = found.values("aopc comprehensiveness", name, {"masking": way})
+    there = values[~np.isnan(values)]
+    return float(there.mean()) if len(there) else np.nan
+
+
+def _last(value: float) -> float:
+    return -np.inf if np.isnan(value) else value
+
+
+def _curves(found: Found, way: str) -> dict[str, dict[str, list[float]]]:
+    """For each method the mean over texts at every tenth of the words, with its interval."""
+    from heedful.stats import mean_interval
+
+    made: dict[str, dict[str, list[float]]] = {}
+    for name in found.methods("curve"):
+        rows = [found.values("curve", name, {"masking": way, "removed": f}) for f in CURVE]
+        there = [row[~np.isnan(row)] for row in rows]
+        if all(len(row) for row in there):
+            bands = [mean_interval(row) for row in there]
+            made[name] = {
+                "removed": list(CURVE),
+                "mean": [float(row.mean()) for row in there],
+                "low": [float(low) for low, _ in bands],
+                "high": [float(high) for _, high in bands],
+            }
+    return made

@@ -1,0 +1,89 @@
+"""Making cases: texts are cut and predicted, and every method explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from heedful.checks.common import DRAWS, Case
+from heedful.classifier import Classifier
+from heedful.data import Example
+from heedful.errors import HeedfulError
+from heedful.explaining import explained
+from heedful.explanation import Attribution, Explanation
+from heedful.metering import Meter, metered
+from heedful.methods import Method
+from heedful.methods.control import Random
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+
+@dataclass
+class Made:
+    """Cases by the example's number, why a text or a method is absent, and what each method took."""
+
+    cases: dict[int, Case] = field(default_factory=dict)
+    absent: dict[tuple[int, str], str] = field(default_factory=dict)
+    meters: dict[str, Meter] = field(default_factory=dict)
+
+
+def cases(
+    classifier: Classifier,
+    examples: Sequence[Example],
+    methods: Mapping[str, Method],
+    target: Target | None = None,
+    seed: int = 0,
+    others: Mapping[str, Classifier] | None = None,
+    tell: Callable[[int, str], None] = lambda i, name: None,
+) -> Made:
+    """A case for each example. A text that the model cannot read, or a method that cannot explain it, is told apart."""
+    made = Made()
+    cut: dict[int, Tokens] = {}
+    for i, example in enumerate(examples):
+        try:
+            cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
+        except HeedfulError as e:
+            made.absent[i, ""] = str(e)
+    numbers = list(cut)
+    if not numbers:
+        return made
+    predictions = dict(zip(numbers, classifier.predictions(list(cut.values())), strict=True))
+    wanted = target or Target()
+    targets = {i: wanted.resolved(classifier.labels, predictions[i].index) for i in numbers}
+    whys: dict[int, dict[str, Explanation]] = {i: {} for i in numbers}
+    for n, (name, method) in enumerate(methods.items()):
+        tell(n, name)
+        with metered() as made.meters[name]:
+            answers = _explained(classifier, method, cut, targets, seed)
+        for i, found in answers.items():
+            if isinstance(found, HeedfulError):
+                made.absent[i, name] = str(found)
+            else:
+                whys[i][name] = replace(found, prediction=predictions[i])
+    for i in numbers:
+        case = Case(
+            classifier, examples[i], cut[i], predictions[i], targets[i], methods, whys[i], (), seed, others or {}
+        )
+        made.cases[i] = replace(case, draws=_draws(case))
+    return made
+
+
+def _explained(
+    classifier: Classifier, method: Method, cut: Mapping[int, Tokens], targets: Mapping[int, Target], seed: int
+) -> dict[int, Explanation | HeedfulError]:
+    """All texts together; where one of them fails, each by itself."""
+    try:
+        whys = explained(classifier, method, list(cut.values()), [targets[i] for i in cut], seed)
+        return dict(zip(cut, whys, strict=True))
+    except HeedfulError as e:
+        if len(cut) == 1:
+            return dict.fromkeys(cut, e)
+    found: dict[int, Explanation | HeedfulError] = {}
+    for i, tokens in cut.items():
+        found |= _explained(classifier, method, {i: tokens}, targets, seed)
+    return found
+
+
+def _draws(case: Case) -> tuple[Attribution, ...]:
+    rngs = (case.rng("random", i) for i in range(DRAWS))
+    return tuple(Random()(case.classifier, case.tokens, case.target, rng) for rng in rngs)

@@ -1,0 +1,143 @@
+"""Plausibility: whether the words that score highest are those that people marked (ERASER, DeYoung et al. 2020).
+
+It asks whether an explanation looks right to people, not whether the model used those words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heedful import stats
+from heedful.checks.common import Case, Finding, Measure, ranking, units
+from heedful.checks.effects import claims, findings
+from heedful.checks.pairwise import tied
+from heedful.classifier import Classifier
+from heedful.data import Span
+from heedful.errors import BadInput
+from heedful.explanation import Attribution
+from heedful.methods import Method, Passes
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.summarising import Found
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+HALF = 0.5  # of its union with a marked span is what a chosen span must share with it, to match
+
+
+@dataclass(frozen=True)
+class Plausibility:
+    """Scores against a rationale, the characters that people marked; a word is marked if any of its characters is.
+
+    The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
+    its words. Only the first text of a pair has a rationale, and only its words take part. Marked words that the model
+    did not read take no part. A text without a rationale gives nothing; one in which nothing is marked gives NaN.
+    """
+
+    k: Literal["own"] | float = "own"
+    unit: Literal["word", "token"] = "word"
+
+    summary: ClassVar[str] = "whether the highest words are those that people marked"
+    paper: ClassVar[str] = "DeYoung et al. 2020"
+    changes: ClassVar[str] = "nothing is changed: scores are compared with the data's rationales"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "auprc": Measure(
+            "average precision of the scores for marked words; by chance the rationale share", better="higher"
+        ),
+        "token f1": Measure("F1 of the k highest words and the marked ones", better="higher"),
+        "iou": Measure("words both chosen and marked, as a share of those that are either", better="higher"),
+        "iou f1": Measure("F1 of runs of chosen words that share half of a marked run", better="higher"),
+        "rationale share": Measure("share of the text's words that are marked"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("word", "token"):
+            raise BadInput(f"unit '{self.unit}' is not one of word, token.")
+        if self.k != "own" and not (isinstance(self.k, (int, float)) and 0 < self.k <= 1):
+            raise BadInput(f"k is 'own' or a share of the words, above 0 and at most 1, not {self.k!r}.")
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Four numbers for each method, and the share of words that are marked; nothing without a rationale."""
+        if case.example.rationale is None:
+            return []
+        groups = [group for group in units(case.tokens, self.unit) if case.tokens.segments[group[0]] == 0]
+        truth = marked(case.tokens, groups, case.example.rationale)
+        share = float(truth.mean()) if truth.any() else float("nan")
+
+        def numbers(why: Attribution, name: str) -> dict[str, float]:
+            return self._numbers(tied(claims(why, groups)[None])[0], truth, case.rng("plausibility", name))
+
+        return [Finding("plausibility", "", "rationale share", share), *findings("plausibility", case, numbers)]
+
+    def _numbers(self, scores: Floats, truth: Bools, rng: torch.Generator) -> dict[str, float]:
+        if not truth.any():
+            return dict.fromkeys(("auprc", "token f1", "iou", "iou f1"), float("nan"))
+        k = int(truth.sum()) if self.k == "own" else max(1, round(self.k * len(truth)))
+        chosen = np.isin(np.arange(len(truth)), ranking(scores, rng)[:k])
+        return {
+            "auprc": 1.0 if truth.all() else stats.average_precision(truth, scores),
+            "token f1": token_f1(chosen, truth),
+            "iou": float((chosen & truth).sum() / (chosen | truth).sum()),
+            "iou f1": iou_f1(chosen, truth),
+        }
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """Means where the model is right and where it is wrong: a rationale is for the label that the data gives."""
+        gold, predicted = np.asarray(found.texts["gold"]), np.asarray(found.texts["predicted"])
+        parts = {"right": (gold >= 0) & (gold == predicted), "wrong": (gold >= 0) & (gold != predicted)}
+        return {
+            part: [
+                {"method": method, "measure": measure} | _mean(found.values(measure, method)[which])
+                for measure in self.measures
+                for method in found.methods(measure)
+            ]
+            for part, which in parts.items()
+        }
+
+
+def _mean(values: Floats) -> dict[str, Any]:
+    there = values[~np.isnan(values)]
+    return {"mean": float(there.mean()) if len(there) else None, "n": len(there), "missing": len(values) - len(there)}
+
+
+def marked(tokens: Tokens, groups: Sequence[Sequence[int]], rationale: Sequence[Span]) -> Bools:
+    """Which words have a character in one of the spans of the text."""
+    spans = [[span for i in group if (span := tokens.spans[i]) is not None] for group in groups]
+    return np.array([any(max(a, c) < min(b, d) for a, b in own for c, d in rationale) for own in spans], dtype=bool)
+
+
+def token_f1(chosen: Bools, truth: Bools) -> float:
+    """2 |both| / (|chosen| + |marked|)."""
+    return float(2 * (chosen & truth).sum() / (chosen.sum() + truth.sum()))
+
+
+def iou_f1(chosen: Bools, truth: Bools) -> float:
+    """ERASER's F1 of spans, here the longest runs of neighbouring words: one matches if |∩| / |∪| ≥ ½ with some other.
+
+    Runs have gaps between them, so that none matches two: precision and recall count the same matches.
+    """
+    ours, theirs = runs(chosen), runs(truth)
+    matches = sum(any(_iou(one, other) >= HALF for other in theirs) for one in ours)
+    return 2 * matches / (len(ours) + len(theirs))
+
+
+def runs(which: Bools) -> list[Span]:
+    """[start, end) of each run: [1, 1, 0, 1] -> [(0, 2), (3, 4)]."""
+    edges = np.flatnonzero(np.diff(np.pad(which.astype(np.int8), 1)))
+    return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
+
+
+def _iou(one: Span, other: Span) -> float:
+    both = max(0, min(one[1], other[1]) - max(one[0], other[0]))
+    return both / (one[1] - one[0] + other[1] - other[0] - both)

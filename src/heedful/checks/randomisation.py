@@ -1,0 +1,276 @@
+"""Randomisation: an explanation of a model should not survive the model. Its weights are destroyed from the top down.
+
+The stages are the model's own parts: its head, its blocks from the last to the first, its embeddings; in a network
+without blocks, its parts in the order in which a text goes through them, the last first, its word vectors last.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from heedful import facts
+from heedful.changes import changes
+from heedful.checks.common import Case, Finding, Measure, Passes
+from heedful.checks.likeness import LIKENESS, again, chosen, compared, evenly, passes_of, times, unrelated
+from heedful.classifier import PROBE, Classifier
+from heedful.errors import BadInput, HeedfulError, Unsupported
+from heedful.finding import Place
+from heedful.methods import Method
+from heedful.plain import Plain
+from heedful.tokens import Tokens
+
+MEASURES = ("tau", "jsd", "top-k overlap")
+How = Literal["shuffle", "normal"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Weights that are randomised together, by name."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Randomisation:
+    """A copy of the model loses its weights part by part, head first, and explains the same label each time.
+
+    `how`: "shuffle" puts the numbers of each tensor in random order, which keeps their distribution to the last one;
+    "normal" draws new ones with the tensor's mean and standard deviation. Both do so to biases and norms too; numbers
+    that are all equal stay. What is random depends on the seed and the tensor's name, so all texts meet the same
+    models. `stages` evenly spaced ones are explained, the last among them; None is all.
+    """
+
+    stages: int | None = None
+    how: How = "shuffle"
+    methods: tuple[str, ...] | None = None
+    texts: int | None = None
+
+    summary: ClassVar[str] = "likeness of explanations once the weights are random, part by part"
+    paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
+    changes: ClassVar[str] = (
+        "the weights of a copy of the model: the head's, then each block's from the last, then embeddings"
+    )
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "tau": Measure(LIKENESS["tau"].says, better="lower"),
+        "jsd": Measure(LIKENESS["jsd"].says, better="higher"),
+        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="lower"),
+        "similarity of fully random": Measure(
+            "τ-b with the explanation of a model without any trained weight", better="lower"
+        ),
+        "output change": Measure("total variation distance between the outputs of the two models"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.stages is not None and self.stages < 1:
+            raise BadInput(f"stages {self.stages} leaves nothing to randomise; give 1 or more, or none for all.")
+        if self.how not in ("shuffle", "normal"):
+            raise BadInput(f"how '{self.how}' is not one of shuffle, normal.")
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Numbers for each method and stage."""
+        return self.many([case])[0]
+
+    def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
+        """The same for several texts of one run, which share the random models."""
+        if not cases:
+            return []
+        classifier = cases[0].classifier
+        model = copied(classifier)
+        parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
+        explained = evenly(len(parts), self.stages)
+        found: list[list[Finding]] = [[] for _ in cases]
+        for i, part in enumerate(parts):
+            randomise(part.tensors, self.how, cases[0].seed)
+            if i in explained:
+                last = i == len(parts) - 1
+                at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
+                # a new one each time: what a classifier has found out about its model is true no more
+                stage = self._stage(cases, Classifier(model, classifier.tokenizer, classifier.name), at)
+                found = [[*before, *new, *_summed(new, last)] for before, new in zip(found, stage, strict=True)]
+        return found
+
+    def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
+        """The findings on each text, with the model as it now is."""
+        found = [[_output(case, random, at)] for case in cases]
+        for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
+            own = [i for i, case in enumerate(cases) if name in case.attributions]
+            tokens, targets = [cases[i].tokens for i in own], [cases[i].target for i in own]
+            anew = again(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
+            for i, why in zip(own, anew, strict=True):
+                found[i] += compared(cases[i].attributions[name], why).findings("randomisation", name, MEASURES, at)
+        for i, case in enumerate(cases):
+            control = unrelated(case)
+            found[i] += [] if control is None else control.findings("randomisation", "random", MEASURES, at)
+        return found
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """At most: a prediction and an explanation by each method for each stage. The model is not run."""
+        if isinstance(classifier, Plain):
+            return Passes(0)
+        parts = list(_parts(classifier.model))
+        blocks = sum(part.block for part in parts)
+        n = len(evenly(blocks + 2 if blocks else len(parts), self.stages))
+        one = passes_of(classifier, tokens, methods, chosen(list(methods), self.methods))
+        return times(Passes(one.forwards + 1, one.backwards), n)
+
+
+def _summed(stage: Sequence[Finding], last: bool) -> list[Finding]:
+    """One number for a method: its likeness once every weight is random."""
+    if not last:
+        return []
+    return [
+        Finding("randomisation", f.method, "similarity of fully random", f.value, {}, f.details)
+        for f in stage
+        if f.measure == "tau"
+    ]
+
+
+def _output(case: Case, random: Classifier, at: Place) -> Finding:
+    try:
+        logits = torch.tensor([random.predictions([case.tokens])[0].logits])
+        moved = float(changes(logits, torch.tensor(case.prediction.logits), case.classifier.head).tvd[0])
+        return Finding("randomisation", "", "output change", moved, at)
+    except HeedfulError as e:
+        return Finding("randomisation", "", "output change", float("nan"), at, {"reason": str(e)})
+
+
+# weights
+
+
+def copied(classifier: Classifier) -> nn.Module:
+    """The model once more, so that the user's own is never touched."""
+    if isinstance(classifier, Plain):
+        raise Unsupported(
+            f"{classifier.name} is a function from texts to probabilities: it has no weights to randomise."
+        )
+    try:
+        with torch.inference_mode(False):
+            model: nn.Module = copy.deepcopy(classifier.model)
+    except (RuntimeError, TypeError) as e:  # weights made of others, handles that cannot be copied, no memory left
+        raise Unsupported(f"{classifier.name} cannot be copied ({str(e).splitlines()[0][:120]}).") from e
+    return model
+
+
+@torch.no_grad()
+def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
+    """Change these tensors in place, each by chance of its own: of the seed and its name."""
+    for name, tensor in tensors.items():
+        digest = hashlib.blake2b(json.dumps([seed, name]).encode("utf-8"), digest_size=8).digest()
+        rng = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+        tensor.copy_(_shuffled(tensor, rng) if how == "shuffle" else _drawn(tensor, rng))
+
+
+def _shuffled(tensor: Tensor, rng: torch.Generator) -> Tensor:
+    order = torch.randperm(tensor.numel(), generator=rng).to(tensor.device)
+    return tensor.flatten()[order].reshape(tensor.shape)
+
+
+def _drawn(tensor: Tensor, rng: torch.Generator) -> Tensor:
+    own = tensor.float()
+    return torch.randn(tensor.shape, generator=rng).to(own) * own.std(correction=0) + own.mean()
+
+
+# stages
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A module (or a lone parameter) with its weights; a block is one of a list of modules."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    block: bool = False
+    module: nn.Module | None = None
+
+
+def staged(classifier: Classifier) -> list[Stage]:
+    """The model's weights in the order in which they are destroyed, each in one stage. Runs a probe text."""
+    parts = list(_parts(classifier.model))
+    first = _order(classifier, parts)
+    table = facts.words(classifier.model)
+    if any(part.block and first[part.name] >= 0 for part in parts):
+        groups = _by_blocks(parts, first)
+    else:
+        words = [part for part in parts if table is not None and part.module is table]
+        others = [part for part in parts if part not in words]
+        groups = {part.name: [part] for part in [*sorted(others, key=lambda part: -first[part.name]), *words]}
+    return _distinct(groups)
+
+
+def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[_Part]:
+    """What has a list of blocks inside is opened, and so is the model itself; what it holds itself stands alone."""
+    opened = not block and any(isinstance(m, nn.ModuleList) and len(m) for m in module.modules())
+    if name and not opened:
+        weights = dict(module.named_parameters(prefix=name, remove_duplicate=False))
+        if weights:
+            yield _Part(name, weights, block, module)
+        return
+    for own, tensor in module.named_parameters(prefix=name, recurse=False):
+        yield _Part(own, {own: tensor})
+    for child, inner in module.named_children():
+        yield from _parts(inner, f"{name}.{child}" if name else child, isinstance(module, nn.ModuleList))
+
+
+def _order(classifier: Classifier, parts: Sequence[_Part]) -> dict[str, int]:
+    """When a text reaches each part for the first time; what is never called counts from −1 down, last named lowest.
+
+    A parameter of the model itself is used by no call: the last named is then the nearest to the head.
+    """
+    called: list[str] = []
+    with ExitStack() as undo:
+        for part in parts:
+            for module in () if part.module is None else part.module.modules():
+                hook = module.register_forward_pre_hook(lambda *_, name=part.name: called.append(name))
+                undo.callback(hook.remove)
+        undo.enter_context(torch.no_grad())
+        tokens = classifier.tokens(PROBE).cut(classifier.limit)
+        classifier.logits(classifier.batch([tokens]), counted=False)
+    never = [part.name for part in parts if part.name not in called]
+    return {name: i - len(never) for i, name in enumerate([*never, *dict.fromkeys(called)])}
+
+
+def _by_blocks(parts: Sequence[_Part], first: Mapping[str, int]) -> dict[str, list[_Part]]:
+    """The head is what comes after the last block; embeddings, what comes before the first, or is named so.
+
+    What stands between two blocks (a norm at the end of an encoder) goes with the block before it.
+    """
+    groups: dict[str, list[_Part]] = {"head": []}
+    low: list[_Part] = []
+    between: list[_Part] = []
+    blocks = [first[part.name] for part in parts if part.block and first[part.name] >= 0]
+    for part in sorted(parts, key=lambda part: -first[part.name]):
+        at = first[part.name]
+        if part.block:
+            groups[part.name] = [part, *between]
+            between = []
+        elif at < min(blocks) or isinstance(part.module, nn.Embedding) or "embed" in part.name:
+            low.append(part)
+        elif at > max(blocks):
+            groups["head"].append(part)
+        else:
+            between.append(part)
+    return groups | {"embeddings": low + between}
+
+
+def _distinct(groups: Mapping[str, Sequence[_Part]]) -> list[Stage]:
+    """Stages without the weights that an earlier one has: some models use one table in two places."""
+    seen: set[int] = set()
+    stages = []
+    for name, members in groups.items():
+        own: dict[str, Tensor] = {}
+        for label, tensor in ((n, t) for part in members for n, t in part.tensors.items()):
+            if id(tensor) not in seen and tensor.is_floating_point():
+                own[label] = tensor
+                seen.add(id(tensor))
+        stages += [Stage(name, own)] if own else []
+    return stages

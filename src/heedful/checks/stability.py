@@ -1,0 +1,273 @@
+"""Stability: would the explanation be the same with another seed, with more samples, or after another training?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heedful.changes import changes
+from heedful.checks.common import Case, Finding, Floats, Measure, Passes
+from heedful.checks.likeness import (
+    LIKENESS,
+    Compared,
+    again,
+    averaged,
+    by_word,
+    chosen,
+    compared,
+    passes_of,
+    times,
+    unrelated,
+)
+from heedful.classifier import Classifier
+from heedful.errors import BadInput, HeedfulError
+from heedful.explanation import Attribution, Explanation
+from heedful.finding import Place
+from heedful.methods import METHODS, Method
+from heedful.planning import total
+from heedful.target import Target
+from heedful.tokens import Tokens
+
+if TYPE_CHECKING:
+    from heedful.summarising import Found
+
+MEASURES = tuple(LIKENESS)
+SAMPLED = ("samples", "draws", "steps")  # settings of which more should bring a method nearer to what it estimates
+SAME = 1e-6  # of the largest score: less apart, two explanations differ by rounding
+ATTENTION = "attention-mean"
+BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest attention, as Wiegreffe & Pinter drew it
+
+Again = Explanation | HeedfulError
+
+
+@dataclass(frozen=True)
+class Stability:
+    """The same text explained again: with other seeds, with `factor` times the samples, by other trained models.
+
+    A method that draws nothing says exactly the same with another seed: its tau is 1 and its distance 0. Where the
+    first of `seeds` others shows that, the rest are not tried. A method with more samples draws anew. Checkpoints of
+    the same training are compared by their labels' names and the text's words, whatever their vocabularies.
+    """
+
+    seeds: int = 3
+    factor: int = 2
+    methods: tuple[str, ...] | None = None
+    texts: int | None = None
+
+    summary: ClassVar[str] = "likeness of explanations with other seeds, samples, checkpoints"
+    paper: ClassVar[str] = "Wiegreffe & Pinter 2019 (seeds of training); Alvarez-Melis & Jaakkola 2018"
+    changes: ClassVar[str] = "the method's seed; its number of samples; the model, by another of the same training"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "tau": Measure(LIKENESS["tau"].says, better="higher"),
+        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher"),
+        "jsd": Measure(LIKENESS["jsd"].says, better="lower"),
+        "distance": Measure(LIKENESS["distance"].says, better="lower"),
+        "output change": Measure("total variation distance between the outputs of the two models"),
+        "attention jsd": Measure("divergence of the two models' attention over words; of several, the median"),
+        "largest attention": Measure("the model's largest attention to a word, as a share of all words'"),
+    }
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise BadInput(f"seeds {self.seeds} leaves nothing to compare; give 1 or more.")
+        if self.factor < 2:
+            raise BadInput(f"factor {self.factor} gives no more samples; give 2 or more.")
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Numbers for each method and each thing that was changed."""
+        return self.many([case])[0]
+
+    def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
+        """The same for several texts of one run."""
+        found: list[list[Finding]] = [[] for _ in cases]
+        for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
+            own = [i for i, case in enumerate(cases) if name in case.attributions]
+            for i, new in zip(own, self._method(name, [cases[i] for i in own]), strict=True):
+                found[i] += new
+        for i, (case, trained) in enumerate(zip(cases, _trained(cases), strict=True)):
+            found[i] += [*trained, *self._control(case)]
+        return found
+
+    def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:
+        """One method on those texts that it could explain."""
+        method = cases[0].methods[name]
+        found = [c.findings("stability", name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
+        more = sampled(method, self.factor)
+        if more is not None:
+            _add(found, name, cases, again(*_asked(cases, more)), {"with": "samples"})
+        for label, other in cases[0].others.items():
+            _add(found, name, cases, _by(other, method, cases), {"with": f"checkpoint:{label}"})
+        return found
+
+    def _seeds(self, name: str, cases: Sequence[Case]) -> list[Compared]:
+        """The mean over other seeds, or the first of them where it changes nothing."""
+        own = [case.attributions[name] for case in cases]
+        found: list[list[Compared]] = [[] for _ in cases]
+        moving = list(range(len(cases)))
+        for further in range(1, self.seeds + 1):
+            some = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
+            anew = dict(zip(moving, again(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
+            for i, why in anew.items():
+                found[i].append(compared(own[i], why))
+            moving = [i for i, why in anew.items() if not _same(own[i], why)]
+        return [averaged(every) for every in found]
+
+    def _control(self, case: Case) -> list[Finding]:
+        """What another seed makes of `random`, and what unrelated explanations by two models are like."""
+        control = unrelated(case)
+        places = ["seed", *(f"checkpoint:{label}" for label in case.others)]
+        if control is None:
+            return []
+        return [f for place in places for f in control.findings("stability", "random", MEASURES, {"with": place})]
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """At most: explanations with other seeds and with more samples. What other checkpoints do is not counted."""
+        names = chosen(list(methods), self.methods)
+        more = {name: m for name in names if (m := sampled(methods[name], self.factor)) is not None}
+        seeds = times(passes_of(classifier, tokens, methods, names), self.seeds)
+        return total([seeds, passes_of(classifier, tokens, more, list(more))])
+
+    def tables(self, found: Found) -> dict[str, Any]:
+        """Wiegreffe & Pinter's figure: the median divergence by bins of the largest attention and predicted label."""
+        jsd = found.values("attention jsd", "", {"with": "checkpoints"})
+        largest = found.values("largest attention", "", {})
+        rows = [
+            _row(jsd[(found.texts["predicted"] == label) & _within(largest, low, high)], name, low, high)
+            for label, name in enumerate(found.labels)
+            for low, high in pairwise(BINS)
+        ]
+        return {"attention jsd": rows} if any(row["n"] for row in rows) else {}
+
+
+def sampled(method: Any, factor: int) -> Method | None:
+    """The method with so many times the samples; None where it takes none, or their number is not a number."""
+    if not is_dataclass(method) or isinstance(method, type):
+        return None
+    now = {f.name: getattr(method, f.name) for f in fields(method) if f.init and f.name in SAMPLED}
+    more = {name: n * factor for name, n in now.items() if isinstance(n, int) and not isinstance(n, bool)}
+    if not more:
+        return None
+    changed: Any = replace(method, **more)
+    return cast(Method, changed)
+
+
+def _asked(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
+    """What `again` wants, as the cases were explained."""
+    return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
+
+
+def _add(found: list[list[Finding]], name: str, cases: Sequence[Case], anew: Sequence[Again], at: Place) -> None:
+    for i, (case, why) in enumerate(zip(cases, anew, strict=True)):
+        found[i] += compared(case.attributions[name], why).findings("stability", name, MEASURES, at)
+
+
+def _same(one: Attribution, other: object) -> bool:
+    """Whether nothing but rounding is between them, or no second one exists."""
+    if not isinstance(other, Attribution):
+        return True
+    return bool(np.abs(one.scores - other.scores).max() <= SAME * np.abs(one.scores).max())
+
+
+# other checkpoints
+
+
+def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]:
+    """What the method says of each text with another model, for the label of the same name."""
+    ready: dict[int, tuple[Tokens, Target]] = {}
+    found: dict[int, Again] = {}
+    for i, case in enumerate(cases):
+        try:
+            _check_labels(case.classifier, other)
+            target = case.target.named(case.classifier.labels).resolved(other.labels, 0)
+            ready[i] = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit), target
+        except HeedfulError as e:
+            found[i] = e
+    anew = again(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
+    found |= dict(zip(ready, anew, strict=True))
+    return [found[i] for i in range(len(cases))]
+
+
+def _trained(cases: Sequence[Case]) -> list[list[Finding]]:
+    """How far the models of other trainings are from this one, whatever explains them; nothing without any."""
+    if not cases or not cases[0].others:
+        return [[] for _ in cases]
+    method = cases[0].methods.get(ATTENTION) or METHODS[ATTENTION]()
+    own = [_attention(case, method) for case in cases]
+    found: list[list[Finding]] = [[] for _ in cases]
+    apart: list[list[float]] = [[] for _ in cases]
+    for label, other in cases[0].others.items():
+        at: Place = {"with": f"checkpoint:{label}"}
+        for i, (case, anew) in enumerate(zip(cases, _by(other, method, cases), strict=True)):
+            c = compared(own[i], anew)
+            apart[i].append(c.values["jsd"])
+            jsd = Finding("stability", "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
+            found[i] += [_output(case, other, at), jsd]
+    return [[*some, *_overall(why, jsds)] for some, why, jsds in zip(found, own, apart, strict=True)]
+
+
+def _overall(own: Again, apart: Sequence[float]) -> list[Finding]:
+    """The median over those checkpoints that could be compared, and what it is plotted against."""
+    known = [x for x in apart if not np.isnan(x)]
+    middle = float(np.median(known)) if known else float("nan")
+    return [
+        Finding("stability", "", "attention jsd", middle, {"with": "checkpoints"}, {"of": len(known)}),
+        Finding("stability", "", "largest attention", _largest(own)),
+    ]
+
+
+def _attention(case: Case, method: Method) -> Again:
+    why = case.attributions.get(ATTENTION)
+    return again(*_asked([case], method))[0] if why is None else why
+
+
+def _largest(why: Again) -> float:
+    """The largest attention to a word, of one altogether."""
+    shares = np.array(list(by_word(why).values())) if isinstance(why, Attribution) else np.zeros(0)
+    return float(shares.max() / shares.sum()) if shares.sum() > 0 else float("nan")
+
+
+def _output(case: Case, other: Classifier, at: Place) -> Finding:
+    """How far the other model's output is, label by label of the same name."""
+    try:
+        tokens = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit)
+        _check_labels(case.classifier, other)
+        said = other.predictions([tokens])[0].logits
+    except HeedfulError as e:
+        return Finding("stability", "", "output change", float("nan"), at, {"reason": str(e)})
+    ordered = [said[other.labels.index(label)] for label in case.classifier.labels]
+    logits, base = (torch.tensor(x, dtype=torch.float64) for x in ([ordered], case.prediction.logits))
+    return Finding("stability", "", "output change", float(changes(logits, base, case.classifier.head).tvd[0]), at)
+
+
+def _check_labels(own: Classifier, other: Classifier) -> None:
+    if (sorted(own.labels), own.head) != (sorted(other.labels), other.head):
+        raise BadInput(
+            f"{other.name} answers {', '.join(other.labels)} ({other.head}) and {own.name} {', '.join(own.labels)} "
+            f"({own.head}); give checkpoints of the same training."
+        )
+
+
+# the table
+
+
+def _within(largest: Floats, low: float, high: float) -> NDArray[np.bool_]:
+    """Which are in [low, high), the last bin with its end."""
+    return (largest >= low) & ((largest < high) | (high == BINS[-1]))
+
+
+def _row(jsd: Floats, label: str, low: float, high: float) -> dict[str, Any]:
+    known = jsd[~np.isnan(jsd)]
+    quartiles = np.quantile(known, (0.25, 0.5, 0.75)).tolist() if len(known) else [None] * 3
+    return {
+        "predicted": label,
+        "largest attention": [low, high],
+        "n": len(known),
+        "median": quartiles[1],
+        "quartiles": [quartiles[0], quartiles[2]],
+    }
