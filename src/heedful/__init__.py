@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heedful import edits
+    from heedful.auditing import Audit, audit
+    from heedful.checks import CHECKS, Check, check
     from heedful.classifier import Batch, Classifier
     from heedful.data import Example, Splits
     from heedful.edits import Edit, Site
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
         Source,
         from_json,
     )
+    from heedful.finding import Finding
     from heedful.loading import load
     from heedful.methods import METHODS, Method, method
     from heedful.plain import Plain
@@ -45,6 +48,12 @@ _HOME = {
     "Splits": "data",
     "train": "training",
     "Trained": "training",
+    "audit": "auditing",
+    "Audit": "auditing",
+    "Finding": "finding",
+    "CHECKS": "checks",
+    "Check": "checks",
+    "check": "checks",
     "RECIPES": "recipes",
     "tree": "trees",
     "Tree": "trees",
@@ -63,16 +72,20 @@ _HOME = {
     "Unsupported": "errors",
 }
 __all__ = [
+    "CHECKS",
     "METHODS",
     "RECIPES",
     "Attribution",
+    "Audit",
     "BadInput",
     "Batch",
+    "Check",
     "Classifier",
     "Counterfactual",
     "Edit",
     "Example",
     "Explanation",
+    "Finding",
     "HeedfulError",
     "Interaction",
     "Method",
@@ -86,6 +99,8 @@ __all__ = [
     "Trained",
     "Tree",
     "Unsupported",
+    "audit",
+    "check",
     "edits",
     "explain",
     "explain_all",

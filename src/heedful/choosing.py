@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from heedful import settings
 from heedful.errors import BadInput, nearest
 from heedful.methods import METHODS, Method, method
+
+
+class Named(Protocol):
+    """A catalogue: classes by name."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """The class."""
+        ...
+
+    def __contains__(self, name: object, /) -> bool:
+        """Whether there is one."""
+        ...
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        ...
+
+    def name(self, name: str) -> str:
+        """The full name."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -21,13 +41,13 @@ class Assignment:
     text: str
 
     @classmethod
-    def of(cls, given: str) -> Assignment:
+    def of(cls, given: str, name: Callable[[str], str] = METHODS.name) -> Assignment:
         """Assignment.of("ig.steps=64") -> Assignment("integrated-gradients", "steps", "64")."""
         left, equals, text = given.partition("=")
         owner, dot, setting = left.strip().rpartition(".")
         if not equals or not setting:
             raise BadInput(f"'{given}' is no setting; write name=value, or method.name=value.")
-        return cls(METHODS.name(owner) if dot else None, setting.replace("-", "_"), text)
+        return cls(name(owner) if dot else None, setting.replace("-", "_"), text)
 
 
 def choose(names: Sequence[str], given: Sequence[str] = ()) -> list[Method]:
@@ -67,30 +87,30 @@ def _check(assignment: Assignment, names: Sequence[str]) -> None:
         raise BadInput(f"{who} {has} setting '{assignment.setting}'{hint}")
 
 
-def listed(name: str | None = None) -> list[dict[str, Any]]:
-    """Every method, or one, with its line, paper and settings, for JSON."""
-    names = list(METHODS) if name is None else [METHODS.name(name)]
-    if name is not None:
+def listed(name: str | None = None, among: Named = METHODS) -> list[dict[str, Any]]:
+    """Every method (or check), or one, with its line, paper and settings, for JSON."""
+    if name is not None and name not in among:
         method(name)
+    names = list(among) if name is None else [among.name(name)]
     return [
         {
             "name": n,
-            "summary": getattr(METHODS[n], "summary", ""),
-            "paper": getattr(METHODS[n], "paper", ""),
+            "summary": getattr(among[n], "summary", ""),
+            "paper": getattr(among[n], "paper", ""),
             "settings": {
                 s.name: {"type": s.words, "default": s.default, "choices": s.choices}
-                for s in settings.of(METHODS[n]).values()
+                for s in settings.of(among[n]).values()
             },
         }
         for n in names
     ]
 
 
-def told(name: str) -> str:
-    """All about one method, for a reader."""
-    row = listed(name)[0]
-    said = inspect.getdoc(METHODS[name]) or ""
-    known = settings.of(METHODS[name]).values()
+def told(name: str, among: Named = METHODS) -> str:
+    """All about one method (or check), for a reader."""
+    row = listed(name, among)[0]
+    said = inspect.getdoc(among[name]) or ""
+    known = settings.of(among[name]).values()
     width = max((len(s.name) for s in known), default=0)
     lines = [f"  {s.name:<{width}}  {s.words}; {_default(s)}" for s in known]
     head = f"{row['name']}: {row['summary']}\n{row['paper']}"

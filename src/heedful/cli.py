@@ -11,6 +11,7 @@ import click
 
 from heedful import __version__
 from heedful.commands import explain, methods, tree
+from heedful.commands.audit import audit, checks
 from heedful.commands.theory import theory
 from heedful.commands.train import recipes, train
 from heedful.commands.translate import translate
@@ -44,5 +45,5 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
-for command in (explain, tree, theory, methods, train, recipes, translate):
+for command in (explain, audit, tree, theory, methods, checks, train, recipes, translate):
     main.add_command(command)

@@ -1,0 +1,219 @@
+"""Job two: audit. Texts go in; findings of every check on every method come out, kept in a run folder, and a summary.
+
+A run goes through its texts in a fixed order, CHUNK at a time. A chunk's findings depend on nothing but the model, its
+texts, the settings and the seed: batches never cross a chunk, and everything runs on one thread. So a run that was
+killed, and one that several workers share, end with the same summary.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from heedful import data
+from heedful.batteries import PROFILES, battery
+from heedful.checks import Check
+from heedful.chunking import Job, chunk_of
+from heedful.classifier import Classifier
+from heedful.errors import BadInput
+from heedful.inference import sharing
+from heedful.methods import Method
+from heedful.runs import Manifest, Run, opened, order
+from heedful.summarising import Found, clean, described, facts_of, left_out, rows
+from heedful.target import Target, label_index
+
+Watch = Callable[["Moment"], None]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How far a run is: texts done of all, and the step of the present chunk."""
+
+    texts: int
+    total: int
+    doing: str = ""
+    step: int = 0
+    steps: int = 1
+    chunk: int = 0  # texts in the present chunk
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done."""
+        return (self.texts + self.chunk * self.step / self.steps) / max(1, self.total)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A whole run: what was run, and what was found, with intervals against controls.
+
+    `summary` holds functions of model, data, settings and seed only; seconds and bytes are in `timing`. `complete` says
+    whether all texts asked for were done.
+    """
+
+    manifest: Manifest
+    summary: Mapping[str, Any]
+    timing: Mapping[str, Any]
+    complete: bool = True
+    run: Run | None = None
+
+    def rows(self, check: str, measure: str | None = None, method: str | None = None) -> list[Mapping[str, Any]]:
+        """The summary's rows of one check, of one measure or method if given."""
+        if check not in self.summary["checks"]:
+            raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary['checks'])}.")
+        return [
+            row
+            for row in self.summary["checks"][check]["rows"]
+            if measure in (None, row["measure"]) and method in (None, row["method"])
+        ]
+
+    def findings(self, check: str | None = None) -> Any:
+        """Every finding as a pyarrow table; `.to_pandas()` makes a data frame."""
+        if self.run is None:
+            raise BadInput("the findings of this audit were not kept; give it a folder with out=.")
+        return self.run.findings(check)
+
+
+def audit(
+    classifier: Classifier,
+    examples: Any,
+    methods: Iterable[str | Method] | None = None,
+    checks: Iterable[str | Check] | None = None,
+    out: str | Path | None = None,
+    *,
+    profile: str = "quick",
+    limit: int | None = None,
+    seed: int = 0,
+    target: Target | None = None,
+    checkpoints: Mapping[str, Classifier] | None = None,
+    time_budget: float | None = None,
+    restart: bool = False,
+    watch: Watch | None = None,
+) -> Audit:
+    """Audit every method with every check (or those named) on examples: a list, or anything `heedful.data.read` reads.
+
+    With `out` the run is kept in that folder, and the same call goes on where it was stopped; a larger `limit` extends
+    it. `time_budget`, in seconds, ends it early, after a chunk.
+    """
+    named = str(examples) if isinstance(examples, (str, Path)) else "the data"
+    job = Job(
+        classifier, data.load(examples), battery(profile, methods, checks, target), seed, checkpoints or {}, named
+    )
+    total = texts_of(job, profile, limit)
+    if out is not None:
+        return _audited(job, opened(Path(out), job.manifest(), restart), total, time_budget, watch, keep=True)
+    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
+        return _audited(job, opened(Path(folder) / "run", job.manifest()), total, time_budget, watch, keep=False)
+
+
+def texts_of(job: Job, profile: str, limit: int | None) -> int:
+    """How many texts a run goes through."""
+    wanted = PROFILES[profile].limit if limit is None else limit
+    if wanted is not None and wanted < 1:
+        raise BadInput(f"limit is at least 1, not {wanted}.")
+    return len(job.examples) if wanted is None else min(wanted, len(job.examples))
+
+
+def _audited(job: Job, run: Run, total: int, budget: float | None, watch: Watch | None, keep: bool) -> Audit:
+    work(job, run, total, until=None if budget is None else time.monotonic() + budget, watch=watch)
+    return finished(job, run, total, keep)
+
+
+def work(
+    job: Job,
+    run: Run,
+    total: int,
+    share: tuple[int, int] = (0, 1),
+    until: float | None = None,
+    watch: Watch | None = None,
+) -> None:
+    """Do the chunks that are missing; as worker i of n (`share`) every n-th of them. At least one is done."""
+    at = order(job.examples, job.seed)
+    for done, (chunk, numbers) in enumerate(run.missing(total)[share[0] :: share[1]]):
+        if done and until is not None and time.monotonic() > until:
+            return
+        before = total - sum(s.stop - s.start for _, s in run.missing(total))
+        some = range(numbers.start, numbers.stop)
+
+        def tell(doing: str, step: int, steps: int, before: int = before, size: int = len(some)) -> None:
+            if watch is not None:
+                watch(Moment(before, total, doing, step, steps, size))
+
+        with _one_thread(), sharing(job.classifier):
+            findings, texts, timing = chunk_of(job, [(n, at[n]) for n in some], tell)
+        run.write(chunk, findings, texts, timing)
+    if watch is not None:
+        watch(Moment(total - sum(s.stop - s.start for _, s in run.missing(total)), total, "summing up"))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The order of a sum depends on the number of threads, and so do its last digits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
+    """Sum up all that a run has, and write it."""
+    texts = run.texts()
+    gold = [_gold(label, job.classifier) for label in texts.column("label").to_pylist()]
+    labels = job.classifier.labels
+    facts = facts_of(texts, labels, gold)
+    checks: dict[str, Any] = {}
+    for name, check in job.battery.checks.items():
+        found = Found.of(run.findings(name), facts, labels)
+        tables = getattr(check, "tables", None)
+        checks[name] = {
+            "rows": rows(found, check.measures, list(job.battery.methods)),
+            "tables": tables(found) if tables is not None and found.rows else {},
+        }
+    summary = clean(
+        {
+            "texts": described(texts, labels, gold),
+            "checks": checks,
+            "left out": left_out(run.findings(None, ["check", "method", "measure", "details"])),
+        }
+    )
+    timing = _totals(run.timings())
+    run.finish(summary, timing)
+    complete = not run.missing(total)
+    return Audit(run.manifest, summary, timing, complete, run if keep else None)
+
+
+def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Seconds and bytes of all chunks together."""
+    texts = sum(p["texts"] for p in parts)
+    methods: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for name, spent in part["methods"].items():
+            own = methods.setdefault(name, {"seconds": 0.0, "bytes": None})
+            own["seconds"] += spent["seconds"]
+            own["bytes"] = max((b for b in (own["bytes"], spent["bytes"]) if b is not None), default=None)
+    for own in methods.values():
+        own["seconds each"] = own["seconds"] / max(1, texts)
+    checks = {name: sum(p["checks"].get(name, 0.0) for p in parts) for p in parts for name in p["checks"]}
+    passes = {key: sum(p["passes"][key] for p in parts) for key in ("asked", "shared")}
+    return {
+        "texts": texts,
+        "seconds": sum(p["seconds"] for p in parts),
+        "methods": methods,
+        "checks": checks,
+        "passes": passes,
+    }
+
+
+def _gold(label: str | None, classifier: Classifier) -> int:
+    try:
+        return -1 if label is None else label_index(label, classifier.labels)
+    except BadInput:  # several labels
+        return -1

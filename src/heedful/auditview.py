@@ -1,0 +1,130 @@
+"""A run's summary in the terminal: what was found about attention, and a table of methods. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from heedful.terminal import clean
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of methods: a measure of a check, at the first place that has all of `at`."""
+
+    head: str
+    check: str
+    measure: str
+    at: Mapping[str, Any]
+    digits: int = 2
+
+
+COLUMNS = (
+    Column("compre-\nhensive", "input-erasure", "aopc comprehensiveness", {}, 3),
+    Column("suffi-\ncient", "input-erasure", "aopc sufficiency", {}, 3),
+    Column("deletion\ncurve", "input-erasure", "deletion", {}, 3),
+    Column("wrong\nsign", "sign", "violation", {}),
+    Column("τ, leave-\none-out", "agreement", "tau", {"with": "leave-one-out"}),
+    Column("τ, words\nchanged", "sensitivity", "tau", {"change": "any"}),
+    Column("τ, random\nmodel", "randomisation", "tau", {"layers": "all"}),
+    Column("plau-\nsible", "plausibility", "auprc", {}),
+    Column("passes", "cost", "forwards", {}, 0),
+)
+FACTS: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
+    ("permutation", "tvd", {"layer": "all", "head": "all"}, "attention shuffled: the output moves by (TVD)"),
+    ("permutation", "correct", {"layer": "all", "head": "all"}, "attention shuffled: right answers"),
+    ("uniform", "tvd", {"layer": "all"}, "attention made uniform: the output moves by (TVD)"),
+    ("uniform", "correct", {"layer": "all"}, "attention made uniform: right answers"),
+    ("adversarial", "jsd exact", {}, "the most different attention with the same output: JSD, exact"),
+    ("adversarial", "jsd found", {}, "the same, found by optimising (ε-max JSD)"),
+    ("adversarial", "tvd any head", {"delta": 0.05}, "other attention with which a head reads the same (5 %): TVD"),
+    ("erasure", "delta js", {}, "erasing the top weight instead of another: ΔJS"),
+)  # fmt: skip
+
+
+def show(summary: Mapping[str, Any], console: Console) -> None:
+    """Print the texts, the facts about attention, the table of methods, and what was left out."""
+    console.print(Text(_texts(summary["texts"])))
+    facts = [(words, row) for check, measure, at, words in FACTS if (row := _row(summary, check, measure, "", at))]
+    if facts:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for words, row in facts:
+            table.add_row(Text(words), Text(_interval(row)))
+        console.print(table)
+    console.print(_methods(summary))
+    console.print(Text("* cannot be told from random (paired over texts, Holm-corrected); – not measured"))
+    for one in summary["left out"]:
+        what = " of ".join(filter(None, (one["check"], one["method"])))
+        console.print(Text(clean(f"left out: {what} on {one['texts']} texts: {one['reason']}"), style="dim"))
+
+
+def _texts(texts: Mapping[str, Any]) -> str:
+    accuracy = texts["accuracy"]
+    right = "" if accuracy is None else f"; the model is right on {accuracy['mean']:.1%} {_limits(accuracy, 2)}"
+    few = "" if texts["n"] >= 30 else "; fewer than 30: nothing is decided"
+    return f"{texts['n']:,} texts{right}{few}"
+
+
+def _methods(summary: Mapping[str, Any]) -> Table:
+    columns = [c for c in COLUMNS if any(r["measure"] == c.measure for r in _rows(summary, c.check))]
+    names = list(dict.fromkeys(r["method"] for c in columns for r in _rows(summary, c.check) if r["method"]))
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    table.add_column("method", vertical="bottom")
+    for column in columns:
+        table.add_column(column.head, justify="right", vertical="bottom")
+    most = {c.head: max(row["n"] for row in _rows(summary, c.check) if row["measure"] == c.measure) for c in columns}
+    for name in names:
+        cells = [_cell(_of_method(summary, c, name), c.digits, most[c.head]) for c in columns]
+        if any(cell != "–" for cell in cells):
+            table.add_row(Text(clean(name)), *cells)
+    return table
+
+
+def _of_method(summary: Mapping[str, Any], column: Column, method: str) -> Row | None:
+    """A method's row; agreement has one for each pair, under the name that comes first."""
+    found = _row(summary, column.check, column.measure, method, column.at)
+    if found is None and "with" in column.at:
+        found = _row(summary, column.check, column.measure, column.at["with"], {"with": method})
+    return found
+
+
+def _cell(row: Row | None, digits: int, most: int) -> str:
+    """A mean; none that is over fewer texts than the others', with which it cannot be compared."""
+    if row is None or row["mean"] is None or row["n"] < 0.9 * most:
+        return "–"
+    told = (row.get("random") or {}).get("says", "")
+    return f"{row['mean']:,.{digits}f}{'*' if told == 'cannot be told from random' else ''}".replace("-", "−")
+
+
+def _rows(summary: Mapping[str, Any], check: str) -> Sequence[Row]:
+    found: Sequence[Row] = summary["checks"].get(check, {}).get("rows", ())
+    return found
+
+
+def _row(summary: Mapping[str, Any], check: str, measure: str, method: str, at: Mapping[str, Any]) -> Row | None:
+    """The first row of a measure and method whose place has all of `at`."""
+    return next(
+        (
+            row
+            for row in _rows(summary, check)
+            if row["measure"] == measure and row["method"] == method and at.items() <= row["at"].items()
+        ),
+        None,
+    )
+
+
+def _interval(row: Row, digits: int = 3) -> str:
+    if row["mean"] is None:
+        return "–"
+    return f"{row['mean']:.{digits}f} {_limits(row, digits)}  n = {row['n']:,}".replace("-", "−")
+
+
+def _limits(row: Row, digits: int) -> str:
+    return "" if row["low"] is None else f"[{row['low']:.{digits}f}, {row['high']:.{digits}f}]"

@@ -1,0 +1,200 @@
+"""Summarising: findings on many texts -> numbers with intervals, beside the control `random`. Pure; needs no torch.
+
+Every row has its mean, median, n, and an interval over texts. A method's row has, too, its paired difference to
+`random` on the same texts (there, the mean of 20 draws), with Holm's correction over all rows of that check's measure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from heedful import stats
+from heedful.finding import Measure, Place, place
+
+Floats = NDArray[np.float64]
+LEFT_OUT = "left out"  # the measure of a finding that says why there is none
+
+
+@dataclass(frozen=True)
+class Found:
+    """The findings of one check on all texts, by what they are of."""
+
+    groups: Mapping[tuple[str, str, str], tuple[NDArray[np.int64], Floats]]
+    count: int
+    texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: pa.Table, texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Found:
+        """Group a table with columns text, method, measure, at and value; `texts` has the numbers of all texts.
+
+        A run that is not complete may lack some: a text's place is its place among those that are there.
+        """
+        names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
+        numbers = np.searchsorted(texts["number"], table.column("text").to_numpy())
+        values = table.column("value").to_numpy()
+        sizes = [max(1, len(words)) for _, words in names]
+        key = (names[0][0] * sizes[1] + names[1][0]) * sizes[2] + names[2][0]
+        order = np.argsort(key, kind="stable")
+        cuts = np.flatnonzero(np.diff(key[order])) + 1
+        groups = {}
+        for some in np.split(order, cuts) if len(order) else ():
+            method, measure, at = (words[codes[some[0]]] for codes, words in names)
+            groups[method, measure, at] = (numbers[some].astype(np.int64), values[some])
+        return cls(groups, len(texts["number"]), texts, tuple(labels))
+
+    def values(self, measure: str, method: str = "", at: Place | None = None) -> Floats:
+        """One number for each text, in the run's order; NaN where there is none."""
+        found = np.full(self.count, np.nan)
+        group = self.groups.get((method, measure, place(at or {})))
+        if group is not None:
+            found[group[0]] = group[1]
+        return found
+
+    def methods(self, measure: str) -> list[str]:
+        """The methods that have this measure."""
+        return list(dict.fromkeys(method for method, name, _ in self.groups if name == measure))
+
+    def places(self, measure: str, method: str | None = None) -> list[dict[str, Any]]:
+        """Where it was measured."""
+        found = dict.fromkeys(at for m, name, at in self.groups if name == measure and (method is None or m == method))
+        return [json.loads(at) if at else {} for at in found]
+
+    @cached_property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """(method, measure, at) of each row of a summary."""
+        return [key for key in self.groups if key[1] != LEFT_OUT]
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+    """A column of words as numbers, and the words."""
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    encoded = pc.dictionary_encode(plain.combine_chunks() if plain.num_chunks else pa.array([], pa.string()))
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def rows(found: Found, measures: Mapping[str, Measure], methods: Sequence[str]) -> list[dict[str, Any]]:
+    """A summary of every measure of a check, in the order of its measures and of the run's methods."""
+    made: list[dict[str, Any]] = []
+    for name, measure in measures.items():
+        own = sorted((key for key in found.rows if key[1] == name), key=lambda key: _order(key, methods))
+        some = [_row(found, key, measure) for key in own]
+        differences = [_difference(found, key, measure) for key in own]
+        adjusted = stats.holm(np.array([np.nan if d is None else d.p for d in differences]))
+        for row, difference, p in zip(some, differences, adjusted, strict=True):
+            if difference is not None:
+                row["random"] = asdict(difference) | {"holm": float(p), "says": _says(difference, float(p), measure)}
+        made += some
+    return made
+
+
+def _order(key: tuple[str, str, str], methods: Sequence[str]) -> tuple[int, str, list[tuple[int, Any]]]:
+    """Methods in the run's order; places by number where they are numbers ("all" first)."""
+    method, _, at = key
+    values = (json.loads(at) if at else {}).values()
+    ranked = [(0, 0.0, v) if isinstance(v, str) else (1, float(v), "") for v in values]
+    return (methods.index(method) if method in methods else len(methods), method, ranked)  # type: ignore[return-value]
+
+
+def _row(found: Found, key: tuple[str, str, str], measure: Measure) -> dict[str, Any]:
+    method, name, at = key
+    values = found.groups[key][1]
+    return {
+        "measure": name,
+        "method": method,
+        "at": json.loads(at) if at else {},
+        **asdict(stats.summary(values, measure.kind)),
+    }
+
+
+def _difference(found: Found, key: tuple[str, str, str], measure: Measure) -> stats.Difference | None:
+    """To `random` on the same texts, where it was measured at the same place."""
+    method, name, at = key
+    other = ("random", name, at)
+    if method in ("", "random") or not measure.compared or other not in found.groups:
+        return None
+    a, b = np.full(found.count, np.nan), np.full(found.count, np.nan)
+    for into, group in ((a, found.groups[key]), (b, found.groups[other])):
+        into[group[0]] = group[1]
+    return stats.paired(a, b)
+
+
+def _says(difference: stats.Difference, p: float, measure: Measure) -> str:
+    """What may be said of a method beside chance."""
+    word = stats.decided(difference, p)
+    if word in ("higher", "lower"):
+        good = "" if measure.better is None else (": better" if word == measure.better else ": worse")
+        return f"{word} than random{good}"
+    return "too few texts" if word == "too few texts" else "cannot be told from random"
+
+
+def left_out(table: pa.Table) -> list[dict[str, Any]]:
+    """What a check or a method could not do, why, and on how many texts."""
+    some = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
+    counted: dict[tuple[str, str, str], int] = {}
+    for row in some.select(["check", "method", "details"]).to_pylist():
+        key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
+        counted[key] = counted.get(key, 0) + 1
+    return [{"check": c, "method": m, "reason": r, "texts": n} for (c, m, r), n in counted.items()]
+
+
+def described(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> dict[str, Any]:
+    """The texts of a run: how many, by label, and how often the model is right."""
+    facts = facts_of(texts, labels, gold)
+    known = facts["gold"] >= 0
+    right = (facts["gold"] == facts["predicted"])[known].astype(float)
+    return {
+        "n": len(texts),
+        "predicted": {name: int((facts["predicted"] == i).sum()) for i, name in enumerate(labels)},
+        "labelled": {name: int((facts["gold"] == i).sum()) for i, name in enumerate(labels)} if known.any() else None,
+        "accuracy": asdict(stats.summary(right, "rate")) if known.any() else None,
+        "tokens": asdict(stats.summary(facts["length"].astype(float))),
+    }
+
+
+def facts_of(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """What is known of each text, as arrays in the run's order."""
+    index = {name: i for i, name in enumerate(labels)}
+    chances = texts.column("probabilities").to_pylist()
+    return {
+        "number": texts.column("number").to_numpy(),
+        "length": np.array([sum(start >= 0 for start in one) for one in texts.column("starts").to_pylist()]),
+        "predicted": np.array([index.get(name, -1) for name in texts.column("predicted").to_pylist()]),
+        "gold": np.array(gold, dtype=np.int64),
+        "confidence": np.array([max(one) if one else np.nan for one in chances]),
+    }
+
+
+def clean(value: Any) -> Any:
+    """Numbers that JSON has: NaN and infinities become null, arrays lists."""
+    if isinstance(value, Mapping):
+        return {str(k): clean(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return clean(value.tolist())
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if np.isfinite(value) else None
+    return value
+
+
+def walk(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(check, row) of every row of a summary."""
+    for name, check in summary["checks"].items():
+        for row in check["rows"]:
+            yield name, row
