@@ -124,7 +124,7 @@ def test_annotations_that_cannot_be_resolved_check_nothing() -> None:
         ("ig", {"baseline": "maks"}, "baseline 'maks' is not one of auto, mask, pad, zero; did you mean 'mask'?"),
         ("ig", {"stesp": 3}, "integrated-gradients has no setting 'stesp'; did you mean 'steps'?"),
         ("ig", {"steps": 0}, "integrated-gradients needs at least one step, not 0."),
-        ("random", {"steps": 3}, "random has no setting 'steps'; its settings are: none."),
+        ("rollout", {"steps": 3}, "rollout has no setting 'steps'; its settings are: none."),
     ],
 )
 def test_python_users_meet_the_same_checks(name: str, given: dict[str, Any], message: str) -> None:
@@ -162,7 +162,7 @@ def test_a_value_may_hold_an_equals_sign_and_a_dot() -> None:
         (["ig"], "=3", "'=3' is no setting; write name=value, or method.name=value."),
         (["ig"], "stesp=3", "integrated-gradients has no setting 'stesp'; did you mean 'steps'?"),
         (["ig", "rollout"], "stesp=3", "none of the methods chosen has a setting 'stesp'; did you mean 'steps'?"),
-        (["random"], "steps=3", "random has no setting 'steps'; known are: none."),
+        (["rollout"], "steps=3", "rollout has no setting 'steps'; known are: none."),
         (["rollout"], "ig.steps=3", "integrated-gradients is not among the methods chosen: rollout."),
         (["ig"], "rolout.steps=3",
          "method 'rolout' is not known; did you mean 'rollout'? `heedful methods` lists them all."),

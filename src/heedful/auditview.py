@@ -74,7 +74,8 @@ def _texts(texts: Mapping[str, Any]) -> str:
 
 def _methods(summary: Mapping[str, Any]) -> Table:
     columns = [c for c in COLUMNS if any(r["measure"] == c.measure for r in _rows(summary, c.check))]
-    names = list(dict.fromkeys(r["method"] for c in columns for r in _rows(summary, c.check) if r["method"]))
+    told = [row for c in columns for row in _rows(summary, c.check)]
+    names = dict.fromkeys([*(r["method"] for r in told if r["method"]), *(str(r["at"].get("with", "")) for r in told)])
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("method", vertical="bottom")
     for column in columns:

@@ -37,7 +37,7 @@ PROFILES = {
     "quick": Profile(
         60,
         QUICK_METHODS,
-        {"lime": {"samples": 200}, "shapley": {"samples": 200}}
+        {"lime": {"samples": 200}, "shapley": {"samples": 200, "exact_up_to": 7}, "input-erasure": {"points": 10}}
         | {name: {"methods": FIVE, "texts": 20} for name in REEXPLAINING},
     ),
     "full": Profile(None, tuple(name for name in METHODS if name not in (*NO_SCORES, *CONTROLS))),

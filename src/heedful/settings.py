@@ -82,6 +82,15 @@ def of(cls: Any) -> Mapping[str, Setting]:
     }
 
 
+def made(cls: Any, name: str, given: Mapping[str, Any] | None = None) -> Any:
+    """An object of a class with settings, known as `name`; each setting checked against its type."""
+    known = of(cls)
+    for wrong in sorted(set(given or {}) - set(known)):
+        hint = nearest(wrong, list(known)) or f"; its settings are: {', '.join(known) or 'none'}."
+        raise BadInput(f"{name} has no setting '{wrong}'{hint}")
+    return cls(**{key: known[key].checked(value) for key, value in (given or {}).items()})
+
+
 def _members(kind: Any) -> tuple[Any, ...]:
     """What a union may be, exact words before numbers before free text: "all" is no text where it is a Literal."""
     members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)

@@ -73,9 +73,5 @@ def check(named: str | Check, given: Mapping[str, Any] | None = None) -> Check:
         cls = CHECKS[named]
     except KeyError as e:
         raise BadInput(str(e.args[0])) from None
-    known = known_settings.of(cls)
-    for wrong in sorted(set(given or {}) - set(known)):
-        hint = nearest(wrong, list(known)) or f"; its settings are: {', '.join(known) or 'none'}."
-        raise BadInput(f"{CHECKS.name(named)} has no setting '{wrong}'{hint}")
-    made: Check = cls(**{name: known[name].checked(value) for name, value in (given or {}).items()})
+    made: Check = known_settings.made(cls, CHECKS.name(named), given)
     return made

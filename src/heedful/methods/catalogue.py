@@ -155,9 +155,5 @@ def method(named: str | Method, given: Mapping[str, Any] | None = None) -> Metho
         cls = METHODS[named]
     except KeyError as e:
         raise BadInput(str(e.args[0])) from None
-    known = known_settings.of(cls)
-    for wrong in sorted(set(given or {}) - set(known)):
-        hint = nearest(wrong, list(known)) or f"; its settings are: {', '.join(known) or 'none'}."
-        raise BadInput(f"{METHODS.name(named)} has no setting '{wrong}'{hint}")
-    made: Method = cls(**{name: known[name].checked(value) for name, value in (given or {}).items()})
+    made: Method = known_settings.made(cls, METHODS.name(named), given)
     return made
