@@ -23,19 +23,20 @@ class Column:
     check: str
     measure: str
     at: Mapping[str, Any]
+    says: str
     digits: int = 2
 
 
 COLUMNS = (
-    Column("compre-\nhensive", "input-erasure", "aopc comprehensiveness", {}, 3),
-    Column("suffi-\ncient", "input-erasure", "aopc sufficiency", {}, 3),
-    Column("deletion\ncurve", "input-erasure", "deletion", {}, 3),
-    Column("wrong\nsign", "sign", "violation", {}),
-    Column("τ, leave-\none-out", "agreement", "tau", {"with": "leave-one-out"}),
-    Column("τ, words\nchanged", "sensitivity", "tau", {"change": "any"}),
-    Column("τ, random\nmodel", "randomisation", "tau", {"layers": "all"}),
-    Column("plau-\nsible", "plausibility", "auprc", {}),
-    Column("passes", "cost", "forwards", {}, 0),
+    Column("compr", "input-erasure", "aopc comprehensiveness", {}, "fall of the probability without the first words"),
+    Column("suff", "input-erasure", "aopc sufficiency", {}, "its fall with the first words alone: lower is better"),
+    Column("del", "input-erasure", "deletion", {}, "area under the probability as words go: lower is better"),
+    Column("sign", "sign", "violation", {}, "the strongest word pushes the other way: lower is better"),
+    Column("loo", "agreement", "tau", {"with": "leave-one-out"}, "τ with leave-one-out"),
+    Column("edit", "sensitivity", "tau", {"change": "any"}, "τ after changes that should not matter"),
+    Column("rand", "randomisation", "tau", {"layers": "all"}, "τ after all weights were randomised: near 0 is good"),
+    Column("plaus", "plausibility", "auprc", {}, "precision against human rationales"),
+    Column("passes", "cost", "forwards", {}, "forward passes of an explanation", 0),
 )
 FACTS: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("permutation", "tvd", {"layer": "all", "head": "all"}, "attention shuffled: the output moves by (TVD)"),
@@ -59,7 +60,8 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
             table.add_row(Text(words), Text(_interval(row)))
         console.print(table)
     console.print(_methods(summary))
-    console.print(Text("* cannot be told from random (paired over texts, Holm-corrected); – not measured"))
+    heads = [f"{c.head} {c.says}" for c in _columns(summary)]
+    console.print(Text(f"{'; '.join(heads)}. * cannot be told from random; – not measured", style="dim"))
     for one in summary["left out"]:
         what = " of ".join(filter(None, (one["check"], one["method"])))
         console.print(Text(clean(f"left out: {what} on {one['texts']} texts: {one['reason']}"), style="dim"))
@@ -73,19 +75,24 @@ def _texts(texts: Mapping[str, Any]) -> str:
 
 
 def _methods(summary: Mapping[str, Any]) -> Table:
-    columns = [c for c in COLUMNS if any(r["measure"] == c.measure for r in _rows(summary, c.check))]
+    columns = _columns(summary)
     told = [row for c in columns for row in _rows(summary, c.check)]
     names = dict.fromkeys([*(r["method"] for r in told if r["method"]), *(str(r["at"].get("with", "")) for r in told)])
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    table.add_column("method", vertical="bottom")
+    table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("method", no_wrap=True)
     for column in columns:
-        table.add_column(column.head, justify="right", vertical="bottom")
+        table.add_column(column.head, justify="right", no_wrap=True)
     most = {c.head: max(row["n"] for row in _rows(summary, c.check) if row["measure"] == c.measure) for c in columns}
     for name in names:
         cells = [_cell(_of_method(summary, c, name), c.digits, most[c.head]) for c in columns]
         if any(cell != "–" for cell in cells):
             table.add_row(Text(clean(name)), *cells)
     return table
+
+
+def _columns(summary: Mapping[str, Any]) -> list[Column]:
+    """Those that the run has measured."""
+    return [c for c in COLUMNS if any(r["measure"] == c.measure for r in _rows(summary, c.check))]
 
 
 def _of_method(summary: Mapping[str, Any], column: Column, method: str) -> Row | None:
@@ -101,7 +108,8 @@ def _cell(row: Row | None, digits: int, most: int) -> str:
     if row is None or row["mean"] is None or row["n"] < 0.9 * most:
         return "–"
     told = (row.get("random") or {}).get("says", "")
-    return f"{row['mean']:,.{digits}f}{'*' if told == 'cannot be told from random' else ''}".replace("-", "−")
+    mean = round(row["mean"], digits) + 0.0  # no −0.00
+    return f"{mean:,.{digits}f}{'*' if told == 'cannot be told from random' else ''}".replace("-", "−")
 
 
 def _rows(summary: Mapping[str, Any], check: str) -> Sequence[Row]:

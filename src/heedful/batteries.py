@@ -10,6 +10,7 @@ from heedful import settings as known_settings
 from heedful.checks import CHECKS, Check, check
 from heedful.choosing import Assignment
 from heedful.errors import BadInput, nearest
+from heedful.masking import WAYS
 from heedful.methods import METHODS, Method, method
 from heedful.target import Target
 
@@ -40,7 +41,16 @@ PROFILES = {
         {"lime": {"samples": 200}, "shapley": {"samples": 200, "exact_up_to": 7}, "input-erasure": {"points": 10}}
         | {name: {"methods": FIVE, "texts": 20} for name in REEXPLAINING},
     ),
-    "full": Profile(None, tuple(name for name in METHODS if name not in (*NO_SCORES, *CONTROLS))),
+    "full": Profile(
+        None,
+        tuple(name for name in METHODS if name not in (*NO_SCORES, *CONTROLS)),
+        {
+            "input-erasure": {"maskings": WAYS},
+            "permutation": {"layer_draws": 100, "head_draws": 10},
+            "identifiability": {"layer": "all"},
+            "adversarial": {"layer": "all"},
+        },
+    ),
 }
 
 
