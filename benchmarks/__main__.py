@@ -17,7 +17,20 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import attattr_, growth, lime_, overhead, paths, pictures, removal, shapley_, theory_, training_
+from benchmarks import (
+    adversary_,
+    attattr_,
+    erasing,
+    growth,
+    lime_,
+    overhead,
+    paths,
+    pictures,
+    removal,
+    shapley_,
+    theory_,
+    training_,
+)
 from benchmarks.material import Scale
 from benchmarks.measure import Report
 
@@ -35,6 +48,8 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "overhead": overhead.run,
     "growth": growth.run,
     "training": training_.run,
+    "erasing": erasing.run,
+    "adversary": adversary_.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")
 Row = dict[str, Any]
