@@ -17,8 +17,8 @@ import toys
 from cases import many, one
 from heedful.changes import Changes
 from heedful.checks import check
-from heedful.checks.common import Case
-from heedful.checks.erasure import OWN, Erased, Erasure, fewer, first_flips, flips, negative, spread, stop_values
+from heedful.checks.common import Case, by_unit, units
+from heedful.checks.erasure import OWN, Erased, Erasure, Items, fewer, first_flips, flips, negative, spread, stop_values
 from heedful.classifier import Classifier
 from heedful.data import Example
 from heedful.errors import BadInput, Unsupported
@@ -26,11 +26,12 @@ from heedful.finding import Finding
 from heedful.methods.attention import laid_open
 from heedful.plain import Plain
 from heedful.target import activation
-from models import TEXTS, BiLSTM, build, loud, tokenizer
+from models import TEXTS, BiLSTM, build, loud, multihead, tokenizer
 from test_nets_han import TEXT as SENTENCES
 from test_nets_han import classifier as han
 
 METHODS = ("attention-mean", "leave-one-out", "uniform", "random")
+TOKENS = Erasure(unit="token")
 
 
 def by_hand() -> Classifier:
@@ -44,7 +45,17 @@ def found(findings: Sequence[Finding], measure: str) -> dict[str, float]:
 
 
 def details(findings: Sequence[Finding], measure: str) -> dict[str, Any]:
-    return {f.method: f.details for f in findings if f.measure == measure}
+    """Where the top item and the others stand, which are single tokens."""
+    return {
+        f.method: {"top": f.details["top"][0], "other": [place[0] for place in f.details["other"]]}
+        for f in findings
+        if f.measure == measure
+    }
+
+
+def flat(items: Items) -> Any:
+    """The places of items that are single tokens."""
+    return np.array([place[0] for place in items.places])
 
 
 def slow(classifier: Classifier, case: Case, gone: Sequence[int], kind: str, layers: Sequence[int]) -> torch.Tensor:
@@ -83,7 +94,7 @@ def slow(classifier: Classifier, case: Case, gone: Sequence[int], kind: str, lay
 def test_every_number_is_that_of_one_pass_at_a_time(family: str, kind: str, layer: Any, layers: list[int]) -> None:
     classifier = build(family)
     case = one(classifier, "good music; the acting", ("gradient-x-input", "random"))
-    findings = Erasure(layer=layer, orders=2)(case)
+    findings = Erasure(layer=layer, unit="token", orders=2)(case)
     content = list(case.tokens.content)
     whole = slow(classifier, case, [], kind, layers)
 
@@ -117,7 +128,7 @@ def test_sets_are_the_network_computed_by_hand() -> None:
     places = np.array(case.tokens.content)
     rng = np.random.default_rng(0)
     gone = rng.random((20, len(places))) < 0.5
-    got = Erased(classifier, classifier.batch([case.tokens]), [site], places).of(gone)
+    got = Erased(classifier, classifier.batch([case.tokens]), [site], places[:, None].tolist()).of(gone)
     net: Any = classifier.model
     with torch.no_grad():
         states = net.lstm(net.words(torch.tensor([case.tokens.ids])))[0][0]
@@ -135,11 +146,11 @@ def test_with_everything_erased_the_bias_decides() -> None:
     case = one(classifier, TEXTS[3], METHODS)
     site = laid_open(classifier, [case.tokens])[0].layers("self")[0]
     n = len(case.tokens)
-    got = Erased(classifier, classifier.batch([case.tokens]), [site], np.arange(n)).of(np.ones((1, n), bool))
+    got = Erased(classifier, classifier.batch([case.tokens]), [site], [[i] for i in range(n)]).of(np.ones((1, n), bool))
     assert torch.allclose(got[0], classifier.model.out.bias.double())
-    assert found(Erasure(special=True)(case), "never")["attention"] == (
+    assert found(Erasure(unit="token", special=True)(case), "never")["attention"] == (
         int(classifier.model.out.bias.argmax()) == case.prediction.index
-        and np.isnan(found(Erasure(special=True)(case), "fraction")["attention"])
+        and np.isnan(found(Erasure(unit="token", special=True)(case), "fraction")["attention"])
     )
 
 
@@ -148,7 +159,7 @@ def test_slopes_are_finite_differences_of_the_probability(family: str) -> None:
     classifier = build(family)
     classifier.model.double()
     case = one(classifier, TEXTS[3], METHODS)
-    sites, items = Erasure()._items(case)
+    sites, items = TOKENS._items(case)
 
     def p(place: int, step: float) -> float:
         def edit(site: Any, weights: torch.Tensor) -> torch.Tensor:
@@ -160,23 +171,23 @@ def test_slopes_are_finite_differences_of_the_probability(family: str) -> None:
             logits = classifier.logits(classifier.batch([case.tokens]))
         return float(activation(logits, classifier.head)[0, case.prediction.index])
 
-    wanted = [(p(int(i), 1e-5) - p(int(i), -1e-5)) / 2e-5 for i in items.places]
+    wanted = [(p(int(i), 1e-5) - p(int(i), -1e-5)) / 2e-5 for i in flat(items)]
     assert items.slopes == pytest.approx(wanted, abs=1e-7)
 
 
 def test_alpha_is_what_attention_mean_says() -> None:
     case = one(build("bert"), TEXTS[0], METHODS)
-    items = Erasure()._items(case)[1]
-    assert items.weights == pytest.approx(case.attributions["attention-mean"].scores[items.places])
-    findings = Erasure()(case)
+    items = TOKENS._items(case)[1]
+    assert items.weights == pytest.approx(case.attributions["attention-mean"].scores[flat(items)])
+    findings = TOKENS(case)
     drawn = details(findings, "delta js")["attention"]
-    alpha = dict(zip(items.places, items.weights, strict=True))
+    alpha = dict(zip(flat(items), items.weights, strict=True))
     expected = max(alpha.values()) - np.mean([alpha[i] for i in drawn["other"]])
     assert found(findings, "alpha difference")["attention"] == pytest.approx(expected)
 
 
 def test_product_and_slope_agree_where_one_query_attends() -> None:
-    items = Erasure()._items(one(build("bilstm"), TEXTS[0], METHODS))[1]
+    items = TOKENS._items(one(build("bilstm"), TEXTS[0], METHODS))[1]
     assert items.products == pytest.approx(items.weights * items.slopes)
 
 
@@ -212,7 +223,7 @@ def test_the_first_flip_is_found_though_later_sets_flip_back() -> None:
 def test_a_set_runs_once() -> None:
     classifier = build("bilstm")
     case = one(classifier, TEXTS[0], METHODS)
-    sites, items = Erasure()._items(case)
+    sites, items = TOKENS._items(case)
     erased = Erased(classifier, classifier.batch([case.tokens]), sites, items.places)
     gone = np.eye(len(items), dtype=bool)
     once = erased.of(gone)
@@ -225,9 +236,9 @@ def test_passes_are_at_least_what_is_run() -> None:
     for family in ("bert", "t5", "bilstm"):
         classifier = build(family)
         case = one(classifier, TEXTS[0], METHODS)
-        said = Erasure().passes(classifier, case.tokens, case.methods)
+        said = TOKENS.passes(classifier, case.tokens, case.methods)
         before = classifier.forwards, classifier.backwards
-        Erasure()(case)
+        TOKENS(case)
         assert classifier.forwards - before[0] <= said.forwards
         assert classifier.backwards - before[1] == said.backwards
 
@@ -238,7 +249,7 @@ def test_passes_are_at_least_what_is_run() -> None:
 @pytest.mark.parametrize("architecture", ["bert", "gpt2", "bilstm"])
 def test_where_attention_is_heard_its_top_item_flips_and_no_other_does(architecture: str) -> None:
     classifier = toys.build(architecture, toys.mix(0.3))
-    findings = Erasure()(one(classifier, "ape bee yes cat ape", ("attention-mean", "position", "random")))
+    findings = TOKENS(one(classifier, "ape bee yes cat ape", ("attention-mean", "position", "random")))
     for name in ("attention", "attention-mean", "attention-x-slope"):
         assert (found(findings, "flip top")[name], found(findings, "flip random")[name]) == (1, 0)
         assert found(findings, "fraction")[name] == pytest.approx(1 / 5)
@@ -249,7 +260,7 @@ def test_where_attention_is_heard_its_top_item_flips_and_no_other_does(architect
 
 @pytest.mark.parametrize("architecture", ["bert", "bart", "bilstm"])
 def test_erasing_attention_that_is_not_heard_changes_nothing(architecture: str) -> None:
-    findings = Erasure()(one(toys.build(architecture, toys.DEAF), "ape bee yes cat owl", METHODS))
+    findings = TOKENS(one(toys.build(architecture, toys.DEAF), "ape bee yes cat owl", METHODS))
     assert found(findings, "delta js")["attention"] == pytest.approx(0, abs=1e-12)
     assert set(found(findings, "never").values()) == {1.0}
     assert all(np.isnan(v) for v in found(findings, "fraction").values())
@@ -260,43 +271,43 @@ def test_erasing_attention_that_is_not_heard_changes_nothing(architecture: str) 
 
 def test_items_are_the_tokens_of_the_text() -> None:
     case = one(build("bert"), Example("good film", "the story"), METHODS)
-    assert Erasure()._items(case)[1].places.tolist() == list(case.tokens.content)
-    assert len(Erasure(special=True)._items(case)[1]) == len(case.tokens)
+    assert TOKENS._items(case)[1].places == [[i] for i in case.tokens.content]
+    assert len(Erasure(unit="token", special=True)._items(case)[1]) == len(case.tokens)
 
 
 def test_a_network_of_two_levels_loses_sentences() -> None:
     case = one(han(), SENTENCES, METHODS)
-    items = Erasure()._items(case)[1]
+    items = TOKENS._items(case)[1]
     assert sorted(i for group in items.groups for i in group) == list(case.tokens.content)
     assert items.weights.sum() == pytest.approx(1)
-    assert [group[-1] for group in items.groups] == items.places.tolist()
+    assert [group[-1] for group in items.groups] == flat(items).tolist()
     assert len(items) < len(case.tokens.content)
 
 
 def test_a_network_of_two_levels_can_lose_words() -> None:
     case = one(han(), SENTENCES, METHODS)
-    assert Erasure(level="word")._items(case)[1].places.tolist() == list(case.tokens.content)
+    assert Erasure(level="word", unit="token")._items(case)[1].places == [[i] for i in case.tokens.content]
 
 
 def test_sentences_are_erased_in_one_pass_at_a_time_too() -> None:
     classifier = han("conv")
     case = one(classifier, SENTENCES, METHODS)
-    sites, items = Erasure()._items(case)
+    sites, items = TOKENS._items(case)
     erased = Erased(classifier, classifier.batch([case.tokens]), sites, items.places)
     gone = np.eye(len(items), dtype=bool)
     for i, logits in enumerate(erased.of(gone)):
-        assert torch.allclose(logits, slow(classifier, case, [items.places[i]], "sentence", [0]), atol=1e-5)
+        assert torch.allclose(logits, slow(classifier, case, items.places[i], "sentence", [0]), atol=1e-5)
 
 
 def test_a_text_of_one_item_is_counted_and_has_no_numbers() -> None:
     few, more = many(build("bert"), ["good", "good film"], METHODS)
-    findings = Erasure()(few)
+    findings = TOKENS(few)
     assert all(np.isnan(f.value) for f in findings)
-    assert {(f.method, f.measure) for f in findings} == {(f.method, f.measure) for f in Erasure()(more)}
+    assert {(f.method, f.measure) for f in findings} == {(f.method, f.measure) for f in TOKENS(more)}
 
 
 def test_ten_classes_and_two_items() -> None:
-    findings = Erasure()(one(build("bert", labels=10), "good film", METHODS))
+    findings = TOKENS(one(build("bert", labels=10), "good film", METHODS))
     assert all(np.isfinite(f.value) or f.measure in ("fraction", "mass") for f in findings)
     assert {f.measure for f in findings} <= set(Erasure.measures)
 
@@ -304,7 +315,7 @@ def test_ten_classes_and_two_items() -> None:
 def test_several_labels_at_once_flip_where_one_crosses_a_half() -> None:
     classifier = build("bert", problem_type="multi_label_classification")
     case = one(classifier, TEXTS[0], METHODS)
-    findings = Erasure(draws=1, orders=1)(case)
+    findings = Erasure(unit="token", draws=1, orders=1)(case)
     top = details(findings, "flip top")["attention"]["top"]
     without = slow(classifier, case, [top], "self", [1]) > 0
     assert found(findings, "flip top")["attention"] == bool(
@@ -316,20 +327,47 @@ def test_the_other_item_is_never_the_top_and_may_be_any() -> None:
     case = one(build("bilstm"), "good bad great awful", METHODS)
     seen = set()
     for seed in range(15):
-        drawn = details(Erasure(draws=2, orders=1)(replace(case, seed=seed)), "delta js")["attention"]
+        drawn = details(Erasure(unit="token", draws=2, orders=1)(replace(case, seed=seed)), "delta js")["attention"]
         assert drawn["top"] not in drawn["other"]
         assert len(set(drawn["other"])) == 2
         seen |= {drawn["other"][0]}
     assert seen == set(case.tokens.content) - {drawn["top"]}
 
 
-def test_a_random_order_that_never_flips_counts_as_all_items_where_another_flips() -> None:
+def test_of_several_orders_the_fraction_is_the_mean_over_those_that_flip() -> None:
     from heedful.checks.erasure import _stopped
 
     orders = [np.array([0, 1, 2]), np.array([2, 1, 0])]
     values = {f.measure: f.value for f in _stopped("random", orders, [1, None], np.array([0.5, 0.2, 0.1]))}
-    assert values == {"fraction": pytest.approx((1 + 3) / 2 / 3), "mass": pytest.approx((0.5 + 0.8) / 2), "never": 0.0}
+    assert values == {"fraction": pytest.approx(1 / 3), "mass": pytest.approx(0.5), "never": 0.5}
     assert np.isnan(_stopped("random", orders, [None, None], np.ones(3))[0].value)
+
+
+def test_a_word_is_erased_with_all_its_pieces() -> None:
+    classifier = build("bert")
+    case = one(classifier, "unbelievably good music", METHODS)
+    sites, items = Erasure()._items(case)
+    assert items.places == units(case.tokens)
+    assert max(map(len, items.places)) > 1
+    assert items.weights == pytest.approx(by_unit(case.attributions["attention-mean"].scores, items.places))
+    got = Erased(classifier, classifier.batch([case.tokens]), sites, items.places).of(np.eye(3, dtype=bool))
+    for place, logits in zip(items.places, got, strict=True):
+        assert torch.allclose(logits, slow(classifier, case, place, "self", [1]), atol=1e-5)
+
+
+def test_a_control_that_is_one_random_order_has_the_flips_of_random() -> None:
+    """`uniform` ties everywhere, so that its order is random: on average it flips as often as `random` does."""
+    clf = toys.build("bilstm", toys.mix(0.6))
+    runs = [TOKENS(c) for c in many(clf, toys.texts(60, longest=6), METHODS)]
+    never = {name: np.array([found(f, "never")[name] for f in runs]) for name in ("uniform", "random")}
+    error = np.sqrt(0.25 / len(runs))
+    assert 0.02 < never["random"].mean() < 0.98
+    assert abs(never["uniform"].mean() - never["random"].mean()) < 3 * error
+
+
+def test_a_network_with_padding_of_its_own() -> None:
+    findings = Erasure(orders=2)(one(multihead(masked=False), TEXTS[3], METHODS))
+    assert np.isfinite(found(findings, "delta js")["attention"])
 
 
 def test_a_sure_model_still_has_slopes() -> None:
@@ -337,7 +375,7 @@ def test_a_sure_model_still_has_slopes() -> None:
     with torch.no_grad():
         classifier.model.decoder.weight.mul_(20)
     case = one(classifier, TEXTS[0], METHODS)
-    assert np.abs(Erasure()._items(case)[1].slopes).min() > 0
+    assert np.abs(TOKENS._items(case)[1].slopes).min() > 0
 
 
 # refusals
@@ -346,10 +384,10 @@ def test_a_sure_model_still_has_slopes() -> None:
 def test_models_without_labels_or_attention_are_refused() -> None:
     number = one(build("bert", labels=1, problem_type="regression"), "good film", METHODS)
     with pytest.raises(Unsupported, match="tiny-bert gives a number and no label"):
-        Erasure()(number)
+        TOKENS(number)
     for other in (build("fnet"), Plain(lambda texts: [[0.5, 0.5]] * len(texts))):
         with pytest.raises(Unsupported, match="attention"):
-            Erasure()(one(other, "good film", ("leave-one-out", "random")))
+            TOKENS(one(other, "good film", ("leave-one-out", "random")))
 
 
 @pytest.mark.parametrize("given", [{"level": "letter"}, {"draws": 0}, {"orders": 0}, {"layer": "last"}])

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import heedful
 from heedful import edits
+from heedful.checks import CHECKS
 from heedful.cli import main
 from heedful.methods import METHODS
 
@@ -41,6 +42,15 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_is_in_the_table(name: str) -> None:
     assert f"`{name}`" in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_every_check_has_a_section_with_its_measures(name: str) -> None:
+    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE))
+    missing = [measure for measure in CHECKS[name].measures if f"`{measure}`" not in sections[name]]
+    assert f"| `{name}` |" in page
+    assert not missing
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

@@ -84,7 +84,9 @@ class Adversarial:
         ),
         "tvd witness": Measure("its TVD", better="lower"),
         "change witness": Measure("how far the model's output really moves with it (TVD)"),
-        "jsd any head": Measure("the JSD of the witness that is farthest (by TVD) among the layer's heads"),
+        "jsd any head": Measure(
+            "the JSD of the witness that is farthest (by TVD) among the layer's heads", better="lower"
+        ),
         "tvd any head": Measure("its TVD", better="lower"),
         "change any head": Measure("how far the model's output really moves with it (TVD)"),
         "jsd bound": Measure("no row that leaves what its head reads within δ has a larger JSD"),

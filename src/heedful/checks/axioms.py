@@ -152,7 +152,7 @@ class Infidelity(Together):
     paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
     changes: ClassVar[str] = "random sets of words are taken away, in the way that the setting masking names"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "infidelity": Measure("mean of (sum of a set's scores − its effect)²", better="lower"),
+        "infidelity": Measure("mean of (sum of a set's scores − its effect)²", better="lower", compared=False),
         "infidelity scaled": Measure(
             "the same with scores times the best factor ≥ 0, as a share of the mean effect²", better="lower"
         ),

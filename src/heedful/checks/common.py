@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from heedful.checks.pairwise import tied
 from heedful.classifier import Classifier
 from heedful.data import Example
 from heedful.explaining import explained
@@ -120,9 +121,9 @@ def by_unit(scores: Floats, groups: Sequence[Sequence[int]]) -> Floats:
 
 
 def ranking(scores: Floats, rng: torch.Generator) -> Ints:
-    """Highest first; ties in random order, so that equal scores do not become an order of reading."""
+    """Highest first; ties in random order, so that equal scores, to rounding, do not become an order of reading."""
     chance = torch.rand(len(scores), generator=rng).numpy()
-    return np.lexsort((chance, -scores))
+    return np.lexsort((chance, -tied(scores[None])[0]))
 
 
 def json_able(values: Any) -> Any:

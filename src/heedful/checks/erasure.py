@@ -1,8 +1,8 @@
 """Erasure: attention weights set to zero, the others scaled up, and whether the label changes (Serrano & Smith 2019).
 
-An item is a token of the text, or a sentence where the network attends to sentences last. Erasing items zeroes their
-weights in every head and row of the chosen layer and scales the rest of each row to its former sum; what was computed
-below stays. Where nothing is left, the context vector is zero and the bias decides.
+An item is a word of the text (all its pieces), or a sentence where the network attends to sentences last. Erasing items
+zeroes their weights in every head and row of the chosen layer and scales the rest of each row to its former sum; what
+was computed below stays. Where nothing is left, the context vector is zero and the bias decides.
 
 attention             α: the attention of the pooled position, mean over heads; highest first
 attention-ascending   the same, lowest first
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from heedful.batch import BUDGET, Batch
 from heedful.changes import Changes, changes
-from heedful.checks.common import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking
+from heedful.checks.common import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.removing import Bools, first
 from heedful.classifier import Classifier
 from heedful.edits import Site, at, without_positions
@@ -46,9 +46,9 @@ EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_othe
 
 @dataclass(frozen=True)
 class Items:
-    """What can be erased: the place of each item among the keys, its tokens, α, ∂p/∂α and Σ α ∂p/∂α."""
+    """What can be erased: the places of each item among the keys, its tokens, α, ∂p/∂α and Σ α ∂p/∂α, summed."""
 
-    places: Ints
+    places: list[list[int]]
     groups: list[list[int]]
     weights: Floats
     slopes: Floats
@@ -65,7 +65,7 @@ class Erased:
     classifier: Classifier
     batch: Batch
     sites: Sequence[Site]
-    places: Ints
+    places: Sequence[Sequence[int]]
     known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def of(self, gone: Bools) -> Tensor:
@@ -84,8 +84,10 @@ class Erased:
 
     def _run(self, gone: Bools) -> Tensor:
         layers, kind = [site.layer for site in self.sites], self.sites[0].kind
-        table = torch.zeros(1 + len(gone), self.batch.ids.shape[1], dtype=torch.bool)
-        table[1:, torch.from_numpy(self.places)] = torch.from_numpy(gone)  # row 0 is the text that the copies leave
+        # subtle: a network may have keys that no token stands at, padding of its own
+        table = torch.zeros(1 + len(gone), self.sites[0].allowed.shape[-1], dtype=torch.bool)
+        for place, own in zip(self.places, torch.from_numpy(gone).T, strict=True):
+            table[1:, list(place)] = own[:, None]  # row 0 is the text that the copies leave
         with torch.no_grad(), self.classifier.attention(at(without_positions(table), layers, kind)):
             return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].double().cpu()
 
@@ -95,12 +97,15 @@ class Erasure:
     """Is what attention points at what the label hangs on?
 
     `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network of two levels
-    of attention. With `special`, special tokens are items too. A random other item is `draws` different ones: ΔJS and
-    the difference of weights are their means, the flip is that of the first. `draws=1` is the paper's.
+    of attention. `unit` is what an item is otherwise; with `special`, special tokens are items too. A random other item
+    is `draws` different ones: ΔJS and the difference of weights are their means, the flip is that of the first;
+    `draws=1` is the paper's. `random` is `orders` random orders: the share of them that never flip, and the means over
+    the others.
     """
 
     layer: Layer = -1
     level: Literal["sentence", "word"] = "sentence"
+    unit: Literal["word", "token"] = "word"
     special: bool = False
     draws: int = 5
     orders: int = 20
@@ -121,8 +126,8 @@ class Erasure:
     def __post_init__(self) -> None:
         if self.layer != "all" and not isinstance(self.layer, int):
             raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
-        if self.level not in ("sentence", "word"):
-            raise BadInput(f"level '{self.level}' is not one of sentence, word.")
+        if self.level not in ("sentence", "word") or self.unit not in ("word", "token"):
+            raise BadInput(f"level is sentence or word, and unit word or token, not '{self.level}' and '{self.unit}'.")
         if self.draws < 1 or self.orders < 1:
             raise BadInput(f"draws and orders are at least 1, not {self.draws} and {self.orders}.")
 
@@ -148,7 +153,7 @@ class Erasure:
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: every set of every order, and the other items drawn."""
-        n = len(tokens) if self.special else len(tokens.content)
+        n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(OWN) + len(self._methods(methods))
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
         runs = n.bit_length() + 2 + -(-sets // max(1, BUDGET // len(tokens) - 1))  # each with the unedited text
@@ -169,14 +174,23 @@ class Erasure:
         p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
         keys = torch.stack([text.allowed(site).any(0) for site in sites]).any(0).cpu().numpy()
-        groups = {int(i): _tokens_of(text, int(i)) if by_sentence else [int(i)] for i in np.flatnonzero(keys)}
-        free = {i: g for i, g in groups.items() if self.special or not all(tokens.special[j] for j in g)}
-        places = np.array(list(free), dtype=np.int64)
+        places = [[int(i)] for i in np.flatnonzero(keys)] if by_sentence else self._places(tokens, keys)
+        groups = [_tokens_of(text, place[0]) for place in places] if by_sentence else places
+        if not self.special:
+            own = [not all(tokens.special[j] for j in group) for group in groups]
+            places, groups = ([x for x, mine in zip(some, own, strict=True) if mine] for some in (places, groups))
         each = [(text.weights(s), text.weights(s, slopes), text.queries(s)) for s in sites]
         weights = torch.stack([shared @ a.mean(0) for a, _, shared in each]).mean(0)
         slope = torch.stack([d.sum((0, 1)) for _, d, _ in each]).sum(0)
         product = torch.stack([(a * d).sum((0, 1)) for a, d, _ in each]).sum(0)
-        return sites, Items(places, list(free.values()), *(array(x)[places] for x in (weights, slope, product)))
+        return sites, Items(places, groups, *(by_unit(array(x), places) for x in (weights, slope, product)))
+
+    def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
+        """Words (or tokens) that attention may read, and special tokens, each by itself, in reading order."""
+        special = [[i] for i in range(len(tokens)) if tokens.special[i]]
+        return sorted(
+            kept for group in (*units(tokens, self.unit), *special) if (kept := [i for i in group if keys[i]])
+        )
 
     def _orders(self, case: Case, items: Items) -> dict[str, Ints]:
         own = dict(zip(OWN, (items.weights, -items.weights, items.slopes, items.products), strict=True))
@@ -193,7 +207,7 @@ class Erasure:
         any_order = torch.randperm(len(items), generator=case.rng("erasure", "others")).numpy()
         others = any_order[any_order != top][: self.draws]
         found = erased.changes(np.eye(len(items), dtype=bool)[[top, *others]])
-        places = {"top": int(items.places[top]), "other": items.places[others].tolist()}
+        places = {"top": items.places[top], "other": [items.places[i] for i in others]}
         yield _finding(name, "delta js", found.jsd[0] - found.jsd[1:].mean(), places)
         yield _finding(name, "alpha difference", items.weights[top] - items.weights[others].mean())
         yield _finding(name, "flip top", found.flip[0], places)
@@ -244,16 +258,15 @@ def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
 
 
 def _stopped(name: str, orders: Sequence[Ints], stops: Sequence[int | None], weights: Floats) -> list[Finding]:
-    """The mean over the orders; one that never flips counts as all items, where another one flips."""
-    n = len(weights)
-    never = all(stop is None for stop in stops)
-    gone = [n if stop is None else stop for stop in stops]
-    mass = [weights[order[:k]].sum() for order, k in zip(orders, gone, strict=True)]
-    details = {"items": n, "erased": gone, "never": sum(stop is None for stop in stops)}
+    """Of several orders: the share that never flips, and the means over those that do."""
+    flipping = [(order, stop) for order, stop in zip(orders, stops, strict=True) if stop is not None]
+    fractions = [stop / len(weights) for _, stop in flipping]
+    masses = [float(weights[order[:stop]].sum()) for order, stop in flipping]
+    details = {"items": len(weights), "erased": [stop for _, stop in flipping]}
     return [
-        _finding(name, "fraction", np.nan if never else float(np.mean(gone)) / n, details),
-        _finding(name, "mass", np.nan if never else float(np.mean(mass))),
-        _finding(name, "never", float(never)),
+        _finding(name, "fraction", float(np.mean(fractions)) if fractions else np.nan, details),
+        _finding(name, "mass", float(np.mean(masses)) if masses else np.nan),
+        _finding(name, "never", 1 - len(flipping) / len(stops)),
     ]
 
 

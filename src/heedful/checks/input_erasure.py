@@ -269,16 +269,11 @@ def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
 
 
 def _mean(numbers: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
-    """The mean over draws; an order that never flips counts as all words, where another one flips."""
-    if len(numbers) == 1:
-        return dict(numbers[0])
+    """The mean over draws: of `never`, the share of draws; of the first flip, over those that flip."""
     found = {key: float(np.mean([one[key] for one in numbers])) for key in numbers[0]}
-    never = np.array([one["never", None] for one in numbers])
     fractions = np.array([one["first flip", None] for one in numbers])
-    flips = (never == 0).any()
-    found["first flip", None] = float(np.where(never == 1, 1.0, fractions).mean()) if flips else np.nan
-    found["never", None] = float(not flips) if not np.isnan(never).any() else np.nan
-    return found
+    flipped = fractions[~np.isnan(fractions)]
+    return found | {("first flip", None): float(flipped.mean()) if len(flipped) else np.nan}
 
 
 def _axis(measure: str) -> str:

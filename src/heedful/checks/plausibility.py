@@ -38,7 +38,8 @@ class Plausibility:
 
     The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
     its words. Only the first text of a pair has a rationale, and only its words take part. Marked words that the model
-    did not read take no part. A text without a rationale gives nothing; one in which nothing is marked gives NaN.
+    did not read take no part. A text without a rationale gives nothing; one in which nothing or everything is marked
+    gives NaN: any order would do.
     """
 
     k: Literal["own"] | float = "own"
@@ -49,7 +50,7 @@ class Plausibility:
     changes: ClassVar[str] = "nothing is changed: scores are compared with the data's rationales"
     measures: ClassVar[Mapping[str, Measure]] = {
         "auprc": Measure(
-            "average precision of the scores for marked words; by chance the rationale share", better="higher"
+            "average precision of the scores for marked words; equal scores have the rationale share", better="higher"
         ),
         "token f1": Measure("F1 of the k highest words and the marked ones", better="higher"),
         "iou": Measure("words both chosen and marked, as a share of those that are either", better="higher"),
@@ -81,12 +82,12 @@ class Plausibility:
         return [Finding("plausibility", "", "rationale share", share), *findings("plausibility", case, numbers)]
 
     def _numbers(self, scores: Floats, truth: Bools, rng: torch.Generator) -> dict[str, float]:
-        if not truth.any():
+        if truth.all() or not truth.any():
             return dict.fromkeys(("auprc", "token f1", "iou", "iou f1"), float("nan"))
         k = int(truth.sum()) if self.k == "own" else max(1, round(self.k * len(truth)))
         chosen = np.isin(np.arange(len(truth)), ranking(scores, rng)[:k])
         return {
-            "auprc": 1.0 if truth.all() else stats.average_precision(truth, scores),
+            "auprc": stats.average_precision(truth, scores),
             "token f1": token_f1(chosen, truth),
             "iou": float((chosen & truth).sum() / (chosen | truth).sum()),
             "iou f1": iou_f1(chosen, truth),

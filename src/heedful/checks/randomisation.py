@@ -62,7 +62,7 @@ class Randomisation:
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Measure(LIKENESS["tau"].says, better="lower"),
-        "jsd": Measure(LIKENESS["jsd"].says, better="higher"),
+        "jsd": Measure(LIKENESS["jsd"].says, better="higher", compared=False),
         "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="lower"),
         "similarity of fully random": Measure(
             "τ-b with the explanation of a model without any trained weight", better="lower"

@@ -93,10 +93,12 @@ class Sensitivity:
     paper: ClassVar[str] = "after Yeh et al. 2019 (max-sensitivity), with edits of the text"
     changes: ClassVar[str] = "the text: its case, its punctuation, one function word, one synonym at a time"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "largest change": Measure("largest ‖a − b‖ / ‖a‖ over changes that keep the label", better="lower"),
+        "largest change": Measure(
+            "largest ‖a − b‖ / ‖a‖ over changes that keep the label", better="lower", compared=False
+        ),
         "tau": Measure(LIKENESS["tau"].says, better="higher"),
         "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher"),
-        "distance": Measure(LIKENESS["distance"].says, better="lower"),
+        "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
         "label changed": Measure("some change of this kind changes the predicted label", "rate"),
         "unread": Measure("every change of this kind leaves the model's input as it was", "rate"),
     }

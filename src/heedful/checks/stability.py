@@ -66,8 +66,8 @@ class Stability:
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Measure(LIKENESS["tau"].says, better="higher"),
         "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher"),
-        "jsd": Measure(LIKENESS["jsd"].says, better="lower"),
-        "distance": Measure(LIKENESS["distance"].says, better="lower"),
+        "jsd": Measure(LIKENESS["jsd"].says, better="lower", compared=False),
+        "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
         "output change": Measure("total variation distance between the outputs of the two models"),
         "attention jsd": Measure("divergence of the two models' attention over words; of several, the median"),
         "largest attention": Measure("the model's largest attention to a word, as a share of all words'"),
