@@ -197,7 +197,7 @@ def explained(
                 model=classifier.name,
                 fingerprint=classifier.fingerprint,
                 seed=seed,
-                forwards=forwards,
+                forwards=explanation.source.forwards or forwards,  # where texts of a batch differ, the method says it
                 backwards=backwards,
                 versions=versions(),
             )

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from heedful.checks.common import Case, Finding, Measure
+from heedful.checks.common import Case, Finding, Measure, Passes
+from heedful.classifier import Classifier
+from heedful.methods import Method
+from heedful.tokens import Tokens
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Cost:
         "forwards": Measure("texts sent through the model", better="lower", compared=False),
         "backwards": Measure("texts sent back through it for derivatives", better="lower", compared=False),
     }
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Two numbers for each method."""

@@ -38,6 +38,8 @@ def effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, ma
         for case, keep in zip(cases, keeps, strict=True)
         for rng in [case.rng("effects", masking)]
     ]
+    if not cases:
+        return []
     classifier = cases[0].classifier
     logits = torch.split(answers(classifier, asked).logits, [len(one) for one in asked])
     return [_effects(own, case) for own, case in zip(logits, cases, strict=True)]

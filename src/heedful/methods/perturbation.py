@@ -7,7 +7,8 @@ in which numbers the model runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from heedful.classifier import Classifier
 from heedful.errors import BadInput
-from heedful.explanation import Attribution, Explanation
+from heedful.explanation import Attribution, Explanation, Source
 from heedful.formulas import jensen_shannon
 from heedful.inference import Answers, Precision, answers
 from heedful.masking import Bools, Unit, Variants, check_masking, features, over_positions, spread
@@ -107,10 +108,14 @@ class _Removing(Together, Perturbing):
         ]
         found = answers(classifier, asked, self.precision, rngs[0])
         starts = np.cumsum([0, *map(len, asked)])
-        return [
+        made = [
             self._scored(classifier, tokens, target, found, int(start), own)
             for tokens, target, start, own in zip(texts, targets, starts, windows, strict=False)
         ]
+        if found.rough is not None:  # some of the inputs of all texts together ran twice
+            return list(made)
+        each = [len(np.unique(found.which[a:b])) for a, b in pairwise(starts)]
+        return [replace(why, source=Source(forwards=passes)) for why, passes in zip(made, each, strict=True)]
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """The text itself, and each window."""
