@@ -593,7 +593,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--set", "layer=top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
         (["--set", "steps=many", "-M", "ig"], "steps is a whole number, not 'many'."),
         (["--set", "ig.steps=8"], "integrated-gradients is not among the methods chosen: position."),
-        (["--set", "steps=8"], "position has no setting 'steps'; known are: none."),
+        (["--set", "steps=8"], "position has no setting 'steps'; known are: by."),
         (["--dtype", "int8"], "dtype 'int8' is not one of float32, float64, float16, bfloat16, auto."),
     ],
 )  # fmt: skip
