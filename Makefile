@@ -24,7 +24,7 @@ types: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # one thread, so that CPU seconds can be compared
 bench: $(VENV)/.ready-dev

@@ -35,7 +35,7 @@ ON_ATTENTION = ("permutation", "uniform", "adversarial", "erasure", "plausibilit
 EVERYWHERE = {"layer": "all", "head": "all"}
 TWO = ("bert", "bilstm")
 THREE = (*TWO, "gpt2")
-N = 32
+N = 30
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def built(architecture: str, toy: toys.Toy) -> Classifier:
 @cache
 def texts() -> tuple[str, ...]:
     """No bag is balanced: a model that is undecided answers by rounding."""
-    drawn = dict.fromkeys(toys.texts(2 * N, shortest=5))
+    drawn = dict.fromkeys(toys.texts(2 * N, shortest=5, longest=8))
     return tuple(t for t in drawn if abs(np.mean([toys.bag_weight(w) for w in t.split()])) > 0.03)[:N]
 
 

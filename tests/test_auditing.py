@@ -353,18 +353,18 @@ def test_the_summary_as_json(whole: Path) -> None:
 
 
 def test_workers_give_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "heedful", *COMMAND, "--out", tmp_path / "a", "--jobs", "3"], check=True)
+    subprocess.run([sys.executable, "-m", "heedful", *COMMAND, "--out", tmp_path / "a", "--jobs", "2"], check=True)
     assert summary(tmp_path / "a") == summary(whole)
 
 
 def test_a_killed_command_goes_on(whole: Path, tmp_path: Path) -> None:
     parts = tmp_path / "a" / "parts"
-    for wanted in (1, 2):
-        process = subprocess.Popen([sys.executable, "-m", "heedful", *COMMAND, "--out", tmp_path / "a"])
-        while process.poll() is None and len(list(parts.glob("*[0-9].parquet"))) < wanted:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+    process = subprocess.Popen([sys.executable, "-m", "heedful", *COMMAND, "--out", tmp_path / "a"])
+    while process.poll() is None and not list(parts.glob("*[0-9].parquet")):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert len(list(parts.glob("*[0-9].parquet"))) < 3
     assert command("--out", str(tmp_path / "a")).exit_code == 0
     assert summary(tmp_path / "a") == summary(whole)
 

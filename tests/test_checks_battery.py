@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -355,33 +351,6 @@ def test_the_global_generators_are_left_alone(name: str) -> None:
 def test_another_seed_gives_other_numbers(name: str) -> None:
     one, other = (cases_of(built("bilstm"), [TEXTS["text"]], seed)[0] for seed in (0, 1))
     assert said(asked(small(name), one).found) != said(asked(small(name), other).found)
-
-
-ELSEWHERE = """
-import json, sys, torch
-torch.set_num_threads(1)
-import test_checks_battery as battery
-json.dump(battery.everything(), sys.stdout)
-"""
-
-
-def everything() -> dict[str, str]:
-    """What every check says of a pair of texts, of a Transformer and of a recurrent network."""
-    return {
-        f"{name} {model}": said(asked(small(name), shared_cases(model)["pair"]).found)
-        for model in ("bert", "bilstm")
-        for name in heedful.CHECKS
-    }
-
-
-def test_another_process_finds_the_same() -> None:
-    more = {"PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-    there = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE], env=os.environ | more, capture_output=True, text=True, check=True
-    )
-    for one, found in json.loads(there.stdout).items():
-        name, model = one.split()
-        assert found == said(outcomes(name, model)["pair"].found), one
 
 
 # company
