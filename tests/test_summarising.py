@@ -53,13 +53,24 @@ def drawn(n: int = 40) -> list[tuple[int, Finding]]:
 
 
 def of(found: list[tuple[int, Finding]], n: int = 40) -> Found:
-    return Found.of(table(found), texts(n))
+    return Found.of([table(found)], texts(n))
 
 
 def test_values_stand_at_their_texts_and_nan_elsewhere() -> None:
     found = of([(2, Finding("c", "m", "x", 5.0)), (0, Finding("c", "m", "x", 3.0))], 4)
     np.testing.assert_array_equal(found.values("x", "m"), [3, np.nan, 5, np.nan])
     assert np.isnan(found.values("x", "nobody")).all()
+
+
+def test_tables_are_taken_one_after_the_other() -> None:
+    found = drawn()
+    cut = Found.of([table(found[:50]), table(found[50:])], texts(40))
+    assert json.dumps(rows(cut, MEASURES, ["good"])) == json.dumps(rows(of(found), MEASURES, ["good"]))
+
+
+def test_a_number_that_does_not_exist_is_missing_and_an_absent_one_is_not() -> None:
+    made = rows(of([(0, Finding("c", "m", "x", 1.0)), (1, Finding("c", "m", "x", np.nan))], 4), MEASURES, [])
+    assert (made[0]["n"], made[0]["missing"]) == (1, 1)
 
 
 def test_places_and_methods() -> None:
@@ -109,7 +120,7 @@ def test_the_order_of_findings_does_not_matter() -> None:
 
 def test_what_was_left_out_is_counted_by_reason() -> None:
     some = [(i, Finding("c", "", "left out", np.nan, {}, {"reason": f"because {i % 2}"})) for i in range(3)]
-    told = left_out(table([*some, (0, Finding("c", "m", "x", 1.0))]))
+    told = left_out([table([*some, (0, Finding("c", "m", "x", 1.0))])])
     assert [(one["reason"], one["texts"]) for one in told] == [("because 0", 2), ("because 1", 1)]
     assert rows(of(some, 3), MEASURES, []) == []
 

@@ -133,9 +133,10 @@ def work(
     until: float | None = None,
     watch: Watch | None = None,
 ) -> None:
-    """Do the chunks that are missing; as worker i of n (`share`) every n-th of them. At least one is done."""
+    """Do the chunks that are missing; as worker i of n (`share`) those whose number says so. At least one is done."""
     at = order(job.examples, job.seed)
-    for done, (chunk, numbers) in enumerate(run.missing(total)[share[0] :: share[1]]):
+    mine = [(chunk, numbers) for chunk, numbers in run.missing(total) if chunk % share[1] == share[0]]
+    for done, (chunk, numbers) in enumerate(mine):
         if done and until is not None and time.monotonic() > until:
             return
         before = total - sum(s.stop - s.start for _, s in run.missing(total))
@@ -165,13 +166,13 @@ def _one_thread() -> Iterator[None]:
 
 def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
     """Sum up all that a run has, and write it."""
-    texts = run.texts()
+    texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     gold = [_gold(label, job.classifier) for label in texts.column("label").to_pylist()]
     labels = job.classifier.labels
     facts = facts_of(texts, labels, gold)
     checks: dict[str, Any] = {}
     for name, check in job.battery.checks.items():
-        found = Found.of(run.findings(name), facts, labels)
+        found = Found.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
         tables = getattr(check, "tables", None)
         checks[name] = {
             "rows": rows(found, check.measures, list(job.battery.methods)),
@@ -181,7 +182,7 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
         {
             "texts": described(texts, labels, gold),
             "checks": checks,
-            "left out": left_out(run.findings(None, ["check", "method", "measure", "details"])),
+            "left out": left_out(run.each(None, ["check", "method", "measure", "details"])),
         }
     )
     timing = _totals(run.timings())

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,8 +83,11 @@ class Run:
 
     def findings(self, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The findings of all finished chunks, or those of one check, in the order of chunks; see `parts.FINDINGS`."""
-        tables = [parts.read(self._part(c, ".parquet"), check, columns) for c in self._finished()]
-        return parts.joined(tables, FINDINGS, columns)
+        return parts.joined(list(self.each(check, columns)), FINDINGS, columns)
+
+    def each(self, check: str | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The same chunk by chunk, of which one is held at a time."""
+        return (parts.read(self._part(c, ".parquet"), check, columns) for c in self._finished())
 
     def texts(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The texts of all finished chunks, in the run's order; see `parts.TEXTS`."""

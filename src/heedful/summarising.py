@@ -7,7 +7,7 @@ Every row has its mean, median, n, and an interval over texts. A method's row ha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,44 +21,41 @@ from heedful import stats
 from heedful.finding import Measure, Place, place
 
 Floats = NDArray[np.float64]
+Key = tuple[str, str, str]  # method, measure, at
 LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 
 
 @dataclass(frozen=True)
 class Found:
-    """The findings of one check on all texts, by what they are of."""
+    """The findings of one check on all texts: for each thing found, a number per text, and which texts have one."""
 
-    groups: Mapping[tuple[str, str, str], tuple[NDArray[np.int64], Floats]]
-    count: int
+    groups: Mapping[Key, Floats]
+    there: Mapping[Key, NDArray[np.bool_]]
     texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, table: pa.Table, texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Found:
-        """Group a table with columns text, method, measure, at and value; `texts` has the numbers of all texts.
+    def of(cls, tables: Iterable[pa.Table], texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Found:
+        """Tables with columns text, method, measure, at and value, one after the other; `texts` has the texts' numbers.
 
         A run that is not complete may lack some: a text's place is its place among those that are there.
         """
-        names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
-        numbers = np.searchsorted(texts["number"], table.column("text").to_numpy())
-        values = table.column("value").to_numpy()
-        sizes = [max(1, len(words)) for _, words in names]
-        key = (names[0][0] * sizes[1] + names[1][0]) * sizes[2] + names[2][0]
-        order = np.argsort(key, kind="stable")
-        cuts = np.flatnonzero(np.diff(key[order])) + 1
-        groups = {}
-        for some in np.split(order, cuts) if len(order) else ():
-            method, measure, at = (words[codes[some[0]]] for codes, words in names)
-            groups[method, measure, at] = (numbers[some].astype(np.int64), values[some])
-        return cls(groups, len(texts["number"]), texts, tuple(labels))
+        n = len(texts["number"])
+        groups: dict[Key, Floats] = {}
+        there: dict[Key, NDArray[np.bool_]] = {}
+        for table in tables:
+            places = np.searchsorted(texts["number"], table.column("text").to_numpy())
+            values = table.column("value").to_numpy()
+            for key, some in _grouped(table):
+                if key not in groups:
+                    groups[key], there[key] = np.full(n, np.nan), np.zeros(n, dtype=bool)
+                groups[key][places[some]], there[key][places[some]] = values[some], True
+        return cls(groups, there, texts, tuple(labels))
 
     def values(self, measure: str, method: str = "", at: Place | None = None) -> Floats:
         """One number for each text, in the run's order; NaN where there is none."""
-        found = np.full(self.count, np.nan)
-        group = self.groups.get((method, measure, place(at or {})))
-        if group is not None:
-            found[group[0]] = group[1]
-        return found
+        found = self.groups.get((method, measure, place(at or {})))
+        return np.full(len(self.texts["number"]), np.nan) if found is None else found.copy()
 
     def methods(self, measure: str) -> list[str]:
         """The methods that have this measure."""
@@ -70,9 +67,20 @@ class Found:
         return [json.loads(at) if at else {} for at in found]
 
     @cached_property
-    def rows(self) -> list[tuple[str, str, str]]:
+    def rows(self) -> list[Key]:
         """(method, measure, at) of each row of a summary."""
         return [key for key in self.groups if key[1] != LEFT_OUT]
+
+
+def _grouped(table: pa.Table) -> Iterator[tuple[Key, NDArray[np.int64]]]:
+    """(method, measure, at), and which rows have them."""
+    names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
+    (a, _), (b, measures), (c, places) = names
+    key = (a * max(1, len(measures)) + b) * max(1, len(places)) + c
+    order = np.argsort(key, kind="stable")
+    for some in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
+        method, measure, at = (words[codes[some[0]]] for codes, words in names)
+        yield (method, measure, at), some
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
@@ -99,7 +107,7 @@ def rows(found: Found, measures: Mapping[str, Measure], methods: Sequence[str]) 
     return made
 
 
-def _order(key: tuple[str, str, str], methods: Sequence[str]) -> tuple[int, str, list[tuple[int, Any]]]:
+def _order(key: Key, methods: Sequence[str]) -> tuple[int, str, list[tuple[int, Any]]]:
     """Methods in the run's order; places by number where they are numbers ("all" first)."""
     method, _, at = key
     values = (json.loads(at) if at else {}).values()
@@ -107,9 +115,9 @@ def _order(key: tuple[str, str, str], methods: Sequence[str]) -> tuple[int, str,
     return (methods.index(method) if method in methods else len(methods), method, ranked)  # type: ignore[return-value]
 
 
-def _row(found: Found, key: tuple[str, str, str], measure: Measure) -> dict[str, Any]:
+def _row(found: Found, key: Key, measure: Measure) -> dict[str, Any]:
     method, name, at = key
-    values = found.groups[key][1]
+    values = found.groups[key][found.there[key]]
     return {
         "measure": name,
         "method": method,
@@ -118,16 +126,13 @@ def _row(found: Found, key: tuple[str, str, str], measure: Measure) -> dict[str,
     }
 
 
-def _difference(found: Found, key: tuple[str, str, str], measure: Measure) -> stats.Difference | None:
+def _difference(found: Found, key: Key, measure: Measure) -> stats.Difference | None:
     """To `random` on the same texts, where it was measured at the same place."""
     method, name, at = key
     other = ("random", name, at)
     if method in ("", "random") or not measure.compared or other not in found.groups:
         return None
-    a, b = np.full(found.count, np.nan), np.full(found.count, np.nan)
-    for into, group in ((a, found.groups[key]), (b, found.groups[other])):
-        into[group[0]] = group[1]
-    return stats.paired(a, b)
+    return stats.paired(found.groups[key], found.groups[other])
 
 
 def _says(difference: stats.Difference, p: float, measure: Measure) -> str:
@@ -139,13 +144,14 @@ def _says(difference: stats.Difference, p: float, measure: Measure) -> str:
     return "too few texts" if word == "too few texts" else "cannot be told from random"
 
 
-def left_out(table: pa.Table) -> list[dict[str, Any]]:
+def left_out(tables: Iterable[pa.Table]) -> list[dict[str, Any]]:
     """What a check or a method could not do, why, and on how many texts."""
-    some = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
-    counted: dict[tuple[str, str, str], int] = {}
-    for row in some.select(["check", "method", "details"]).to_pylist():
-        key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
-        counted[key] = counted.get(key, 0) + 1
+    counted: dict[Key, int] = {}
+    for table in tables:
+        some = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
+        for row in some.select(["check", "method", "details"]).to_pylist():
+            key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
+            counted[key] = counted.get(key, 0) + 1
     return [{"check": c, "method": m, "reason": r, "texts": n} for (c, m, r), n in counted.items()]
 
 
