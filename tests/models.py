@@ -254,4 +254,6 @@ def multihead(labels: int = 3, seed: int = 0, masked: bool = True) -> Classifier
 
 SINGLE = ("bilstm", "multihead")  # one query, not one per token
 EVERY = (*FAMILIES, *SINGLE)
+# those that differ most: positions, masks, pooling, shared or local layers, decoders, one query
+DIVERSE = ("bert", "albert", "mpnet", "deberta-v2", "modernbert", "xlnet", "gpt2", "mistral", "bart", "t5", *SINGLE)
 shared = cache(build)  # for tests that leave the model as it was

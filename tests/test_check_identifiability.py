@@ -30,7 +30,7 @@ from heedful.formulas import effective_attention
 from heedful.methods.attention import laid_open
 from heedful.nets.transformer import Transformer, TransformerShape
 from heedful.plain import Plain
-from models import EVERY, TEXTS, build, loud, shared, tokenizer
+from models import DIVERSE, TEXTS, build, loud, shared, tokenizer
 from test_check_interventions import Table, single
 from test_nets_han import TEXT as SENTENCES
 from test_nets_han import classifier as hierarchical
@@ -188,7 +188,7 @@ def test_a_token_that_cannot_move_is_in_no_bound() -> None:
 # where values come from
 
 
-@pytest.mark.parametrize("family", [name for name in EVERY if name not in ("deberta", "bilstm")])
+@pytest.mark.parametrize("family", [name for name in DIVERSE if name not in ("deberta", "bilstm")])
 def test_values_are_what_is_read_times_their_map(family: str) -> None:
     """Up to a bias, which is the same for every token."""
     classifier = shared(family)
@@ -275,7 +275,7 @@ def test_a_short_text_is_identifiable() -> None:
     assert numbers(found, "correlation") == pytest.approx([1.0] * 4)
 
 
-@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize("family", DIVERSE)
 def test_a_long_text_is_not(family: str) -> None:
     found = Identifiability(layer=0, starts=1)(case_of(shared(family)))
     every = dict.fromkeys(f.at["layer"] for f in found)

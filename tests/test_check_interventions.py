@@ -31,7 +31,7 @@ from heedful.methods.attention import AttentionMean
 from heedful.nets.single import Single, SingleShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation
 from heedful.plain import Plain
-from models import EVERY, TEXTS, build, loud, multihead, shared, tokenizer
+from models import DIVERSE, TEXTS, build, loud, multihead, shared, tokenizer
 from test_nets_han import TEXT as SENTENCES
 from test_nets_han import classifier as hierarchical
 from toys import ARCHITECTURES, BAG_TOY, DEAF, POINTER
@@ -236,7 +236,7 @@ def test_how_copies_are_batched_does_not_matter(monkeypatch: pytest.MonkeyPatch)
     assert [f.value for f in FEW(case)] == pytest.approx(usual, abs=1e-6, nan_ok=True)
 
 
-@pytest.mark.parametrize("family", EVERY)
+@pytest.mark.parametrize("family", DIVERSE)
 @pytest.mark.parametrize("check", [FEW, Uniform()])
 def test_passes_are_what_is_asked(family: str, check: Any) -> None:
     classifier = shared(family)
