@@ -33,6 +33,7 @@ from heedful.methods.perturbation import LeaveOneOut
 from heedful.target import Target
 from models import build, shared
 from test_nets_han import classifier as hierarchical
+from twins import spearman, top_k_tau, weighted_tau
 
 Floats = NDArray[np.float64]
 WORDS = "ape bee cat dog elk fox gnu hen ibis jay koi lynx"
@@ -115,8 +116,8 @@ def test_all_at_once_is_two_at_a_time(seed: int, n: int, ties: bool) -> None:
     twins: list[tuple[Floats, Any]] = [
         (pairwise.tau_b(table), lambda a, b: ranks.tau_b(a, b)[0]),
         (pairwise.significance(table), lambda a, b: ranks.tau_b(a, b)[1]),
-        (pairwise.weighted_tau(table, scores), ranks.weighted_tau),
-        (pairwise.spearman(scores), ranks.spearman),
+        (pairwise.weighted_tau(table, scores), weighted_tau),
+        (pairwise.spearman(scores), spearman),
         (pairwise.jensen_shannon(scores), _divergence),
     ]
     for found, twin in twins:
@@ -129,7 +130,7 @@ def test_top_k_tau_at_once_is_two_at_a_time(seed: int, n: int, k: int, ties: boo
     scores = rows(seed, 4, n, ties)
     scores[:, 0] += np.arange(4) + 10  # none is constant
     found = pairwise.top_k_tau(scores, min(k, n))
-    np.testing.assert_allclose(found, [[ranks.top_k_tau(a, b, k) for b in scores] for a in scores], atol=1e-12)
+    np.testing.assert_allclose(found, [[top_k_tau(a, b, k) for b in scores] for a in scores], atol=1e-12)
 
 
 def test_top_k_tau_of_all_words_is_tau() -> None:

@@ -57,13 +57,6 @@ def test_highest_first() -> None:
     assert ranking(np.array([0.5, -2.0, 3.0]), case.rng()).tolist() == [2, 0, 1]
 
 
-def test_the_number_of_random_is_the_mean_over_its_draws() -> None:
-    case = one(shared("bert"), TEXTS[0])
-    found = case.each(lambda why: float(why.scores.max()))
-    assert found["random"] == pytest.approx(np.mean([d.scores.max() for d in case.draws]))
-    assert list(found) == [*(n for n in case.attributions if n != "random"), "random"]
-
-
 def test_a_method_that_refuses_one_text_explains_the_others() -> None:
     """Exhaustive Shapley values of a long text are refused; of a short one they are not."""
     clf = toys.build("bert", toys.POINTER)

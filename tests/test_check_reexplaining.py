@@ -357,7 +357,7 @@ def test_a_copy_with_nothing_randomised_says_the_same() -> None:
     case = cases.one(models.shared("bert"), TEXT, FAST)
     copy = Classifier(copied(case.classifier), case.classifier.tokenizer)
     randomise({}, "shuffle", 0)
-    why = case.explain(case.methods["gradient-x-input"], classifier=copy)
+    (why,) = explained(copy, case.methods["gradient-x-input"], [case.tokens], [case.target])
     assert alike.compared(case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(1)
 
 

@@ -16,6 +16,11 @@ Side = Literal["right", "left"]
 BUDGET = 4096  # tokens that run at a time
 
 
+def beside(width: int, budget: int = BUDGET) -> int:
+    """How many changed copies of a text of this width run beside it."""
+    return max(1, budget // width - 1)
+
+
 @dataclass(frozen=True)
 class Batch:
     """Texts of one shape for the model: token ids, which of them attention may use (1), and token types if any.

@@ -17,10 +17,10 @@ from heedful.classifier import Classifier
 from heedful.data import Example
 from heedful.errors import BadInput, HeedfulError
 from heedful.explaining import versions
-from heedful.finding import Finding
+from heedful.finding import LEFT_OUT, Finding
 from heedful.metering import metered
 from heedful.runs import CHUNK, Manifest
-from heedful.summarising import LEFT_OUT, clean
+from heedful.summarising import clean
 from heedful.target import label_index
 
 Numbered = list[tuple[int, Finding]]
@@ -106,10 +106,7 @@ def _check_once(findings: Numbered) -> None:
 
 def _absent(made: Made, numbers: Sequence[tuple[int, int]]) -> Numbered:
     return [
-        (
-            numbers[i][0],
-            Finding("explain" if method else "text", method, LEFT_OUT, float("nan"), {}, {"reason": reason}),
-        )
+        (numbers[i][0], _left_out("explain" if method else "text", method, reason))
         for (i, method), reason in made.absent.items()
     ]
 

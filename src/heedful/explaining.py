@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from functools import cache
@@ -15,10 +13,11 @@ import numpy as np
 import torch
 
 from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
+from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explanation import Attribution, Explanation, Prediction, Source
 from heedful.methods import METHODS, Method
 from heedful.methods import method as make
+from heedful.seeding import seeded
 from heedful.target import Target
 from heedful.tokens import Tokens
 
@@ -207,9 +206,19 @@ def explained(
 
 def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
     """Chance that depends on seed, text and settings only: any explanation can be made again alone."""
-    key = json.dumps([seed, tokens.text, tokens.pair, METHODS.named(method), _settings(method)], default=str)
-    digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+    return seeded(seed, tokens.text, tokens.pair, METHODS.named(method), _settings(method))
+
+
+def attempted(
+    classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
+) -> list[Explanation | HeedfulError]:
+    """As `explained`, with an error in the place of a text that cannot be: then each text is tried by itself."""
+    try:
+        return list(explained(classifier, method, texts, targets, seed)) if texts else []
+    except HeedfulError as e:
+        if len(texts) == 1:
+            return [e]
+    return [attempted(classifier, method, [t], [target], seed)[0] for t, target in zip(texts, targets, strict=True)]
 
 
 def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Explanation]) -> Explanation:

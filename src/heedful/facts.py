@@ -41,6 +41,14 @@ def text_config(model: Any) -> Any:
     return model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
 
 
+def heads(model: Any, kind: str = "self") -> int:
+    """How many heads a layer of this kind of attention has, as the configuration says; 1 where it does not."""
+    config = text_config(model)
+    names = ("decoder_attention_heads",) if kind == "cross" else ()
+    known = (getattr(config, name, None) for name in (*names, "num_attention_heads", "heads"))
+    return next((n for n in known if isinstance(n, int)), 1)
+
+
 def head(config: Any) -> Head:
     """How logits become probabilities. One logit is a yes/no question unless the model says regression."""
     kind = getattr(config, "problem_type", None)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 Place = Mapping[str, str | int | float]
 
 

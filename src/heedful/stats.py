@@ -16,17 +16,12 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
 from heedful.errors import BadInput
-from heedful.ranks import area as area
 from heedful.ranks import average_precision as average_precision
 from heedful.ranks import entropy as entropy
 from heedful.ranks import gini as gini
 from heedful.ranks import jsd as jsd
 from heedful.ranks import normalised as normalised
-from heedful.ranks import spearman as spearman
 from heedful.ranks import tau_b as tau_b
-from heedful.ranks import taus as taus
-from heedful.ranks import top_k_tau as top_k_tau
-from heedful.ranks import weighted_tau as weighted_tau
 
 Floats = NDArray[np.float64]
 Decision = Literal["higher", "lower", "cannot tell", "too few texts"]

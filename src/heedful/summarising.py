@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from heedful import stats
-from heedful.finding import Measure, Place, place
+from heedful.finding import LEFT_OUT, Measure, Place, place
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str, str]  # method, measure, at
-LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 
 
 @dataclass(frozen=True)
@@ -197,10 +196,3 @@ def clean(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return float(value) if np.isfinite(value) else None
     return value
-
-
-def walk(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(check, row) of every row of a summary."""
-    for name, check in summary["checks"].items():
-        for row in check["rows"]:
-            yield name, row

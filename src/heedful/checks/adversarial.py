@@ -30,7 +30,7 @@ from heedful.adversary import (
     tvd_bound,
 )
 from heedful.adversary.searching import Padded, farthest_of, output_change, start
-from heedful.checks.common import Case, Finding, Floats, Measure
+from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure
 from heedful.checks.opening import Opened, affine, decoder, last_kind, opened, passed
 from heedful.classifier import Classifier
 from heedful.errors import BadInput
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from heedful.summarising import Found
 
 BINS = np.linspace(0, 0.7, 41)
-PEAKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,7 @@ class Adversarial:
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
         layers = sum(kind == last_kind(classifier) for kind, _ in classifier.sites)
-        config = facts.text_config(classifier.model)
-        known = (getattr(config, name, None) for name in ("num_attention_heads", "decoder_attention_heads", "heads"))
-        rows = next((n for n in known if isinstance(n, int)), 1) * len(self.delta)
+        rows = facts.heads(classifier.model, classifier.reads) * len(self.delta)
         held = 1 + (layers if self.layer == "all" else 1) * passed(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
             return Passes(held, exactly=False)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,17 +13,20 @@ from numpy.typing import NDArray
 from heedful.checks.pairwise import tied
 from heedful.classifier import Classifier
 from heedful.data import Example
-from heedful.explaining import explained
 from heedful.explanation import Attribution, Explanation, Prediction
-from heedful.finding import Finding, Measure
+from heedful.finding import Finding as Finding
+from heedful.finding import Measure as Measure
 from heedful.masking import Unit, features
-from heedful.methods import Method, Passes
-from heedful.target import Target
+from heedful.methods import Method
+from heedful.methods import Passes as Passes
+from heedful.seeding import seeded
+from heedful.target import Target, label_index
 from heedful.tokens import Tokens
 
 DRAWS = 20  # of the control `random`: what a method is compared with is their mean
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+PEAKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # ranges of the largest weight, as Jain & Wallace 2019 drew them
 
 
 @dataclass(frozen=True)
@@ -55,37 +56,11 @@ class Case:
     @property
     def gold(self) -> int | None:
         """The index of the label that the data gives, where it gives one."""
-        from heedful.target import label_index
-
         return label_index(self.example.label, self.classifier.labels) if isinstance(self.example.label, str) else None
 
     def rng(self, *names: object) -> torch.Generator:
         """Chance that depends on the seed, the text and these names only."""
-        key = json.dumps([self.seed, self.tokens.text, self.tokens.pair, *names], default=str)
-        digest = hashlib.blake2b(key.encode("utf-8"), digest_size=8).digest()
-        return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
-
-    def explain(
-        self,
-        method: Method,
-        tokens: Tokens | None = None,
-        classifier: Classifier | None = None,
-        seed: int | None = None,
-    ) -> Explanation:
-        """What a method says of another text, with another model or seed; the target stays."""
-        own = self.seed if seed is None else seed
-        return explained(classifier or self.classifier, method, [tokens or self.tokens], [self.target], own)[0]
-
-    def each(self, number: Callable[[Attribution], float], names: Sequence[str] | None = None) -> dict[str, float]:
-        """A number for each method (or these); for `random` the mean over its draws."""
-        found = {
-            name: number(why)
-            for name, why in self.attributions.items()
-            if name != "random" and (names is None or name in names)
-        }
-        if self.draws and (names is None or "random" in names):
-            found["random"] = float(np.mean([number(why) for why in self.draws]))
-        return found
+        return seeded(self.seed, self.tokens.text, self.tokens.pair, *names)
 
 
 @runtime_checkable
@@ -124,11 +99,3 @@ def ranking(scores: Floats, rng: torch.Generator) -> Ints:
     """Highest first; ties in random order, so that equal scores, to rounding, do not become an order of reading."""
     chance = torch.rand(len(scores), generator=rng).numpy()
     return np.lexsort((chance, -tied(scores[None])[0]))
-
-
-def json_able(values: Any) -> Any:
-    """Arrays as lists, for `Finding.details`."""
-    return values.tolist() if isinstance(values, (np.ndarray, torch.Tensor)) else values
-
-
-__all__ = ["DRAWS", "Case", "Check", "Finding", "Measure", "Passes", "by_unit", "json_able", "ranking", "units"]

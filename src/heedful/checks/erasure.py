@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.batch import BUDGET, Batch
+from heedful.batch import Batch, beside
 from heedful.changes import Changes, changes
 from heedful.checks.common import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.removing import Bools, first
@@ -72,7 +72,7 @@ class Erased:
         """Logits [m,c] without the items of each row."""
         keys = [row.tobytes() for row in gone]
         new = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
-        fit = max(1, BUDGET // self.batch.ids.shape[1] - 1)
+        fit = beside(self.batch.ids.shape[1])
         for some in (new[i : i + fit] for i in range(0, len(new), fit)):
             self.known |= zip((keys[i] for i in some), self._run(gone[some]), strict=True)
         return torch.stack([self.known[key] for key in keys])
@@ -156,7 +156,7 @@ class Erasure:
         n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(OWN) + len(self._methods(methods))
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
-        runs = n.bit_length() + 2 + -(-sets // max(1, BUDGET // len(tokens) - 1))  # each with the unedited text
+        runs = n.bit_length() + 2 + -(-sets // beside(len(tokens)))  # each with the unedited text
         return Passes(1 + sets + runs, 1, exactly=False)
 
     @staticmethod

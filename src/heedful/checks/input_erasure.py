@@ -28,6 +28,7 @@ from heedful.checks.removing import Bools, Text, area, ask, count, first, one_mo
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError
 from heedful.explanation import Attribution
+from heedful.finding import LEFT_OUT
 from heedful.inference import Engine
 from heedful.masking import TOKENS, check_masking
 from heedful.methods import Method
@@ -117,7 +118,7 @@ class InputErasure:
             return self._measured([Text(case, way, _label(case)) for case in cases])
         except HeedfulError as e:
             if len(cases) == 1:
-                return [[Finding("input-erasure", "", "left out", np.nan, {"masking": way}, {"reason": str(e)})]]
+                return [[Finding("input-erasure", "", LEFT_OUT, np.nan, {"masking": way}, {"reason": str(e)})]]
         return [self._under([case], way)[0] for case in cases]
 
     def _measured(self, texts: Sequence[Text]) -> list[list[Finding]]:

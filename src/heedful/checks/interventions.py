@@ -14,7 +14,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from heedful import facts
-from heedful.batch import BUDGET
+from heedful.batch import beside
 from heedful.changes import Changes, changes
 from heedful.checks.common import Case, Floats, Ints
 from heedful.classifier import Classifier
@@ -59,17 +59,9 @@ def layers(classifier: Classifier) -> list[Where]:
 
 def heads(classifier: Classifier) -> list[Where]:
     """The heads of the layers that read the text, where a layer has several."""
-    count = _heads(classifier)
+    count = facts.heads(classifier.model, classifier.reads)
     of = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.reads and count > 1]
     return [Where(kind, layer, head) for kind, layer in of for head in range(count)]
-
-
-def _heads(classifier: Classifier) -> int:
-    """How many heads the layers that read the text have, as the configuration says."""
-    config = facts.text_config(classifier.model)
-    names = ("decoder_attention_heads",) if classifier.reads == "cross" else ()
-    known = (getattr(config, name, None) for name in (*names, "num_attention_heads", "heads"))
-    return next((int(n) for n in known if isinstance(n, int)), 1)
 
 
 @dataclass(frozen=True)
@@ -144,7 +136,7 @@ def rows(copies: int, width: int) -> int:
 
 def _parts(order: Sequence[int], width: int) -> Iterator[Sequence[int]]:
     """As many copies at a time as fit beside the text."""
-    size = max(1, BUDGET // width - 1)
+    size = beside(width)
     return (order[i : i + size] for i in range(0, len(order), size))
 
 

@@ -16,16 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from heedful.checks import pairwise
 from heedful.checks.common import Case, Finding, Floats, Measure, Passes, by_unit, units
 from heedful.classifier import Classifier
 from heedful.errors import HeedfulError
-from heedful.explaining import explained
-from heedful.explanation import Attribution, Explanation
+from heedful.explanation import Attribution
 from heedful.finding import Place
 from heedful.methods import METHODS, Method
 from heedful.planning import total
 from heedful.ranks import jsd, normalised, tau_b
-from heedful.target import Target
 from heedful.tokens import Tokens
 
 CONTROLS = ("random", "uniform", "position")
@@ -85,15 +84,7 @@ def overlap(a: Floats, b: Floats) -> float:
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return float("nan")
     k = max(1, round(SHARE * len(a)))
-    return float(np.minimum(_places(one, k), _places(other, k)).sum() / k)
-
-
-def _places(sizes: Floats, k: int) -> Floats:
-    """The share of each in the top k: 1 above the k-th largest, 0 below, what is left in equal parts among its ties."""
-    least = np.sort(sizes)[-k]
-    above, ties = sizes > least, sizes == least
-    shares: Floats = above + ties * (k - above.sum()) / ties.sum()
-    return shares
+    return float(pairwise.overlap(np.stack([one, other]), k)[0, 1])
 
 
 def _steady(scores: Floats) -> Floats:
@@ -162,18 +153,6 @@ def chosen(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
     """Which of the run's methods a check is about: all, or those named, and the controls `uniform` and `position`."""
     named = None if wanted is None else {*wanted, *map(METHODS.name, wanted)}
     return [name for name in known if name != "random" and (named is None or name in named or name in CONTROLS)]
-
-
-def again(
-    classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int
-) -> list[Explanation | HeedfulError]:
-    """All texts together; where one of them cannot be explained, each by itself, and an error in its place."""
-    try:
-        return list(explained(classifier, method, texts, targets, seed)) if texts else []
-    except HeedfulError as e:
-        if len(texts) == 1:
-            return [e]
-    return [again(classifier, method, [t], [target], seed)[0] for t, target in zip(texts, targets, strict=True)]
 
 
 def passes_of(classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method], names: Sequence[str]) -> Passes:

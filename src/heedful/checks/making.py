@@ -9,7 +9,7 @@ from heedful.checks.common import DRAWS, Case
 from heedful.classifier import Classifier
 from heedful.data import Example
 from heedful.errors import HeedfulError
-from heedful.explaining import explained
+from heedful.explaining import attempted
 from heedful.explanation import Attribution, Explanation
 from heedful.metering import Meter, metered
 from heedful.methods import Method
@@ -54,8 +54,8 @@ def cases(
     for n, (name, method) in enumerate(methods.items()):
         tell(n, name)
         with metered() as made.meters[name]:
-            answers = _explained(classifier, method, cut, targets, seed)
-        for i, found in answers.items():
+            answers = attempted(classifier, method, list(cut.values()), list(targets.values()), seed)
+        for i, found in zip(numbers, answers, strict=True):
             if isinstance(found, HeedfulError):
                 made.absent[i, name] = str(found)
             else:
@@ -66,22 +66,6 @@ def cases(
         )
         made.cases[i] = replace(case, draws=_draws(case))
     return made
-
-
-def _explained(
-    classifier: Classifier, method: Method, cut: Mapping[int, Tokens], targets: Mapping[int, Target], seed: int
-) -> dict[int, Explanation | HeedfulError]:
-    """All texts together; where one of them fails, each by itself."""
-    try:
-        whys = explained(classifier, method, list(cut.values()), [targets[i] for i in cut], seed)
-        return dict(zip(cut, whys, strict=True))
-    except HeedfulError as e:
-        if len(cut) == 1:
-            return dict.fromkeys(cut, e)
-    found: dict[int, Explanation | HeedfulError] = {}
-    for i, tokens in cut.items():
-        found |= _explained(classifier, method, {i: tokens}, targets, seed)
-    return found
 
 
 def _draws(case: Case) -> tuple[Attribution, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heedful import seam
 from heedful.adversary import Problem
-from heedful.batch import BUDGET, Batch
+from heedful.batch import Batch, beside
 from heedful.changes import changes
 from heedful.checks.common import Case, Floats
 from heedful.classifier import Classifier, Reading
@@ -89,7 +89,7 @@ class Opened:
 
     def answers(self, rows: Sequence[Row]) -> Tensor:
         """Logits [1+m,c]: of the text as it is, then with each row's weights; each batch is compared with its own."""
-        size = _together(self.batch.ids.shape[1])
+        size = beside(self.batch.ids.shape[1])
         parts = [self._answers(rows[i : i + size]) for i in range(0, len(rows), size)]
         return torch.cat([parts[0][:1], *[part[1:] for part in parts]])
 
@@ -125,14 +125,9 @@ class Opened:
         return self.values(0) if projection is None else self.values(0) @ array(projection.weight[0])
 
 
-def _together(width: int) -> int:
-    """How many copies of a text run beside it."""
-    return max(1, BUDGET // width - 1)
-
-
 def passed(rows: int, width: int) -> int:
     """How many texts go through the model for the answers with so many rows."""
-    return rows + -(-rows // _together(width))
+    return rows + -(-rows // beside(width))
 
 
 def opened(case: Case, layer: Layer) -> list[Opened]:

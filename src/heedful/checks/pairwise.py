@@ -127,7 +127,7 @@ def overlap(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m m"]:
 
 
 def top_k_tau(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m m"]:
-    """As `heedful.ranks.top_k_tau`, 1 − 2 K/K_max after Fagin et al. 2003; NaN also where either is constant.
+    """1 − 2 K/K_max after Fagin et al. 2003, from 1 (the same lists) to −1; NaN also where either is constant.
 
     K is Σ |s − t| / 2 over pairs of words, s and t their signs in the two lists; |s − t| = s² + t² − s²t² − st. Pairs
     of which neither list mentions one word do not count: each was ½ where one list alone mentions the other word.

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from heedful import edits
-from heedful.checks.common import Case, Finding, Floats, Measure, Passes
+from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure, Passes
 from heedful.checks.interventions import (
     EVERYWHERE,
     Copy,
@@ -38,8 +38,6 @@ from heedful.tokens import Tokens
 
 if TYPE_CHECKING:
     from heedful.summarising import Found
-
-BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as Jain & Wallace 2019 have them
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,7 @@ def _violins(found: Found) -> Iterator[dict[str, Any]]:
     """The median change under permutation, for each predicted label and each range of the largest weight."""
     largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE.at)
     for i, label in enumerate(found.labels):
-        for low, high in pairwise(BINS):
-            inside = (largest >= low) & ((largest < high) | (high == BINS[-1]))
+        for low, high in pairwise(PEAKS):
+            inside = (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
             mine = change[inside & (found.texts["predicted"] == i)]
             yield {"label": label, "from": low, "to": high} | spread_told(mine)

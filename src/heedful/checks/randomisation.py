@@ -7,8 +7,6 @@ without blocks, its parts in the order in which a text goes through them, the la
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,12 +18,14 @@ from torch import Tensor, nn
 from heedful import facts
 from heedful.changes import changes
 from heedful.checks.common import Case, Finding, Measure, Passes
-from heedful.checks.likeness import LIKENESS, again, chosen, compared, evenly, passes_of, times, unrelated
+from heedful.checks.likeness import LIKENESS, chosen, compared, evenly, passes_of, times, unrelated
 from heedful.classifier import PROBE, Classifier
 from heedful.errors import BadInput, HeedfulError, Unsupported
+from heedful.explaining import attempted
 from heedful.finding import Place
 from heedful.methods import Method
 from heedful.plain import Plain
+from heedful.seeding import seeded
 from heedful.tokens import Tokens
 
 MEASURES = ("tau", "jsd", "top-k overlap")
@@ -105,7 +105,7 @@ class Randomisation:
         for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             tokens, targets = [cases[i].tokens for i in own], [cases[i].target for i in own]
-            anew = again(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
+            anew = attempted(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(own, anew, strict=True):
                 found[i] += compared(cases[i].attributions[name], why).findings("randomisation", name, MEASURES, at)
         for i, case in enumerate(cases):
@@ -165,8 +165,7 @@ def copied(classifier: Classifier) -> nn.Module:
 def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
     """Change these tensors in place, each by chance of its own: of the seed and its name."""
     for name, tensor in tensors.items():
-        digest = hashlib.blake2b(json.dumps([seed, name]).encode("utf-8"), digest_size=8).digest()
-        rng = torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)
+        rng = seeded(seed, name)
         tensor.copy_(_shuffled(tensor, rng) if how == "shuffle" else _drawn(tensor, rng))
 
 

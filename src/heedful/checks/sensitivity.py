@@ -16,7 +16,6 @@ from heedful.checks.common import Case, Finding, Measure, Passes
 from heedful.checks.likeness import (
     LIKENESS,
     Compared,
-    again,
     averaged,
     by_word,
     chosen,
@@ -28,6 +27,7 @@ from heedful.checks.likeness import (
 )
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError
+from heedful.explaining import attempted
 from heedful.explanation import Attribution
 from heedful.methods import Method
 from heedful.planning import total
@@ -122,7 +122,7 @@ class Sensitivity:
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             asked = [(cases[i], one) for i in own for one in kept[i]]
             tokens, targets = [one.tokens for _, one in asked], [case.target for case, _ in asked]
-            anew = iter(again(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
+            anew = iter(attempted(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
             for i in own:
                 why = cases[i].attributions[name]
                 each = [(one.change, compared(why, next(anew), one.change.moved)) for one in kept[i]]

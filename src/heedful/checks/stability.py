@@ -12,11 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from heedful.changes import changes
-from heedful.checks.common import Case, Finding, Floats, Measure, Passes
+from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure, Passes
 from heedful.checks.likeness import (
     LIKENESS,
     Compared,
-    again,
     averaged,
     by_word,
     chosen,
@@ -27,6 +26,7 @@ from heedful.checks.likeness import (
 )
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError
+from heedful.explaining import attempted
 from heedful.explanation import Attribution, Explanation
 from heedful.finding import Place
 from heedful.methods import METHODS, Method
@@ -41,7 +41,6 @@ MEASURES = tuple(LIKENESS)
 SAMPLED = ("samples", "draws", "steps")  # settings of which more should bring a method nearer to what it estimates
 SAME = 1e-6  # of the largest score: less apart, two explanations differ by rounding
 ATTENTION = "attention-mean"
-BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest attention, as Wiegreffe & Pinter drew it
 
 Again = Explanation | HeedfulError
 
@@ -100,7 +99,7 @@ class Stability:
         found = [c.findings("stability", name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
         more = sampled(method, self.factor)
         if more is not None:
-            _add(found, name, cases, again(*_asked(cases, more)), {"with": "samples"})
+            _add(found, name, cases, attempted(*_asked(cases, more)), {"with": "samples"})
         for label, other in cases[0].others.items():
             _add(found, name, cases, _by(other, method, cases), {"with": f"checkpoint:{label}"})
         return found
@@ -112,7 +111,7 @@ class Stability:
         moving = list(range(len(cases)))
         for further in range(1, self.seeds + 1):
             some = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
-            anew = dict(zip(moving, again(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
+            anew = dict(zip(moving, attempted(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
             for i, why in anew.items():
                 found[i].append(compared(own[i], why))
             moving = [i for i, why in anew.items() if not _same(own[i], why)]
@@ -140,7 +139,7 @@ class Stability:
         rows = [
             _row(jsd[(found.texts["predicted"] == label) & _within(largest, low, high)], name, low, high)
             for label, name in enumerate(found.labels)
-            for low, high in pairwise(BINS)
+            for low, high in pairwise(PEAKS)
         ]
         return {"attention jsd": rows} if any(row["n"] for row in rows) else {}
 
@@ -158,7 +157,7 @@ def sampled(method: Any, factor: int) -> Method | None:
 
 
 def _asked(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
-    """What `again` wants, as the cases were explained."""
+    """What `attempted` wants, as the cases were explained."""
     return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
 
 
@@ -188,7 +187,7 @@ def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]
             ready[i] = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit), target
         except HeedfulError as e:
             found[i] = e
-    anew = again(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
+    anew = attempted(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
     found |= dict(zip(ready, anew, strict=True))
     return [found[i] for i in range(len(cases))]
 
@@ -223,7 +222,7 @@ def _overall(own: Again, apart: Sequence[float]) -> list[Finding]:
 
 def _attention(case: Case, method: Method) -> Again:
     why = case.attributions.get(ATTENTION)
-    return again(*_asked([case], method))[0] if why is None else why
+    return attempted(*_asked([case], method))[0] if why is None else why
 
 
 def _largest(why: Again) -> float:
@@ -258,7 +257,7 @@ def _check_labels(own: Classifier, other: Classifier) -> None:
 
 def _within(largest: Floats, low: float, high: float) -> NDArray[np.bool_]:
     """Which are in [low, high), the last bin with its end."""
-    return (largest >= low) & ((largest < high) | (high == BINS[-1]))
+    return (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
 
 
 def _row(jsd: Floats, label: str, low: float, high: float) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def _audited(job: Job, run: Run, total: int, ask: _Ask, until: float | None) -> 
     jobs = min(ask.jobs, max(1, len(run.missing(total))))
     others = [_worker(i, jobs) for i in range(1, jobs)]
     try:
-        with _shown(run, total) as watch:
+        with _shown(total) as watch:
             _work(job, run, total, (0, jobs), until, watch)
             while any(other.poll() is None for other in others):
                 watch(_moment(run, total))
@@ -204,7 +204,7 @@ def _moment(run: Run, total: int) -> Moment:
 
 
 @contextmanager
-def _shown(run: Run, total: int) -> Iterator[Watch]:
+def _shown(total: int) -> Iterator[Watch]:
     """A bar on a terminal: texts, what is done, and the time left; a line per chunk elsewhere."""
     if not sys.stderr.isatty():
         yield _lines(total)
