@@ -189,6 +189,15 @@ def test_curves_run_from_everything_to_nothing() -> None:
         )
 
 
+@pytest.mark.parametrize("masking", ["delete", "mask"])
+def test_what_the_words_matter_at_all(masking: str) -> None:
+    case = one(shared("bert"), TEXTS[0])
+    slow = Slow(case, masking)
+    without, whole = (slow.logits(kept).softmax(-1) for kept in (range(0), range(len(slow.words))))
+    found = values(InputErasure(maskings=(masking,))(case), "tvd without words", masking)
+    assert found == pytest.approx({"": float((without - whole).abs().sum() / 2)}, abs=1e-6)
+
+
 def test_with_all_words_nothing_is_lacking_and_orders_do_not_matter() -> None:
     findings = InputErasure(shares=(1.0,), maskings=("mask",))(one(shared("bert"), SHORT))
     assert set(values(findings, "sufficiency", "mask", 1.0).values()) == {0.0}

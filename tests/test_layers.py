@@ -36,6 +36,7 @@ LAYERS = [
     {"explaining", "conformance", "choosing", "planning", "comparing"},
     {"checks", "runs", "storing", "parts", "manifest"},
     {"summarising", "batteries"},
+    {"records"},
     {"chunking"},
     {"auditing", "forecasting"},
     {"treeview", "heatmaps", "rows", "drawing"},

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from heedful.classifier import Classifier
 from heedful.errors import BadInput
 from heedful.inference import sharing
 from heedful.methods import Method
+from heedful.records import gold_index
 from heedful.runs import Manifest, Run, opened, order
 from heedful.summarising import Found, clean, described, facts_of, left_out, rows
-from heedful.target import Target, label_index
+from heedful.target import Target
 
 Watch = Callable[["Moment"], None]
 
@@ -167,14 +168,15 @@ def _one_thread() -> Iterator[None]:
 def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
     """Sum up all that a run has, and write it."""
     texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
-    gold = [_gold(label, job.classifier) for label in texts.column("label").to_pylist()]
     labels = job.classifier.labels
+    gold = [gold_index(label, labels) for label in texts.column("label").to_pylist()]
     facts = facts_of(texts, labels, gold)
     checks: dict[str, Any] = {}
     for name, check in job.battery.checks.items():
         found = Found.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
         tables = getattr(check, "tables", None)
         checks[name] = {
+            "about": _about(check),
             "rows": rows(found, check.measures, list(job.battery.methods)),
             "tables": tables(found) if tables is not None and found.rows else {},
         }
@@ -189,6 +191,12 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
     run.finish(summary, timing)
     complete = not run.missing(total)
     return Audit(run.manifest, summary, timing, complete, run if keep else None)
+
+
+def _about(check: Check) -> dict[str, Any]:
+    """What a page needs to say of a check, so that it can be written without it."""
+    measures = {name: asdict(measure) for name, measure in check.measures.items()}
+    return {"summary": check.summary, "paper": check.paper, "changes": check.changes, "measures": measures}
 
 
 def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -211,10 +219,3 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "checks": checks,
         "passes": passes,
     }
-
-
-def _gold(label: str | None, classifier: Classifier) -> int:
-    try:
-        return -1 if label is None else label_index(label, classifier.labels)
-    except BadInput:  # several labels
-        return -1

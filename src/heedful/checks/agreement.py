@@ -56,6 +56,9 @@ class Agreement:
         "top-k overlap": Measure("share of the k highest words that both have"),
         "spearman": Measure("correlation of ranks"),
         "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2"),
+        "pointing": Measure(
+            "leave-one-out's magnitudes on the top fifth of the words, over those on its own top fifth", better="higher"
+        ),
     }
 
     def __post_init__(self) -> None:
@@ -65,17 +68,18 @@ class Agreement:
             raise BadInput(f"top is the number of highest words that are compared, at least 1, not {self.top}.")
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Seven numbers for every two methods."""
+        """Seven numbers for every two methods, and for each what share of leave-one-out it points at."""
         named = {name: why for name, why in case.attributions.items() if name != "random"}
         if not named:
             return []
         groups = units(case.tokens, self.unit)
         scores = np.array([self._scores(why, groups) for why in (*named.values(), *case.draws)])
-        return [
+        pairs = [
             Finding("agreement", a, measure, value, {"with": b})
             for measure, table in self._compared(scores).items()
             for a, b, value in _pairs(list(named), table)
         ]
+        return pairs + _pointed(list(named), np.abs(scores))
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""
@@ -116,6 +120,28 @@ class Agreement:
             "matrix": {"methods": names, "tau": [[mean.get(frozenset((a, b))) for b in names] for a in names]},
             "ceiling": by_pair.get(frozenset((GRADIENT, LOO))),
         }
+
+
+def pointing(sizes: Floats, of: int) -> Floats:
+    """For each row, how much of row `of` is on its top fifth, over how much is on the top fifth of `of` itself.
+
+    Words tied at the last place share it. NaN where row `of` is zero everywhere.
+    """
+    k = max(1, round(SHARE * sizes.shape[1]))
+    mass = pairwise.members(pairwise.tied(sizes), k) @ sizes[of]
+    with np.errstate(invalid="ignore"):
+        shares: Floats = mass / mass[of]
+    return shares
+
+
+def _pointed(names: Sequence[str], sizes: Floats) -> list[Finding]:
+    """Rows are the methods and then the draws of `random`, of which the mean is told."""
+    if LOO not in names:
+        return []
+    shares = pointing(sizes, names.index(LOO))
+    own, drawn = shares[: len(names)].tolist(), shares[len(names) :]
+    told = dict(zip(names, own, strict=True)) | ({"random": float(drawn.mean())} if len(drawn) else {})
+    return [Finding("agreement", name, "pointing", value) for name, value in told.items()]
 
 
 def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, float]]:

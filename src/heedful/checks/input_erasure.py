@@ -8,6 +8,7 @@ aopc …              their means over the shares k/n (DeYoung et al. 2020, with
 deletion            area under p as words go                  insertion     area under p as they come back
 first flip          fraction of words gone when the predicted label first changes
 tvd                 total variation between all labels' probabilities, a fifth of the words gone
+tvd without words   the same with all of them gone: as much as the words matter at all
 
 Beside the methods: `random`, the mean over its draws; `greedy`, which takes at each step the word that lowers p most;
 and `optimum`, the best of all sets of k words, for each k by itself: no order of words can do better.
@@ -69,6 +70,7 @@ class InputErasure:
         "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher"),
         "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower"),
         "tvd": Measure("total variation of the answer without the first fifth of the words", better="higher"),
+        "tvd without words": Measure("total variation of the answer without any word", compared=False),
         "deletion": Measure("area under the label's probability as words go", better="lower"),
         "insertion": Measure("area under the label's probability as words come back", better="higher"),
         "first flip": Measure("fraction of words gone when the label first changes", better="lower"),
@@ -159,7 +161,8 @@ class InputErasure:
         numbers = {name: _mean([self.numbers(text, order) for order in own]) for name, own in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._absent(whole=True)
         numbers["optimum"] = self.optimum(text)
-        found = []
+        nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]
+        found = [Finding("input-erasure", "", "tvd without words", float(nothing), {"masking": text.way})]
         for name, values in numbers.items():
             for (measure, share), value in values.items():
                 at = {"masking": text.way} | ({} if share is None else {_axis(measure): share})

@@ -1,6 +1,6 @@
 """Pairwise: how far m scorings of the same n words agree, for all pairs at once. Pure: rows[m,n] in, matrices[m,m] out.
 
-The same numbers as those of heedful.ranks for two, in the time of a few matrix products. One table does most of it:
+In the time of a few matrix products. One table does most of it:
 C[i,a,b] = Σ_j sgn(a_i − a_j) sgn(b_i − b_j), on how many more words i and j do a and b agree than they contradict each
 other; C[i,a,a] is how many words a tells from word i.
 """
