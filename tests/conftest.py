@@ -1,6 +1,7 @@
-"""Shapes are checked at run time in every test."""
+"""Shapes are checked at run time in every test; tables that a test makes are printed when all are done."""
 
 import os
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -10,8 +11,36 @@ CHECKED = ("formulas", "theory", "stats", "ranks", "changes", "edits", "batch", 
 hook = install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
 
 import hypothesis  # noqa: E402
+import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True)  # a busy machine is no failure
 hypothesis.settings.load_profile("heedful")
+
+TOLD: list[str] = []
+
+
+@pytest.fixture
+def told() -> list[str]:
+    """Lines for the end of the run."""
+    return TOLD
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    """A worker hands its lines to the process that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["told"] = TOLD
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker handed over."""
+    TOLD.extend(getattr(node, "workeroutput", {}).get("told", []))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print them."""
+    if TOLD:
+        terminalreporter.write_sep("=", "explanation / not not explanation / undecided / not explanation, of 20 audits")
+        terminalreporter.write_line("\n".join(TOLD))

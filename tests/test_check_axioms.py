@@ -298,8 +298,8 @@ def test_a_model_that_never_moves_has_nothing_to_explain() -> None:
 @pytest.mark.parametrize("n", [2, 5, 12])
 def test_equal_scores_rest_on_all_words_and_one_score_on_one(n: int) -> None:
     found = Complexity()(said(plain(n), {"flat": -np.ones(n), "one": np.eye(n)[0]}))
-    flat = {"entropy": math.log(n), "relative entropy": 1, "effective words": n, "gini": 0}
-    single = {"entropy": 0, "relative entropy": 0, "effective words": 1, "gini": 1 - 1 / n}
+    flat = {"entropy": math.log(n), "relative entropy": 1, "effective words": n, "gini": 0, "from uniform": 0}
+    single = {"entropy": 0, "relative entropy": 0, "effective words": 1, "gini": 1 - 1 / n, "from uniform": 1 - 1 / n}
     assert numbers(found, "flat") == pytest.approx(flat, abs=1e-12)
     assert numbers(found, "one") == pytest.approx(single, abs=1e-12)
 

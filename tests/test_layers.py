@@ -36,7 +36,7 @@ LAYERS = [
     {"explaining", "conformance", "choosing", "planning", "comparing"},
     {"checks", "runs", "storing", "parts", "manifest"},
     {"summarising", "batteries"},
-    {"records"},
+    {"records", "verdict", "leagues"},
     {"chunking"},
     {"auditing", "forecasting"},
     {"treeview", "heatmaps", "rows", "drawing"},

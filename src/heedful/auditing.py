@@ -24,11 +24,13 @@ from heedful.chunking import Job, chunk_of
 from heedful.classifier import Classifier
 from heedful.errors import BadInput
 from heedful.inference import sharing
+from heedful.leagues import leagues, to_dict
 from heedful.methods import Method
 from heedful.records import gold_index
 from heedful.runs import Manifest, Run, opened, order
 from heedful.summarising import Found, clean, described, facts_of, left_out, rows
 from heedful.target import Target
+from heedful.verdict import ATTENTION, Rule, evidence, verdict
 
 Watch = Callable[["Moment"], None]
 
@@ -172,6 +174,8 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
     gold = [gold_index(label, labels) for label in texts.column("label").to_pylist()]
     facts = facts_of(texts, labels, gold)
     checks: dict[str, Any] = {}
+    readings: dict[str, dict[str, Any]] = {name: {} for name in job.battery.methods if name in ATTENTION}
+    ranking: dict[str, Any] = {}
     for name, check in job.battery.checks.items():
         found = Found.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
         tables = getattr(check, "tables", None)
@@ -180,9 +184,15 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
             "rows": rows(found, check.measures, list(job.battery.methods)),
             "tables": tables(found) if tables is not None and found.rows else {},
         }
+        for reading, own in readings.items():
+            own |= evidence(name, found, Rule(attention=reading))
+        if name == "input-erasure":
+            ranking = to_dict(leagues(found))
     summary = clean(
         {
             "texts": described(texts, labels, gold),
+            "verdicts": {name: verdict(own, Rule(attention=name)).to_dict() for name, own in readings.items()},
+            "ranking": ranking,
             "checks": checks,
             "left out": left_out(run.each(None, ["check", "method", "measure", "details"])),
         }

@@ -240,6 +240,7 @@ class Complexity:
         "relative entropy": Measure("the entropy as a share of its maximum, ln n: 1 if all words score alike"),
         "effective words": Measure("exp(entropy): as many words with equal scores would have this entropy"),
         "gini": Measure("Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all"),
+        "from uniform": Measure("total variation distance of the tokens' magnitudes from equal ones: 0 claims nothing"),
     }
 
     def __post_init__(self) -> None:
@@ -250,15 +251,28 @@ class Complexity:
         return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Four numbers for each method."""
-        groups = units(case.tokens, self.unit)
-        return findings("complexity", case, lambda why, name: complexity(by_unit(why.scores, groups)))
+        """Five numbers for each method."""
+        groups, content = units(case.tokens, self.unit), list(case.tokens.content)
+
+        def numbers(why: Attribution, name: str) -> dict[str, float]:
+            return complexity(by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}
+
+        return findings("complexity", case, numbers)
+
+
+def from_uniform(scores: Floats) -> float:
+    """½ Σ |share of all magnitudes − 1/n|: 0 if all are equal, 1 − 1/n if one has all; NaN where all are zero.
+
+    Of tokens and not of words: a model whose attention is the same everywhere gives more of it to words of many pieces.
+    """
+    total = np.abs(scores).sum()
+    return float(np.abs(np.abs(scores) / total - 1 / len(scores)).sum() / 2) if total > 0 else float("nan")
 
 
 def complexity(scores: Floats) -> dict[str, float]:
-    """The four numbers; NaN where all scores are zero, and for the share of ln n and Gini of one word."""
+    """Four numbers of words; NaN where all scores are zero, and for the share of ln n and Gini of one word."""
     if not np.abs(scores).any():
-        return dict.fromkeys(Complexity.measures, float("nan"))
+        return dict.fromkeys(("entropy", "relative entropy", "effective words", "gini"), float("nan"))
     entropy, several = stats.entropy(scores), len(scores) > 1
     return {
         "entropy": entropy,

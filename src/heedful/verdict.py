@@ -1,0 +1,320 @@
+"""Verdict: is attention an explanation of this model? A pure function of what the checks found. Needs no torch.
+
+For each text, a is the number of attention, r that of chance and s that of a reference that asks the model itself:
+
+Q1 points      a   share of Σ|leave-one-out| on attention's top fifth of the words, over that on its own top fifth
+               r   the same of `random` (mean of 20)          s   of integrated gradients
+Q2 matters     a   total variation of the answer without attention's top fifth of the words; r and s as above
+Q3 is used     a   median total variation of the answer over permutations of attention
+               r   0, for a model that does not listen        s   total variation of the answer without any word
+
+A question is answered *for* if attention surely has more than half of the reference's lead over chance: the lower limit
+of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it surely has less than a fifth of it: the upper
+limit of the mean of (a − r) − ⅕ (s − r) is below 0. It stays undecided otherwise, and where the reference has no sure
+lead, since then there is nothing to have a share of. Limits are one-sided, at 98.3 %: the three questions are then
+answered right together at 95 %.
+
+explanation           all three for
+not explanation       none for, and Q3 against, or both Q1 and Q2
+not not explanation   some for, or each surely above a fifth
+undecided             otherwise; too few texts; attention that is the same everywhere, which claims nothing
+
+That other attention would give the same answer (Q4), that attention cannot be known from what its layer gives (Q5) and
+that it moves when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds of nearly every model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful import stats
+from heedful.finding import Place
+from heedful.summarising import Found
+
+Floats = NDArray[np.float64]
+Word = Literal["explanation", "not explanation", "not not explanation", "undecided"]
+Says = Literal["for", "against", "undecided"]
+ATTENTION = ("attention-mean", "attention-max", "attention-norm", "effective-attention", "rollout", "attention-flow")
+QUESTIONS = {
+    "Q1": "attention points at the words that matter",
+    "Q2": "without the words it points at, the answer changes",
+    "Q3": "the model uses its attention",
+}
+EVERYWHERE: Place = {"layer": "all", "head": "all"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The constants of the verdict, which a page prints."""
+
+    attention: str = "attention-mean"
+    reference: str = "integrated-gradients"
+    most: float = 0.5  # of the reference's lead over chance: more is for
+    least: float = 0.2  # less is against
+    level: float = 1 - 0.05 / 3
+    texts: int = stats.MINIMUM
+    constant: float = 0.05  # mean distance from uniform (TVD), below which attention claims nothing
+    far: float = 0.5  # a twin is far away if so much of attention is elsewhere (TVD)
+    steady: float = 0.5  # Kendall's τ below which attention is not
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one question got: means over the n texts that have a, r and s, and limits of what decides.
+
+    `share` is the part of the reference's lead over chance that attention has; `over_most` the lower limit of
+    (a − r) − ½ (s − r), `over_least` and `under_least` both limits of (a − r) − ⅕ (s − r), `lead` the lower limit of
+    s − r.
+    """
+
+    question: str
+    says: Says
+    n: int
+    attention: float = np.nan
+    chance: float = np.nan
+    reference: float = np.nan
+    share: float = np.nan
+    over_most: float = np.nan
+    over_least: float = np.nan
+    under_least: float = np.nan
+    lead: float = np.nan
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Qualifier:
+    """What is to be known beside a verdict: a number with its interval, and what it amounts to."""
+
+    question: str
+    says: str
+    holds: bool
+    n: int
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The word, why, the answers to Q1–Q3, and the qualifiers Q4–Q6 that could be asked."""
+
+    word: Word
+    reason: str
+    method: str
+    answers: tuple[Answer, ...] = ()
+    qualifiers: tuple[Qualifier, ...] = ()
+    rule: Rule = field(default_factory=Rule)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a summary."""
+        return asdict(self)
+
+
+def evidence(check: str, found: Found, rule: Rule | None = None) -> dict[str, Floats]:
+    """What a verdict needs of one check, by name: a number for each text."""
+    rule = rule or Rule()
+    return {name: values for name, values in _EVIDENCE.get(check, _nothing)(found, rule).items() if len(values)}
+
+
+def verdict(given: Mapping[str, Floats], rule: Rule | None = None) -> Verdict:
+    """The verdict on the evidence of all checks together."""
+    rule = rule or Rule()
+    answers = tuple(_answer(question, given, rule) for question in QUESTIONS)
+    word, reason = _word(answers, given, rule)
+    return Verdict(word, reason, rule.attention, answers, tuple(_qualifiers(given, rule)), rule)
+
+
+def one_sided(values: Floats, level: float) -> tuple[float, float]:
+    """The lower and the upper limit of a mean, each by itself at this level."""
+    return stats.mean_interval(values, 2 * level - 1)
+
+
+# from findings
+
+
+def _nothing(found: Found, rule: Rule) -> dict[str, Floats]:
+    return {}
+
+
+def _agreement(found: Found, rule: Rule) -> dict[str, Floats]:
+    return _three("Q1", found, "pointing", {}, rule)
+
+
+def _input_erasure(found: Found, rule: Rule) -> dict[str, Floats]:
+    ways = [at["masking"] for at in found.places("tvd without words")]
+    if not ways:
+        return {}
+    way = "delete" if "delete" in ways else ways[0]
+    blank = {"Q3 s": found.values("tvd without words", "", {"masking": way})}
+    return _three("Q2", found, "tvd", {"masking": way, "share": 0.2}, rule) | blank
+
+
+def _three(question: str, found: Found, measure: str, at: Place, rule: Rule) -> dict[str, Floats]:
+    names = {"a": rule.attention, "r": "random", "s": rule.reference}
+    return {f"{question} {who}": found.values(measure, name, at) for who, name in names.items()}
+
+
+def _permutation(found: Found, rule: Rule) -> dict[str, Floats]:
+    moved = found.values("tvd", "", EVERYWHERE)
+    return {"Q3 a": moved, "Q3 r": np.zeros(len(moved))}
+
+
+def _complexity(found: Found, rule: Rule) -> dict[str, Floats]:
+    return {"from uniform": found.values("from uniform", rule.attention)}
+
+
+def _adversarial(found: Found, rule: Rule) -> dict[str, Floats]:
+    """Exact, or the best that was shown to exist; of a Transformer's heads, the one that can move farthest."""
+    for measure in ("tvd exact", "tvd lower", "tvd any head"):
+        places = found.places(measure)
+        if places:
+            return {"Q4": np.fmax.reduce([found.values(measure, "", at) for at in places])}
+    return {}
+
+
+def _identifiability(found: Found, rule: Rule) -> dict[str, Floats]:
+    """The last layer's heads: whether each has another row with which it gives the same."""
+    places = [at for at in found.places("null constrained") if isinstance(at.get("layer"), int)]
+    if not places:
+        return {}
+    last = max(at["layer"] for at in places)
+    rows = [found.values("null constrained", "", at) for at in places if at["layer"] == last]
+    return {"Q5": np.mean([np.where(np.isnan(row), np.nan, row > 0) for row in rows], axis=0)}
+
+
+def _sensitivity(found: Found, rule: Rule) -> dict[str, Floats]:
+    return {"Q6": found.values("tau", rule.attention, {"change": "any"})}
+
+
+def _stability(found: Found, rule: Rule) -> dict[str, Floats]:
+    places = [at for at in found.places("tau", rule.attention) if at.get("with") not in ("seed", "samples")]
+    rows = [found.values("tau", rule.attention, at) for at in places]
+    return {"Q6 checkpoints": np.mean(rows, axis=0)} if rows else {}
+
+
+_EVIDENCE = {
+    "agreement": _agreement,
+    "input-erasure": _input_erasure,
+    "permutation": _permutation,
+    "complexity": _complexity,
+    "adversarial": _adversarial,
+    "identifiability": _identifiability,
+    "sensitivity": _sensitivity,
+    "stability": _stability,
+}
+NEEDED = ("agreement", "input-erasure", "permutation", "complexity")
+
+
+# to an answer
+
+
+def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
+    rows = [given.get(f"{question} {who}", np.zeros(0)) for who in "ars"]
+    if not all(len(row) for row in rows):
+        return _unasked(question, 0, "it was not measured")
+    table = np.array(rows)
+    a, r, s = table[:, ~np.isnan(table).any(0)]
+    n = len(a)
+    if n < 2:
+        return _unasked(question, n, "no text has all three numbers" if n == 0 else "one text has them")
+    over_most, _ = one_sided((a - r) - rule.most * (s - r), rule.level)
+    over_least, under_least = one_sided((a - r) - rule.least * (s - r), rule.level)
+    lead, _ = one_sided(s - r, rule.level)
+    says, reason = _says(n, over_most, under_least, lead, rule)
+    ahead, room = float((a - r).mean()), float((s - r).mean())
+    return Answer(
+        question,
+        says,
+        n,
+        attention=float(a.mean()),
+        chance=float(r.mean()),
+        reference=float(s.mean()),
+        share=ahead / room if room > 0 else np.nan,
+        over_most=over_most,
+        over_least=over_least,
+        under_least=under_least,
+        lead=lead,
+        reason=reason,
+    )
+
+
+def _unasked(question: str, n: int, reason: str) -> Answer:
+    return Answer(question, "undecided", n, reason=reason)
+
+
+def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule) -> tuple[Says, str]:
+    if n < rule.texts:
+        return "undecided", f"fewer than {rule.texts} texts"
+    if not lead > 0:
+        return "undecided", "the reference has no sure lead over chance"
+    if over_most > 0:
+        return "for", ""
+    return ("against", "") if under_least < 0 else ("undecided", "the texts do not tell")
+
+
+def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) -> tuple[Word, str]:
+    says = {answer.question: answer.says for answer in answers}
+    even = given.get("from uniform", np.zeros(0))
+    even = even[~np.isnan(even)]
+    missing = [answer for answer in answers if answer.n == 0]
+    if missing:
+        return "undecided", f"{', '.join(a.question for a in missing)} could not be asked"
+    if min(answer.n for answer in answers) < rule.texts:
+        return "undecided", f"fewer than {rule.texts} texts"
+    if len(even) and even.mean() < rule.constant:
+        return "undecided", "attention is constant: it claims nothing"
+    return _weighed(says, answers)
+
+
+def _weighed(says: Mapping[str, Says], answers: Sequence[Answer]) -> tuple[Word, str]:
+    yes = [question for question in says if says[question] == "for"]
+    no = [question for question in says if says[question] == "against"]
+    if len(yes) == len(says):
+        return "explanation", "all three questions speak for it"
+    if yes:
+        others = [question for question in says if question not in yes]
+        return "not not explanation", f"{_and(yes)} speak{'s' * (len(yes) == 1)} for it, {_and(others)} not"
+    if "Q3" in no or {"Q1", "Q2"} <= set(no):
+        return "not explanation", f"none speaks for it, and {_and(no)} against"
+    if all(answer.over_least > 0 and answer.lead > 0 for answer in answers):
+        return "not not explanation", "each question finds surely more than a fifth of the reference's lead, none half"
+    return "undecided", "the texts do not tell" if not no else f"only {_and(no)} speaks against it"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# what qualifies
+
+
+def _qualifiers(given: Mapping[str, Floats], rule: Rule) -> list[Qualifier]:
+    steady = "Q6 checkpoints" if "Q6 checkpoints" in given else "Q6"
+    change = "in another checkpoint" if steady != "Q6" else "when the text hardly changes"
+    asked = (
+        ("Q4", "Q4", "not the only one: attention elsewhere gives the same answer", rule.far, 1),
+        ("Q5", "Q5", "not identifiable: other rows give the same in the last layer", 0.5, 1),
+        ("Q6", steady, f"unstable: it puts words in another order {change}", rule.steady, -1),
+    )
+    return [
+        found
+        for name, key, says, line, side in asked
+        if (found := _qualifier(name, given.get(key, np.zeros(0)), says, line, side)) is not None
+    ]
+
+
+def _qualifier(name: str, values: Floats, says: str, line: float, side: int) -> Qualifier | None:
+    told = stats.summary(values)
+    if told.n == 0:
+        return None
+    limit = told.low if side > 0 else told.high
+    holds = told.n >= stats.MINIMUM and side * (limit - line) > 0
+    return Qualifier(name, says, bool(holds), told.n, told.mean, told.low, told.high)
+
+
+__all__ = ["ATTENTION", "NEEDED", "QUESTIONS", "Answer", "Qualifier", "Rule", "Verdict", "evidence", "verdict"]

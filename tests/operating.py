@@ -1,0 +1,88 @@
+"""The operating table of the verdict: how often each word falls on models whose answer is known.
+
+The texts of a toy are a population: each of a pool is as likely as the other, and a simulated audit draws n of them.
+What the checks find on a text does not depend on the others, so each is measured once, through the whole run.
+
+    python tests/operating.py [POOL] [ARCHITECTURE ...]      prints the table of docs/verdict.md
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import heedful
+import toys
+from heedful.data import Example
+from heedful.records import recorded
+from heedful.verdict import NEEDED, Verdict, evidence, verdict
+
+Floats = NDArray[np.float64]
+DIAL = tuple(i / 10 for i in range(11))
+SIZES = (5, 40, 200)
+SEEDS = 20
+WORDS = ("explanation", "not not explanation", "undecided", "not explanation")
+SMALL: dict[str, dict[str, Any]] = {
+    "permutation": {"layer_draws": 0, "head_draws": 0},
+    "input-erasure": {"maskings": ["delete"], "shares": [0.2], "points": 1, "greedy_words": 0, "exhaustive_words": 0},
+}
+
+
+@cache
+def measured(architecture: str, toy: toys.Toy, pool: int) -> Mapping[str, Floats]:
+    """The evidence on each text of the pool."""
+    classifier = toys.build(architecture, toy)
+    checks = [heedful.check(name, SMALL.get(name)) for name in NEEDED]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        texts = [Example(text) for text in toys.texts(pool)]
+        heedful.audit(classifier, texts, ["attention-mean", "integrated-gradients"], checks, out, limit=pool)
+        record = recorded(out)
+        return {name: values for check in NEEDED for name, values in evidence(check, record.found(check)).items()}
+
+
+def drawn(given: Mapping[str, Floats], n: int, seeds: int = SEEDS) -> Iterator[Verdict]:
+    """The verdicts of so many audits of n texts."""
+    for seed in range(seeds):
+        some = np.random.default_rng(seed).integers(0, len(given["Q1 a"]), n)
+        yield verdict({name: values[some] for name, values in given.items()})
+
+
+def frequencies(given: Mapping[str, Floats], n: int, seeds: int = SEEDS) -> Counter[str]:
+    """How often each word falls."""
+    return Counter(found.word for found in drawn(given, n, seeds))
+
+
+def named() -> dict[str, toys.Toy]:
+    """The toys, from the one whose attention is the explanation to the ones where it means nothing."""
+    dial = {f"mix({c})": toys.mix(c) for c in DIAL}
+    return {"pointer": toys.POINTER, "deaf": toys.DEAF, "bag": toys.BAG_TOY} | dial
+
+
+def table(architecture: str, pool: int, models: Mapping[str, toys.Toy]) -> list[str]:
+    """Lines of Markdown: counts of explanation / not not explanation / undecided / not explanation."""
+    lines = [f"| {architecture} | " + " | ".join(f"{n} texts" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+    for name, toy in models.items():
+        given = measured(architecture, toy, pool)
+        cells = [" / ".join(str(frequencies(given, n)[word]) for word in WORDS) for n in SIZES]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def main(args: Sequence[str]) -> None:
+    """Print the tables."""
+    pool = int(args[0]) if args else 400
+    for architecture in args[1:] or ("bilstm",):
+        sys.stdout.write("\n".join(table(architecture, pool, named())) + "\n\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
