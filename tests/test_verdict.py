@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
+from scipy.stats import t as student
 
 import operating
 import toys
 from heedful.summarising import Found
 from heedful.verdict import Rule, Verdict, evidence, one_sided, verdict
+from heedful.verdict import shares as shares_of
 
 Floats = NDArray[np.float64]
 POOL = 40
@@ -76,6 +78,28 @@ def test_more_of_the_same_is_never_worse(seed: int, low: float, more: float) -> 
     weak = numbers(dict.fromkeys(("Q1", "Q2", "Q3"), low), noise=0.1, seed=seed)
     strong = {key: values + more * (key.endswith("a")) for key, values in weak.items()}
     assert RANK[verdict(strong).word] >= RANK[verdict(weak).word]
+
+
+@given(st.integers(0, 1000), st.floats(-0.5, 1.5), st.sampled_from([0.01, 0.1, 0.3]))
+@settings(max_examples=50)
+def test_the_limits_of_a_share_say_what_the_rule_says(seed: int, share: float, noise: float) -> None:
+    for answer in verdict(numbers(dict.fromkeys(("Q1", "Q2", "Q3"), share), noise=noise, seed=seed)).answers:
+        assert (answer.says == "for") == (answer.low > 0.5)
+        assert (answer.says == "against") == (answer.high < 0.2)
+        assert answer.low <= answer.share <= answer.high
+
+
+def test_limits_of_a_share_are_fiellers() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(0.4, 0.2, 400), rng.normal(1.0, 0.3, 400)
+    q = student.ppf(0.98, 399) ** 2 / 400
+    a, b, c = (
+        y.mean() ** 2 - q * y.var(ddof=1),
+        x.mean() * y.mean() - q * np.cov(x, y)[0, 1],
+        x.mean() ** 2 - q * x.var(ddof=1),
+    )
+    reach = np.sqrt(b**2 - a * c)
+    assert shares_of(x, y, 0.98) == pytest.approx(((b - reach) / a, (b + reach) / a), abs=2e-3)
 
 
 def test_limits_are_one_sided() -> None:

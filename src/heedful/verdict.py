@@ -25,7 +25,7 @@ that it moves when the text hardly does (Q6) qualify a verdict. They do not deci
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -45,6 +45,7 @@ QUESTIONS = {
     "Q2": "without the words it points at, the answer changes",
     "Q3": "the model uses its attention",
 }
+WIDE = 16.0  # times the reference's lead: no share is looked for beyond
 EVERYWHERE: Place = {"layer": "all", "head": "all"}
 
 
@@ -67,9 +68,10 @@ class Rule:
 class Answer:
     """What one question got: means over the n texts that have a, r and s, and limits of what decides.
 
-    `share` is the part of the reference's lead over chance that attention has; `over_most` the lower limit of
-    (a − r) − ½ (s − r), `over_least` and `under_least` both limits of (a − r) − ⅕ (s − r), `lead` the lower limit of
-    s − r.
+    `share` is the part of the reference's lead over chance that attention has, from `low` to `high` (Fieller's limits,
+    each one-sided: the shares t for which the mean of (a − r) − t (s − r) may be 0), so that above ½ is for and below ⅕
+    against. `over_most` is the lower limit of (a − r) − ½ (s − r), `over_least` and `under_least` both limits of
+    (a − r) − ⅕ (s − r), `lead` the lower limit of s − r.
     """
 
     question: str
@@ -79,6 +81,8 @@ class Answer:
     chance: float = np.nan
     reference: float = np.nan
     share: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
     over_most: float = np.nan
     over_least: float = np.nan
     under_least: float = np.nan
@@ -132,6 +136,25 @@ def verdict(given: Mapping[str, Floats], rule: Rule | None = None) -> Verdict:
 def one_sided(values: Floats, level: float) -> tuple[float, float]:
     """The lower and the upper limit of a mean, each by itself at this level."""
     return stats.mean_interval(values, 2 * level - 1)
+
+
+def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
+    """Fieller's limits of mean(ahead) / mean(lead), where the lead is surely above 0; NaN beyond ±WIDE."""
+    return (
+        _crossing(lambda t: one_sided(ahead - t * lead, level)[0]),
+        _crossing(lambda t: one_sided(ahead - t * lead, level)[1]),
+    )
+
+
+def _crossing(limit: Callable[[float], float]) -> float:
+    """Where a falling function is 0, halving the interval."""
+    low, high = -WIDE, WIDE
+    if not limit(low) > 0 > limit(high):
+        return np.nan
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if limit(middle) > 0 else (low, middle)
+    return (low + high) / 2
 
 
 # from findings
@@ -227,6 +250,7 @@ def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
     lead, _ = one_sided(s - r, rule.level)
     says, reason = _says(n, over_most, under_least, lead, rule)
     ahead, room = float((a - r).mean()), float((s - r).mean())
+    low, high = shares(a - r, s - r, rule.level) if lead > 0 else (np.nan, np.nan)
     return Answer(
         question,
         says,
@@ -235,6 +259,8 @@ def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
         chance=float(r.mean()),
         reference=float(s.mean()),
         share=ahead / room if room > 0 else np.nan,
+        low=low,
+        high=high,
         over_most=over_most,
         over_least=over_least,
         under_least=under_least,
