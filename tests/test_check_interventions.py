@@ -14,7 +14,7 @@ from torch import Tensor
 
 import toys
 from cases import one
-from heedful import edits
+from heedful import batch, edits
 from heedful.changes import changes
 from heedful.checks import check as named
 from heedful.checks import interventions
@@ -232,7 +232,7 @@ def test_copies_are_answered_as_if_each_were_alone(family: str) -> None:
 def test_how_copies_are_batched_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of(shared("bert"))
     usual = [f.value for f in FEW(case)]
-    monkeypatch.setattr(interventions, "BUDGET", 3 * len(case.tokens))
+    monkeypatch.setattr(batch, "BUDGET", 3 * len(case.tokens))
     assert [f.value for f in FEW(case)] == pytest.approx(usual, abs=1e-6, nan_ok=True)
 
 

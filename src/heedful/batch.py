@@ -16,9 +16,9 @@ Side = Literal["right", "left"]
 BUDGET = 4096  # tokens that run at a time
 
 
-def beside(width: int, budget: int = BUDGET) -> int:
+def beside(width: int) -> int:
     """How many changed copies of a text of this width run beside it."""
-    return max(1, budget // width - 1)
+    return max(1, BUDGET // width - 1)
 
 
 @dataclass(frozen=True)

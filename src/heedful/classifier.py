@@ -361,6 +361,9 @@ class Classifier:
         except Exception as e:  # the families' own code raises anything here
             return f"{type(e).__name__}: {e}"
         told = facts.reported(plain)
+        width = batch.ids.shape[1]
+        if any(w.shape[-1] < width or 1 < w.shape[-2] < width for w in seen[0].values()):
+            return "its attention is over pooled positions, not over tokens"
         if not torch.equal(self._answer(plain.logits), logits):
             return "an edit that changes nothing moves its logits"
         if not torch.allclose(usual, logits, rtol=_rounding(logits), atol=_rounding(logits)):

@@ -24,6 +24,7 @@ from heedful.tokens import Tokens, check_text, word_indices, words
 
 Predict = Callable[[list[Any]], Any]
 ROWS = 64  # texts given to the function at a time
+KNOWN_BY = (PROBE, "The film was good, and not bad at all.", "No! It is the worst of 3.")
 _LEAST = 1e-12  # a probability of zero has no logarithm
 
 
@@ -42,16 +43,19 @@ class Plain(Classifier):
         self.answered = None
         self.recalled = 0
         columns = self._asked([PROBE]).shape[1]
-        self.labels = tuple(labels) if labels is not None else tuple(f"LABEL_{i}" for i in range(columns))
+        self.labels = tuple(map(str, labels)) if labels is not None else tuple(f"LABEL_{i}" for i in range(columns))
         if len(self.labels) != columns:
             raise BadInput(f"{len(self.labels)} labels were given and {self.name} answers with {columns} columns.")
+        if len(set(self.labels)) < columns:
+            raise BadInput(f"two labels of {self.name} have the same name; give each its own.")
+        self._said = [[f"{chance:.5f}" for chance in row] for row in self._asked(list(KNOWN_BY)).tolist()]
         self.limit = None
         self.head: Head = "softmax"
 
     @property
     def fingerprint(self) -> str:
-        """A function cannot be hashed: its name and labels are."""
-        return hashlib.sha256(repr((self.name, self.labels)).encode()).hexdigest()[:16]
+        """A function cannot be hashed: its name, its labels and what it said of a few texts are."""
+        return hashlib.sha256(repr((self.name, self.labels, self._said)).encode()).hexdigest()[:16]
 
     @property
     def device(self) -> torch.device:
@@ -107,7 +111,7 @@ class Plain(Classifier):
             )
         if not np.isfinite(answer).all() or answer.min() < 0 or np.abs(answer.sum(1) - 1).max() > 1e-3:
             raise BadInput(f"{self.name} answered with numbers that are no probabilities: rows must add up to 1.")
-        return torch.from_numpy(answer)
+        return torch.from_numpy(answer.copy())  # torch takes no reversed view, and warns of a read-only one
 
     def spliced(self, tokens: Tokens, keep: NDArray[np.bool_], way: str) -> list[str | tuple[str, str]]:
         """The text with words cut out ("delete") or replaced ("token:WORD"), once for each row of keep[n,t]."""

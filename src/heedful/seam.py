@@ -259,7 +259,7 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         if given.shape == ids.shape and torch.equal(given, ids):
             if "edited" not in state:
                 state["edited"] = _edited(edit, out)
-            return state["edited"]
+            return state["edited"].clone()  # subtle: ctrl scales word vectors in place, which a leaf does not allow
         if given.shape == ids.T.shape and torch.equal(given, ids.T):  # xlnet computes with [t,b,d]
             state["edited"] = _edited(edit, out.transpose(0, 1))
             return state["edited"].transpose(0, 1)

@@ -145,13 +145,13 @@ def _says(difference: stats.Difference, p: float, measure: Measure) -> str:
 
 def left_out(tables: Iterable[pa.Table]) -> list[dict[str, Any]]:
     """What a check or a method could not do, why, and on how many texts."""
-    counted: dict[Key, int] = {}
+    counted: dict[Key, set[int]] = {}
     for table in tables:
         some = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
-        for row in some.select(["check", "method", "details"]).to_pylist():
+        for row in some.select(["text", "check", "method", "details"]).to_pylist():
             key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
-            counted[key] = counted.get(key, 0) + 1
-    return [{"check": c, "method": m, "reason": r, "texts": n} for (c, m, r), n in counted.items()]
+            counted.setdefault(key, set()).add(row["text"])
+    return [{"check": c, "method": m, "reason": r, "texts": len(n)} for (c, m, r), n in counted.items()]
 
 
 def described(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> dict[str, Any]:
