@@ -77,16 +77,18 @@ def battery(
     checks: Iterable[str | Check] | None = None,
     target: Target | None = None,
     given: Sequence[str] = (),
+    brought: Iterable[Method] = (),
 ) -> Battery:
     """A profile's battery, or these methods and checks with the profile's settings; `given` as `lime.samples=500`.
 
     A method or check that is not a name but an object keeps its own settings. Methods that a check compares with are
-    added, and the controls; the order is always the catalogues'.
+    added, and the controls; the order is always the catalogues'. `brought` methods (see `heedful.bringing`) come beside
+    whatever else is chosen.
     """
     chosen = _profile(profile)
     table = _assigned(given)
     tests = _made(CHECKS if checks is None else checks, check, CHECKS.named, chosen.given, table)
-    wanted = list(chosen.methods if methods is None else methods)
+    wanted = [*(chosen.methods if methods is None else methods), *brought]
     if not wanted or not tests:
         what = "check" if wanted else "method"
         raise BadInput(f"no {what} was given; `heedful {what}s` lists them all.")

@@ -29,9 +29,10 @@ class Cost:
         return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Two numbers for each method."""
+        """Two numbers for each method; none where the scores were brought, for what they took is not known."""
         return [
             Finding("cost", name, measure, float(getattr(why.source, measure)))
             for name, why in case.explanations.items()
             for measure in self.measures
+            if getattr(case.methods.get(name), "again", True)
         ]

@@ -21,13 +21,14 @@ from heedful.checks.common import Case, Finding, Floats, Measure, Passes, by_uni
 from heedful.classifier import Classifier
 from heedful.errors import HeedfulError
 from heedful.explanation import Attribution
-from heedful.finding import Place
+from heedful.finding import LEFT_OUT, Place
 from heedful.methods import METHODS, Method
 from heedful.planning import total
 from heedful.ranks import jsd, normalised, tau_b
 from heedful.tokens import Tokens
 
 CONTROLS = ("random", "uniform", "position")
+ONCE = "its scores were brought from a file, and cannot be made again"
 SHARE = 0.2  # of the words, in "top-k overlap"
 DIGITS = 6  # of magnitudes relative to the largest: float32 and another batch move what comes after
 
@@ -153,6 +154,18 @@ def chosen(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
     """Which of the run's methods a check is about: all, or those named, and the controls `uniform` and `position`."""
     named = None if wanted is None else {*wanted, *map(METHODS.name, wanted)}
     return [name for name in known if name != "random" and (named is None or name in named or name in CONTROLS)]
+
+
+def remade(case: Case, wanted: tuple[str, ...] | None) -> list[str]:
+    """Those of `chosen` that can explain again; scores that were brought from a file would only be read again."""
+    return [name for name in chosen(list(case.attributions), wanted) if getattr(case.methods[name], "again", True)]
+
+
+def brought(check: str, case: Case, wanted: tuple[str, ...] | None) -> list[Finding]:
+    """That the others were left out."""
+    able = remade(case, wanted)
+    others = [name for name in chosen(list(case.attributions), wanted) if name not in able]
+    return [Finding(check, name, LEFT_OUT, float("nan"), {}, {"reason": ONCE}) for name in others]
 
 
 def passes_of(classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method], names: Sequence[str]) -> Passes:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from heedful import facts
 from heedful.changes import changes
 from heedful.checks.common import Case, Finding, Measure, Passes
-from heedful.checks.likeness import LIKENESS, chosen, compared, evenly, passes_of, times, unrelated
+from heedful.checks.likeness import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
 from heedful.classifier import PROBE, Classifier
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explaining import attempted
@@ -88,7 +88,7 @@ class Randomisation:
         model = copied(classifier)
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
         explained = evenly(len(parts), self.stages)
-        found: list[list[Finding]] = [[] for _ in cases]
+        found = [brought("randomisation", case, self.methods) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
@@ -102,7 +102,7 @@ class Randomisation:
     def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
         """The findings on each text, with the model as it now is."""
         found = [[_output(case, random, at)] for case in cases]
-        for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             tokens, targets = [cases[i].tokens for i in own], [cases[i].target for i in own]
             anew = attempted(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)

@@ -17,12 +17,14 @@ from heedful.checks.likeness import (
     LIKENESS,
     Compared,
     averaged,
+    brought,
     by_word,
     chosen,
     compared,
     distance,
     evenly,
     passes_of,
+    remade,
     unrelated,
 )
 from heedful.classifier import Classifier
@@ -118,7 +120,7 @@ class Sensitivity:
         tried = [self._tried(case) for case in cases]
         kept = [[one for one in some if not one.unread and not one.flips] for some in tried]
         found = [self._told(case, some) for case, some in zip(cases, tried, strict=True)]
-        for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             asked = [(cases[i], one) for i in own for one in kept[i]]
             tokens, targets = [one.tokens for _, one in asked], [case.target for case, _ in asked]
@@ -127,7 +129,10 @@ class Sensitivity:
                 why = cases[i].attributions[name]
                 each = [(one.change, compared(why, next(anew), one.change.moved)) for one in kept[i]]
                 found[i] += self._findings(name, each)
-        return [[*some, *self._control(case, k)] for case, some, k in zip(cases, found, kept, strict=True)]
+        return [
+            [*some, *self._control(case, k), *brought("sensitivity", case, self.methods)]
+            for case, some, k in zip(cases, found, kept, strict=True)
+        ]
 
     def _tried(self, case: Case) -> list[_Tried]:
         """Every change that can be read, and whether it changes the model's input and its label."""

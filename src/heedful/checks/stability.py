@@ -17,10 +17,12 @@ from heedful.checks.likeness import (
     LIKENESS,
     Compared,
     averaged,
+    brought,
     by_word,
     chosen,
     compared,
     passes_of,
+    remade,
     times,
     unrelated,
 )
@@ -85,12 +87,12 @@ class Stability:
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The same for several texts of one run."""
         found: list[list[Finding]] = [[] for _ in cases]
-        for name in dict.fromkeys(name for case in cases for name in chosen(list(case.attributions), self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             for i, new in zip(own, self._method(name, [cases[i] for i in own]), strict=True):
                 found[i] += new
         for i, (case, trained) in enumerate(zip(cases, _trained(cases), strict=True)):
-            found[i] += [*trained, *self._control(case)]
+            found[i] += [*trained, *self._control(case), *brought("stability", case, self.methods)]
         return found
 
     def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:

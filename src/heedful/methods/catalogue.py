@@ -83,8 +83,9 @@ class Catalogue(Mapping[str, Any]):
         return len(self._known)
 
     def named(self, method: object) -> str:
-        """The name under which a method's class is known, or the class's own name."""
-        return next((name for name, cls in self._known.items() if cls is type(method)), type(method).__name__)
+        """The name under which a method's class is known; else the method's own `name`, or its class's."""
+        own = str(getattr(method, "name", "")) or type(method).__name__
+        return next((name for name, cls in self._known.items() if cls is type(method)), own)
 
 
 def _plugins(taken: Collection[str]) -> dict[str, Any]:
