@@ -30,15 +30,15 @@ LAYERS = [
     {"seam", "reading", "facts", "batch"},
     {"classifier", "encoding"},
     {"loading", "nets", "plain"},
-    {"masking", "plans", "translating"},
+    {"masking", "plans", "translating", "placing", "adapting"},
     {"inference", "lines", "jobs", "recipes"},
     {"methods", "training"},
-    {"explaining", "conformance", "choosing", "planning", "comparing"},
+    {"explaining", "conformance", "choosing", "planning", "comparing", "bringing"},
     {"checks", "runs", "storing", "parts", "manifest"},
     {"summarising", "batteries"},
     {"records", "verdict", "leagues"},
     {"chunking"},
-    {"auditing", "forecasting"},
+    {"auditing", "forecasting", "reporting", "capabilities"},
     {"treeview", "heatmaps", "rows", "drawing"},
     {"report", "terminal", "figures"},
     {"auditview"},
@@ -80,7 +80,8 @@ def test_a_page_needs_no_torch() -> None:
     import subprocess
     import sys
 
-    code = "import sys, heedful.report, heedful.terminal, heedful.cli; sys.exit('torch' in sys.modules)"
+    pages = "heedful.report, heedful.terminal, heedful.cli, heedful.reporting.reports, heedful.reporting.versus"
+    code = f"import sys, {pages}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -30,7 +30,7 @@ from heedful.records import gold_index
 from heedful.runs import Manifest, Run, opened, order
 from heedful.summarising import Found, clean, described, facts_of, left_out, rows
 from heedful.target import Target
-from heedful.verdict import ATTENTION, Rule, evidence, verdict
+from heedful.verdict import ATTENTION, Rule, evidence, verdicts
 
 Watch = Callable[["Moment"], None]
 
@@ -191,10 +191,10 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
     summary = clean(
         {
             "texts": described(texts, labels, gold),
-            "verdicts": {name: verdict(own, Rule(attention=name)).to_dict() for name, own in readings.items()},
+            "verdicts": {name: found.to_dict() for name, found in verdicts(readings).items()},
             "ranking": ranking,
             "checks": checks,
-            "left out": left_out(run.each(None, ["check", "method", "measure", "details"])),
+            "left out": left_out(run.each(None, ["text", "check", "method", "measure", "details"])),
         }
     )
     timing = _totals(run.timings())

@@ -1,4 +1,4 @@
-"""A run's summary in the terminal: what was found about attention, and a table of methods. Needs no torch."""
+"""A run's summary in the terminal: the verdict, what to use, facts on attention, a table of methods. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from heedful.reporting.answers import sentences
+from heedful.reporting.ranking import advice
 from heedful.terminal import clean
 
 Row = Mapping[str, Any]
@@ -53,6 +56,7 @@ FACTS: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
 def show(summary: Mapping[str, Any], console: Console) -> None:
     """Print the texts, the facts about attention, the table of methods, and what was left out."""
     console.print(Text(_texts(summary["texts"])))
+    _answers(summary, console)
     facts = [(words, row) for check, measure, at, words in FACTS if (row := _row(summary, check, measure, "", at))]
     if facts:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -62,9 +66,29 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     console.print(_methods(summary))
     heads = [f"{c.head} {c.says}" for c in _columns(summary)]
     console.print(Text(f"{'; '.join(heads)}. * cannot be told from random; – not measured", style="dim"))
-    for one in summary["left out"]:
-        what = " of ".join(filter(None, (one["check"], one["method"])))
-        console.print(Text(clean(f"left out: {what} on {one['texts']} texts: {one['reason']}"), style="dim"))
+    for reason, what in _by_reason(summary["left out"]).items():
+        console.print(Text(clean(f"left out: {', '.join(what)}: {reason}"), style="dim"))
+
+
+def _answers(summary: Mapping[str, Any], console: Console) -> None:
+    """The verdict on attention with its reasons, and which explanation to use."""
+    judged = summary.get("verdicts", {}).get("attention-mean")
+    if judged is not None:
+        console.print(Text.assemble("\nattention: ", (str(judged["word"]), "bold"), f" ({judged['reason']})"))
+        for sentence in sentences(judged)[1:]:
+            console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
+    for sentence in advice(summary):
+        console.print(Text(clean(sentence)))
+    console.print()
+
+
+def _by_reason(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """What was left out for the same reason, together."""
+    found: dict[str, list[str]] = {}
+    for one in rows:
+        what = " of ".join(filter(None, (one["check"] if one["check"] != "explain" else "", one["method"])))
+        found.setdefault(one["reason"], []).append(f"{what or one['check']} on {one['texts']:,} texts")
+    return found
 
 
 def _texts(texts: Mapping[str, Any]) -> str:

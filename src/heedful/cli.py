@@ -12,6 +12,8 @@ import click
 from heedful import __version__
 from heedful.commands import explain, methods, tree
 from heedful.commands.audit import audit, checks
+from heedful.commands.capabilities import capabilities
+from heedful.commands.report import compare, report
 from heedful.commands.theory import theory
 from heedful.commands.train import recipes, train
 from heedful.commands.translate import translate
@@ -45,5 +47,18 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
-for command in (explain, audit, tree, theory, methods, checks, train, recipes, translate):
+for command in (
+    explain,
+    audit,
+    report,
+    compare,
+    tree,
+    theory,
+    methods,
+    checks,
+    capabilities,
+    train,
+    recipes,
+    translate,
+):
     main.add_command(command)

@@ -108,7 +108,15 @@ class Record:
 def recorded(folder: str | Path) -> Record:
     """The run in a folder, with its summary."""
     run = opened_read(folder)
-    return Record(run, _json(run, SUMMARY), _json(run, TIMING))
+    record = Record(run, _json(run, SUMMARY), _json(run, TIMING))
+    if "about" not in next(iter(record.summary["checks"].values()), {"about"}):
+        raise BadInput(f"'{folder}' was summed up by an older heedful; give the same `heedful audit` again.")
+    if run.count() != record.summary["texts"]["n"]:
+        raise BadInput(
+            f"'{folder}' has {run.count():,} texts and a summary of {record.summary['texts']['n']:,}: its audit goes "
+            "on, or was stopped; give the same `heedful audit` again."
+        )
+    return record
 
 
 def gold_index(label: str | None, labels: tuple[str, ...]) -> int:

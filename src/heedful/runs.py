@@ -94,6 +94,10 @@ class Run:
         tables = [parts.read(self._part(c, ".texts.parquet"), None, columns) for c in self._finished()]
         return parts.joined(tables, TEXTS, columns)
 
+    def count(self) -> int:
+        """How many texts are in finished chunks."""
+        return sum(self._finished().values())
+
     def timings(self) -> list[dict[str, Any]]:
         """What was measured while each finished chunk was made."""
         return [_timing(self._part(c, ".timing.json")) for c in self._finished()]

@@ -26,7 +26,7 @@ that it moves when the text hardly does (Q6) qualify a verdict. They do not deci
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -41,9 +41,9 @@ Word = Literal["explanation", "not explanation", "not not explanation", "undecid
 Says = Literal["for", "against", "undecided"]
 ATTENTION = ("attention-mean", "attention-max", "attention-norm", "effective-attention", "rollout", "attention-flow")
 QUESTIONS = {
-    "Q1": "attention points at the words that matter",
-    "Q2": "without the words it points at, the answer changes",
-    "Q3": "the model uses its attention",
+    "Q1": "Does attention point at the words that matter?",
+    "Q2": "Does the answer change without the words that it points at?",
+    "Q3": "Does the model use its attention?",
 }
 WIDE = 16.0  # times the reference's lead: no share is looked for beyond
 EVERYWHERE: Place = {"layer": "all", "head": "all"}
@@ -131,6 +131,13 @@ def verdict(given: Mapping[str, Floats], rule: Rule | None = None) -> Verdict:
     answers = tuple(_answer(question, given, rule) for question in QUESTIONS)
     word, reason = _word(answers, given, rule)
     return Verdict(word, reason, rule.attention, answers, tuple(_qualifiers(given, rule)), rule)
+
+
+def verdicts(given: Mapping[str, Mapping[str, Floats]], rule: Rule | None = None) -> dict[str, Verdict]:
+    """A verdict on each reading of attention, by method; on none that could not be made, but for the rule's own."""
+    rule = rule or Rule()
+    found = {name: verdict(own, replace(rule, attention=name)) for name, own in given.items()}
+    return {name: one for name, one in found.items() if name == rule.attention or one.answers[0].n or one.answers[1].n}
 
 
 def one_sided(values: Floats, level: float) -> tuple[float, float]:
@@ -343,4 +350,15 @@ def _qualifier(name: str, values: Floats, says: str, line: float, side: int) -> 
     return Qualifier(name, says, bool(holds), told.n, told.mean, told.low, told.high)
 
 
-__all__ = ["ATTENTION", "NEEDED", "QUESTIONS", "Answer", "Qualifier", "Rule", "Verdict", "evidence", "verdict"]
+__all__ = [
+    "ATTENTION",
+    "NEEDED",
+    "QUESTIONS",
+    "Answer",
+    "Qualifier",
+    "Rule",
+    "Verdict",
+    "evidence",
+    "verdict",
+    "verdicts",
+]

@@ -49,6 +49,7 @@ class _Ask:
 
     out: str | None
     methods: str | None
+    explanations: tuple[str, ...]
     checks: str | None
     given: tuple[str, ...]
     profile: str
@@ -72,10 +73,12 @@ class _Ask:
     def battery(self) -> Battery:
         """The methods and checks, with their settings."""
         from heedful.batteries import battery
+        from heedful.bringing import read_all
         from heedful.target import Target
 
         target = Target(self.target, self.scale, self.against)  # type: ignore[arg-type]
-        return battery(self.profile, _names(self.methods), _names(self.checks), target, self.given)
+        brought = read_all(self.explanations).values()
+        return battery(self.profile, _names(self.methods), _names(self.checks), target, self.given, brought)
 
 
 @click.command(cls=_Several)
@@ -83,6 +86,7 @@ class _Ask:
 @opt.model_options
 @click.option("--out", help="The folder for the run; one that was stopped goes on in it.")
 @click.option("--methods", help="Names with commas between. [default: the profile's]")
+@click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited beside the methods.")
 @click.option("--checks", help="Names with commas between. [default: all]")
 @opt.set_option
 @click.option("--profile", default="quick", show_default=True, help="quick (60 texts) or full (all texts and methods).")
@@ -128,6 +132,7 @@ def audit(
 
 
 def _job(classifier: Classifier, data: str, ask: _Ask, chosen: Battery) -> Job:
+    from heedful.bringing import check_texts
     from heedful.chunking import Job
     from heedful.data import Columns, load
 
@@ -135,7 +140,9 @@ def _job(classifier: Classifier, data: str, ask: _Ask, chosen: Battery) -> Job:
     others = {Path(folder).name: opt.load(folder, None, None, None) for folder in ask.checkpoints}
     if len(others) < len(ask.checkpoints):
         raise BadInput("two checkpoints have the same folder name; rename one of them.")
-    return Job(classifier, load(data, columns, kind=ask.kind), chosen, ask.seed, others, Path(data).name)
+    examples = load(data, columns, kind=ask.kind)
+    check_texts(chosen.methods, examples)
+    return Job(classifier, examples, chosen, ask.seed, others, Path(data).name)
 
 
 def _opened(job: Job, ask: _Ask) -> tuple[Run, int]:
@@ -261,7 +268,19 @@ def _print(found: Audit, ask: _Ask) -> None:
         show(found.summary, Console(highlight=False))
     if not found.complete:
         click.echo("stopped before all texts were done; the same command goes on.", err=True)
-    opt.announce(str(Path(ask.out or "") / "summary.json"))
+    folder = Path(ask.out or "")
+    _report(folder)
+    opt.announce(str(folder / "summary.json"), str(folder / "report.html"))
+
+
+def _report(folder: Path) -> None:
+    from heedful.records import recorded
+    from heedful.reporting.page import page
+    from heedful.reporting.reports import report
+    from heedful.writing import whole
+
+    content = page(report(recorded(folder))).encode("utf-8")
+    whole(folder / "report.html", lambda file: file.write_bytes(content))
 
 
 def _names(given: str | None) -> list[str] | None:

@@ -1,0 +1,110 @@
+"""Pieces: what a report is made of, whatever it becomes. HTML, Markdown, LaTeX and CSV are made of the same pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Cell = str | int | float | None  # None is what does not exist, shown as a dash
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, and what it shows in words.
+
+    `name` is its file name without ending, unlike any other of the report. `svg` is one element that carries no style
+    of its own but classes; `alt` says what a reader who does not see it must know: the numbers, not the shapes.
+    """
+
+    name: str
+    title: str
+    svg: str
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column of a table is set: numbers with so many digits, words as they are."""
+
+    head: str
+    digits: int = 2
+    says: str = ""  # what the number is, for a foot-note or a tooltip
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells; the first cell of each names it."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a coloured text: its share of the strongest, from −1 (against the label) to 1, and its raw score."""
+
+    text: str
+    tone: Literal["for", "against", "weight", "none"] = "none"
+    strength: float = 0.0  # 0 … 1
+    score: float | None = None
+    space: str = " "  # what stands before it
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """One text coloured once: by a method, or by one of two attentions that stand side by side."""
+
+    name: str
+    words: tuple[Word, ...]
+    note: str = ""  # what follows from it: "says negative .98"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text shown as an example, and why."""
+
+    title: str  # "The attention that changed most without a change of the answer"
+    text: int  # its number in the run
+    label: str  # what the model says, in words with its probability
+    gold: str | None
+    colourings: tuple[Colouring, ...]
+    beside: bool = False  # whether two colourings stand side by side, to be compared
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: what it asks, what was found in a sentence or two, and the evidence."""
+
+    name: str  # of the check, or "words", "examples": an anchor
+    title: str
+    question: str
+    findings: tuple[str, ...]  # sentences with numbers; the first is the answer
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    examples: tuple[Shown, ...] = ()
+    reading: str = ""  # how to read the numbers, and what they do not say
+    source: str = ""  # papers
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole report. `answers` come first: the verdict, then the ranking of methods."""
+
+    title: str
+    verdict: str  # "explanation", "not explanation", "not not explanation", "undecided"
+    sentences: tuple[str, ...]  # the verdict in words, with its reasons
+    facts: tuple[tuple[str, str], ...]  # model, data, texts, accuracy, seed, date of versions: name and value
+    answers: tuple[Section, ...]
+    sections: tuple[Section, ...]
+    limits: tuple[str, ...]
+    cite: str
+    ran: Mapping[str, Any]  # the manifest, as a tree of names and values
+
+
+__all__ = ["Cell", "Colouring", "Column", "Figure", "Report", "Section", "Shown", "Table", "Word"]
