@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["NUMBA_DISABLE_JIT"] = "1"  # shap compiles for seconds what takes none here
 
 from jaxtyping import install_import_hook
 

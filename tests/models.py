@@ -15,6 +15,7 @@ from transformers import CONFIG_MAPPING, AutoModelForSequenceClassification, Pre
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from heedful.classifier import Classifier
+from heedful.methods import METHODS
 from heedful.nets import MultiHead, Shape, Single
 from heedful.nets.single import SingleShape
 
@@ -256,4 +257,10 @@ SINGLE = ("bilstm", "multihead")  # one query, not one per token
 EVERY = (*FAMILIES, *SINGLE)
 # those that differ most: positions, masks, pooling, shared or local layers, decoders, one query
 DIVERSE = ("bert", "albert", "mpnet", "deberta-v2", "modernbert", "xlnet", "gpt2", "mistral", "bart", "t5", *SINGLE)
+# methods that ask for nothing but answers, of changed texts: what differs between families is not in their way
+OUTSIDE = (
+    "occlusion", "lime", "shapley", "shapley-partition", "input-reduction", "minimal-flip",
+    "random", "uniform", "position",
+)  # fmt: skip
+INSIDE = tuple(name for name in METHODS if name not in OUTSIDE)
 shared = cache(build)  # for tests that leave the model as it was

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,16 +49,17 @@ def measured(architecture: str, toy: toys.Toy, pool: int) -> Mapping[str, Floats
         return {name: values for check in NEEDED for name, values in evidence(check, record.found(check)).items()}
 
 
-def drawn(given: Mapping[str, Floats], n: int, seeds: int = SEEDS) -> Iterator[Verdict]:
-    """The verdicts of so many audits of n texts."""
-    for seed in range(seeds):
-        some = np.random.default_rng(seed).integers(0, len(given["Q1 a"]), n)
-        yield verdict({name: values[some] for name, values in given.items()})
+@cache
+def drawn(architecture: str, toy: toys.Toy, pool: int, n: int) -> tuple[Verdict, ...]:
+    """The verdicts of SEEDS audits of n texts."""
+    given = measured(architecture, toy, pool)
+    chosen = [np.random.default_rng(seed).integers(0, len(given["Q1 a"]), n) for seed in range(SEEDS)]
+    return tuple(verdict({name: values[some] for name, values in given.items()}) for some in chosen)
 
 
-def frequencies(given: Mapping[str, Floats], n: int, seeds: int = SEEDS) -> Counter[str]:
+def frequencies(architecture: str, toy: toys.Toy, pool: int, n: int) -> Counter[str]:
     """How often each word falls."""
-    return Counter(found.word for found in drawn(given, n, seeds))
+    return Counter(found.word for found in drawn(architecture, toy, pool, n))
 
 
 def named() -> dict[str, toys.Toy]:
@@ -71,8 +72,7 @@ def table(architecture: str, pool: int, models: Mapping[str, toys.Toy]) -> list[
     """Lines of Markdown: counts of explanation / not not explanation / undecided / not explanation."""
     lines = [f"| {architecture} | " + " | ".join(f"{n} texts" for n in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
     for name, toy in models.items():
-        given = measured(architecture, toy, pool)
-        cells = [" / ".join(str(frequencies(given, n)[word]) for word in WORDS) for n in SIZES]
+        cells = [" / ".join(str(frequencies(architecture, toy, pool, n)[word]) for word in WORDS) for n in SIZES]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 

@@ -124,6 +124,7 @@ def words() -> np.ndarray[Any, Any]:
     return np.array([len(t.split()) for t in texts()])
 
 
+one = pytest.mark.parametrize("architecture", ["bilstm"])
 two = pytest.mark.parametrize("architecture", TWO)
 three = pytest.mark.parametrize("architecture", THREE)
 
@@ -131,8 +132,9 @@ three = pytest.mark.parametrize("architecture", THREE)
 # every run
 
 
-@pytest.mark.parametrize("run", [pointer, deaf, bag])
-@two
+@pytest.mark.parametrize(
+    ("run", "architecture"), [(pointer, "bert"), (pointer, "bilstm"), (deaf, "bert"), (deaf, "bilstm"), (bag, "bilstm")]
+)
 def test_nothing_is_left_out_and_every_text_is_counted(run: Any, architecture: str) -> None:
     found = run(architecture)
     assert found.summary["left out"] == []
@@ -356,7 +358,7 @@ def test_reading_attention_takes_one_pass_and_a_control_none(architecture: str) 
 # bag: attention is constant and claims nothing
 
 
-@two
+@one
 @pytest.mark.parametrize("measure", ["tau", "spearman", "top-k overlap"])
 def test_constant_attention_has_no_order_and_that_is_counted(measure: str, architecture: str) -> None:
     rows = [
@@ -366,14 +368,14 @@ def test_constant_attention_has_no_order_and_that_is_counted(measure: str, archi
     assert {(r["n"], r["missing"], r["mean"]) for r in rows} == {(0, N, None)}
 
 
-@two
+@one
 def test_constant_attention_is_missing_in_the_table_too(architecture: str) -> None:
     pairs = bag(architecture).summary["checks"]["agreement"]["tables"]["pairs"]
     cells = [pair["all"] for pair in pairs if "attention-mean" in (pair["method"], pair["with"])]
     assert {(cell["n"], cell["missing"], cell["mean"]) for cell in cells} == {(0, N, None)}
 
 
-@two
+@one
 def test_uniform_attention_changes_nothing_where_it_is_uniform(architecture: str) -> None:
     found = bag(architecture)
     changed = [r for r in found.rows("uniform", "tvd") if "activation" not in r["at"]]
@@ -382,7 +384,7 @@ def test_uniform_attention_changes_nothing_where_it_is_uniform(architecture: str
     assert set(means(found, "permutation", "tvd")) == {0.0}
 
 
-@two
+@one
 def test_constant_attention_rests_on_all_words(architecture: str) -> None:
     found = bag(architecture)
     assert row(found, "complexity", "effective words", "attention-mean")["mean"] == pytest.approx(words().mean())
@@ -394,7 +396,7 @@ def test_the_twin_of_constant_attention_is_one_weight() -> None:
     assert row(bag("bilstm"), "adversarial", "tvd exact")["mean"] == pytest.approx((1 - 1 / n).mean(), abs=1e-6)
 
 
-@two
+@one
 def test_words_of_the_bag_have_the_effects_that_leave_one_out_says(architecture: str) -> None:
     found = bag(architecture)
     assert row(found, "sign", "violation", "leave-one-out")["mean"] == 0
@@ -403,14 +405,14 @@ def test_words_of_the_bag_have_the_effects_that_leave_one_out_says(architecture:
     assert better["random"]["says"] == "higher than random: better"
 
 
-@two
+@one
 def test_integrated_gradients_of_the_bag_are_complete(architecture: str) -> None:
     found = bag(architecture)
     assert row(found, "completeness", "gap", "integrated-gradients")["mean"] < 1e-6
     assert row(found, "completeness", "relative gap", "integrated-gradients")["high"] < 1e-4
 
 
-@two
+@one
 @pytest.mark.parametrize("measure", ["aopc comprehensiveness", "aopc sufficiency", "tvd", "deletion", "never"])
 def test_attention_that_claims_nothing_cannot_be_told_from_random(measure: str, architecture: str) -> None:
     rows = bag(architecture).rows("input-erasure", measure, "attention-mean")
@@ -420,8 +422,7 @@ def test_attention_that_claims_nothing_cannot_be_told_from_random(measure: str, 
 # chance
 
 
-@two
-@pytest.mark.parametrize("run", [pointer, bag])
+@pytest.mark.parametrize(("run", "architecture"), [(pointer, "bert"), (pointer, "bilstm"), (bag, "bilstm")])
 def test_another_random_method_cannot_be_told_from_random(run: Any, architecture: str) -> None:
     found = run(architecture)
     rows = [r for check in CONTROLLED if check in found.summary["checks"] for r in found.rows(check, None, "Another")]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
 import pickle
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -597,15 +595,9 @@ def test_captum_refuses_other_shapes(shape: tuple[int, ...]) -> None:
 
 @cache
 def shap_package() -> Any:
-    """Not compiled, if no one has done it yet: that takes longer than all these tests."""
-    before = os.environ.get("NUMBA_DISABLE_JIT")
-    if "shap" not in sys.modules:
-        os.environ["NUMBA_DISABLE_JIT"] = "1"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import shap
-    if before is None:
-        os.environ.pop("NUMBA_DISABLE_JIT", None)
     return shap
 
 

@@ -22,12 +22,12 @@ from heedful.conformance import numbers as numbers_of
 from heedful.edits import uniform
 from heedful.errors import BadInput, Unsupported
 from heedful.explaining import explain
-from heedful.methods import METHODS, method
+from heedful.methods import method
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.guides import STOPWORDS, log_odds, objective, regression
 from heedful.nets.pair import Pair, PairShape
 from heedful.nets.single import Attended, Single, SingleShape, told
-from models import loud, tokenizer
+from models import INSIDE, loud, tokenizer
 
 ENDS = (2, 3)
 LEARNED = ("additive", "dot", "general")
@@ -400,7 +400,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", INSIDE)
 def test_methods_conform_on_a_pair(name: str) -> None:
     conforms(method(name, QUICK.get(name)), classifier("pair"))
 

@@ -23,7 +23,7 @@ from heedful.nets.common import Net
 from heedful.nets.multihead import MultiHead
 from heedful.nets.multihead import Shape as MultiHeadShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation
-from models import TEXTS, loud, tokenizer
+from models import INSIDE, TEXTS, loud, tokenizer
 from test_conformance import QUICK
 
 WORDS = 60
@@ -354,7 +354,7 @@ def test_what_the_head_pools_is_found(model: str) -> None:
     torch.testing.assert_close(of.pooled(batch), twin)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", INSIDE)
 def test_methods_conform(name: str) -> None:
     conforms(method(name, BRIEF.get(name)), MODELS["entmax15, mean"])
 

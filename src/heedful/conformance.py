@@ -110,19 +110,20 @@ CLAIMS: dict[str, Callable[[Method, Classifier], None]] = {
 }
 
 
-def conforms(method: Method, classifier: Classifier) -> None:
-    """Every claim, one after the other. A method may instead raise Unsupported, if it names the model."""
+def conforms(method: Method, classifier: Classifier) -> bool:
+    """Every claim, one after the other. A method may instead raise Unsupported, if it names the model: then False."""
     try:
         explain(classifier, TEXTS[0], method)
     except Unsupported as e:
         if classifier.name not in str(e):
             raise AssertionError(f"Unsupported does not name the model: {e}") from e
-        return
+        return False
     for name, claim in CLAIMS.items():
         try:
             claim(method, classifier)
         except AssertionError as e:
             raise AssertionError(f"{type(method).__name__} on {classifier.name}: {name}: {e}") from e
+    return True
 
 
 def snapshot(classifier: Classifier) -> dict[str, Any]:

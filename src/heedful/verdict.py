@@ -25,7 +25,7 @@ that it moves when the text hardly does (Q6) qualify a verdict. They do not deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -147,20 +147,19 @@ def one_sided(values: Floats, level: float) -> tuple[float, float]:
 
 def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
     """Fieller's limits of mean(ahead) / mean(lead), where the lead is surely above 0; NaN beyond ±WIDE."""
-    return (
-        _crossing(lambda t: one_sided(ahead - t * lead, level)[0]),
-        _crossing(lambda t: one_sided(ahead - t * lead, level)[1]),
-    )
+    return _crossing(ahead, lead, level, 0), _crossing(ahead, lead, level, 1)
 
 
-def _crossing(limit: Callable[[float], float]) -> float:
-    """Where a falling function is 0, halving the interval."""
+def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
+    """The t at which a limit of the mean of ahead − t · lead, which falls with t, is 0: by ever finer grids."""
     low, high = -WIDE, WIDE
-    if not limit(low) > 0 > limit(high):
-        return np.nan
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if limit(middle) > 0 else (low, middle)
+    for _ in range(5):  # 2 · WIDE / 64⁵ = 3e-8
+        grid = np.linspace(low, high, 65)
+        limits = stats.mean_intervals(ahead - grid[:, None] * lead, 2 * level - 1)[side]
+        above = int((limits > 0).sum())
+        if above in (0, len(grid)):
+            return np.nan
+        low, high = float(grid[above - 1]), float(grid[above])
     return (low + high) / 2
 
 
