@@ -1,4 +1,4 @@
-# make demo   explain three sentences with every method and write a page       (sets up all it needs)
+# make demo   explain three sentences, audit the embedded model, and say which explanations to heed (sets up all it needs)
 # make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs)
 # make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
 # make reproduce  train the papers' networks on real data and print what they reach (hours): ENCODER=folder for finetune
@@ -13,6 +13,7 @@ export HF_HUB_OFFLINE ?= 1
 
 demo: $(VENV)/.ready
 	$(BIN)/python scripts/demo.py
+	$(BIN)/heedful audit corpus --out demo/audit --jobs 2
 
 test: lint types tests wheel
 

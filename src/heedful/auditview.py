@@ -54,9 +54,8 @@ FACTS: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
 
 
 def show(summary: Mapping[str, Any], console: Console) -> None:
-    """Print the texts, the facts about attention, the table of methods, and what was left out."""
+    """Print the texts, the facts about attention, the table of methods, what was left out, and last the verdict."""
     console.print(Text(_texts(summary["texts"])))
-    _answers(summary, console)
     facts = [(words, row) for check, measure, at, words in FACTS if (row := _row(summary, check, measure, "", at))]
     if facts:
         table = Table.grid(padding=(0, 2, 0, 0))
@@ -68,18 +67,18 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     console.print(Text(f"{'; '.join(heads)}. * cannot be told from random; – not measured", style="dim"))
     for reason, what in _by_reason(summary["left out"]).items():
         console.print(Text(clean(f"left out: {', '.join(what)}: {reason}"), style="dim"))
+    _answers(summary, console)
 
 
 def _answers(summary: Mapping[str, Any], console: Console) -> None:
     """The verdict on attention with its reasons, and which explanation to use."""
     judged = summary.get("verdicts", {}).get("attention-mean")
     if judged is not None:
-        console.print(Text.assemble("\nattention: ", (str(judged["word"]), "bold"), f" ({judged['reason']})"))
+        console.print(Text.assemble("\nattention is ", (str(judged["word"]), "bold"), f": {judged['reason']}"))
         for sentence in sentences(judged)[1:]:
             console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
     for sentence in advice(summary):
         console.print(Text(clean(sentence)))
-    console.print()
 
 
 def _by_reason(rows: Sequence[Row]) -> dict[str, list[str]]:

@@ -258,6 +258,8 @@ def _print_plan(job: Job, ask: _Ask) -> None:
 
 
 def _print(found: Audit, ask: _Ask) -> None:
+    folder = Path(ask.out or "")
+    _report(folder)
     if ask.as_json:
         click.echo(json.dumps(found.summary, ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:
@@ -268,8 +270,6 @@ def _print(found: Audit, ask: _Ask) -> None:
         show(found.summary, Console(highlight=False))
     if not found.complete:
         click.echo("stopped before all texts were done; the same command goes on.", err=True)
-    folder = Path(ask.out or "")
-    _report(folder)
     opt.announce(str(folder / "summary.json"), str(folder / "report.html"))
 
 
