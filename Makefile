@@ -25,7 +25,7 @@ types: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # one thread, so that CPU seconds can be compared
 bench: $(VENV)/.ready-dev

@@ -34,7 +34,6 @@ SMALL: dict[str, dict[str, Any]] = {
 ON_ATTENTION = ("permutation", "uniform", "adversarial", "erasure", "plausibility", "complexity")
 EVERYWHERE = {"layer": "all", "head": "all"}
 TWO = ("bert", "bilstm")
-THREE = (*TWO, "gpt2")
 N = 30
 
 
@@ -126,7 +125,6 @@ def words() -> np.ndarray[Any, Any]:
 
 one = pytest.mark.parametrize("architecture", ["bilstm"])
 two = pytest.mark.parametrize("architecture", TWO)
-three = pytest.mark.parametrize("architecture", THREE)
 
 
 # every run
@@ -151,7 +149,7 @@ def test_every_check_has_rows(architecture: str) -> None:
 # deaf: attention is peaked and means nothing
 
 
-@three
+@two
 @pytest.mark.parametrize("measure", ["tvd", "jsd", "flip"])
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_not_moved_at_all(check: str, measure: str, architecture: str) -> None:
@@ -160,7 +158,7 @@ def test_a_deaf_model_is_not_moved_at_all(check: str, measure: str, architecture
     assert {r["mean"] for r in rows} == {0.0}
 
 
-@three
+@two
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_as_often_right_as_before(check: str, architecture: str) -> None:
     found = deaf(architecture)
@@ -170,12 +168,12 @@ def test_a_deaf_model_is_as_often_right_as_before(check: str, architecture: str)
     assert set(changes) == {0.0}
 
 
-@three
+@two
 def test_a_deaf_model_has_peaked_attention(architecture: str) -> None:
     assert row(deaf(architecture), "permutation", "max attention")["mean"] > 0.999
 
 
-@three
+@two
 def test_erasing_attention_tells_a_deaf_model_nothing(architecture: str) -> None:
     found = deaf(architecture)
     assert max(map(abs, means(found, "erasure", "delta js"))) < 1e-12
@@ -184,7 +182,7 @@ def test_erasing_attention_tells_a_deaf_model_nothing(architecture: str) -> None
     assert {r["n"] for r in found.rows("erasure", "fraction")} == {0}
 
 
-@three
+@two
 def test_a_deaf_model_has_a_twin_as_far_away_as_can_be(architecture: str) -> None:
     found = deaf(architecture)
     name = "exact" if architecture == "bilstm" else "witness"
@@ -192,7 +190,7 @@ def test_a_deaf_model_has_a_twin_as_far_away_as_can_be(architecture: str) -> Non
     assert set(means(found, "adversarial", f"change {name}")) == {0.0}
 
 
-@three
+@two
 def test_attention_of_a_deaf_model_pleases_people(architecture: str) -> None:
     """It marks the words that were marked, and is no explanation: plausible is not faithful."""
     assert row(deaf(architecture), "plausibility", "auprc", "attention-mean")["mean"] == 1

@@ -6,7 +6,7 @@ from heedful.conformance import TEXTS, conforms, numbers
 from heedful.errors import Unsupported
 from heedful.explaining import explain
 from heedful.methods import METHODS, method
-from models import DIVERSE, EVERY, OUTSIDE, SINGLE, shared
+from models import EVERY, OUTSIDE, SINGLE, shared
 
 REFUSES = {"theory-gradient": "all but multihead", "theory-lime": "all but multihead"}
 QUICK = {  # the battery asks for every explanation many times
@@ -20,12 +20,12 @@ QUICK = {  # the battery asks for every explanation many times
     "integrated-gradients": {"steps": 8},
 }
 ONE_OF_A_KIND = ("attention-mean", "attention-gradient", "value-zeroing", "integrated-gradients", "leave-one-out")
-SIMPLE = ("bert", "gpt2", "t5", "xlnet", *SINGLE)  # enough for methods that change texts
+FEW = ("bert", "gpt2", "t5", "xlnet", *SINGLE)
 PAIRS = [
     (name, family)
     for name in METHODS
     for family in EVERY
-    if name in ONE_OF_A_KIND or family in (SIMPLE if name in OUTSIDE else DIVERSE)
+    if name in ONE_OF_A_KIND or family in (("bert", "t5", "bilstm") if name in OUTSIDE else FEW)
 ]
 NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
 
