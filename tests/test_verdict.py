@@ -128,6 +128,11 @@ def test_a_question_at_its_line_is_answered_for_in_at_most_one_in_sixty() -> Non
     assert wrong <= 200 / 60 + 3 * np.sqrt(200 / 60)
 
 
+def test_a_share_between_the_lines_is_said_to_be_there() -> None:
+    found = verdict(numbers(shares(0.35, 0.9, 0.9)))
+    assert (found.answers[0].says, found.answers[0].reason) == ("undecided", "its share is surely between 0.2 and 0.5")
+
+
 # what is not decided
 
 

@@ -45,6 +45,7 @@ QUESTIONS = {
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
+OPEN = "the texts do not tell"
 WIDE = 16.0  # times the reference's lead: no share is looked for beyond
 EVERYWHERE: Place = {"layer": "all", "head": "all"}
 
@@ -252,10 +253,12 @@ def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
     n = len(a)
     if n < 2:
         return _unasked(question, n, "no text has all three numbers" if n == 0 else "one text has them")
-    over_most, _ = one_sided((a - r) - rule.most * (s - r), rule.level)
+    over_most, under_most = one_sided((a - r) - rule.most * (s - r), rule.level)
     over_least, under_least = one_sided((a - r) - rule.least * (s - r), rule.level)
     lead, _ = one_sided(s - r, rule.level)
     says, reason = _says(n, over_most, under_least, lead, rule)
+    if reason == OPEN and under_most < 0 < over_least:
+        reason = f"its share is surely between {rule.least:g} and {rule.most:g}"
     ahead, room = float((a - r).mean()), float((s - r).mean())
     low, high = shares(a - r, s - r, rule.level) if lead > 0 else (np.nan, np.nan)
     return Answer(
@@ -287,7 +290,7 @@ def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule)
         return "undecided", "the reference has no sure lead over chance"
     if over_most > 0:
         return "for", ""
-    return ("against", "") if under_least < 0 else ("undecided", "the texts do not tell")
+    return ("against", "") if under_least < 0 else ("undecided", OPEN)
 
 
 def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) -> tuple[Word, str]:
@@ -316,7 +319,7 @@ def _weighed(says: Mapping[str, Says], answers: Sequence[Answer]) -> tuple[Word,
         return "not explanation", f"none speaks for it, and {_and(no)} against"
     if all(answer.over_least > 0 and answer.lead > 0 for answer in answers):
         return "not not explanation", "each question finds surely more than a fifth of the reference's lead, none half"
-    return "undecided", "the texts do not tell" if not no else f"only {_and(no)} speaks against it"
+    return "undecided", OPEN if not no else f"only {_and(no)} speaks against it"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -247,7 +247,7 @@ def _fact(record: Record) -> str:
 def _verdicts(a: Record, b: Record, names: Names) -> Section:
     """The verdicts on each reading of attention; a run that an older version made has none."""
     told = [_told(record) for record in (a, b)]
-    readings = list(dict.fromkeys([*told[0], *told[1]]))
+    readings = sorted(dict.fromkeys([*told[0], *told[1]]), key=lambda reading: reading != ATTENTION)
     said = [_said(name, side, readings[0]) for name, side in zip(names, told, strict=True) if readings]
     rows = (
         *((f"verdict by {r}", *(str(side[r]["word"]) if r in side else None for side in told)) for r in readings),
