@@ -13,9 +13,10 @@ from heedful.reporting.asking import Evidence, made
 from heedful.reporting.charts import Line, Words, lines
 from heedful.reporting.pieces import Figure, Section, Table
 from heedful.reporting.tabling import Asked, methods_table
-from heedful.reporting.telling import BOUNDS, CONTROLS, exactly, interval, known, number
+from heedful.reporting.telling import ATTENTION, BOUNDS, CONTROLS, exactly, interval, known, number
 
 SHARE = 0.2
+BEST = 5  # methods on a chart, beside attention
 MAIN = "aopc comprehensiveness"
 
 
@@ -61,11 +62,13 @@ def _curves(record: Record, way: str) -> tuple[Figure, ...]:
     counts = _texts_of_curve(record, way)
     most = max(counts.values(), default=0)
     names = sorted(table, key=lambda name: (name in BOUNDS, name in CONTROLS, np.mean(table[name]["mean"])))
-    made = [_line(name, table[name], counts.get(name, most), most) for name in names]
-    if not made:
+    every = [_line(name, table[name], counts.get(name, most), most) for name in names]
+    if not every:
         return ()
+    made = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
     title = f"The label's probability as words go ({way})"
-    said = "; ".join(f"{line.label} {number(_at_share(line), 2)}" for line in made)
+    said = "; ".join(f"{line.label} {number(_at_share(line), 2)}" for line in every)
+    left = f" Drawn are the {BEST} lowest, attention and random; the words below have all." if made != every else ""
     words = Words(
         f"input-erasure-curves-{telling.slug(way)}",
         title,
@@ -73,9 +76,18 @@ def _curves(record: Record, way: str) -> tuple[Figure, ...]:
         "probability of the label",
         f"with a fifth of the words gone: {said}.",
         "Mean over texts with a 95 % band; lower is better. Faint lines are controls and bounds. Greedy takes at each "
-        "step the word that lowers the probability most, on short texts only: an n in brackets is of that line alone.",
+        "step the word that lowers the probability most, on short texts only: an n in brackets is of that line alone."
+        + left,
     )
     return (lines(words, made, (0.0, 1.0)) if _within(made) else lines(words, made),)
+
+
+def _drawn(names: Sequence[str]) -> list[str]:
+    """Of many methods, lowest first, those whose lines can be told apart on one chart."""
+    if len(names) <= BEST + 3:
+        return list(names)
+    methods = [name for name in names if name not in (*CONTROLS, *BOUNDS)]
+    return [*methods[:BEST], ATTENTION, "random", "greedy"]
 
 
 def _within(some: Sequence[Line]) -> bool:
