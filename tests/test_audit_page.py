@@ -17,6 +17,7 @@ import pytest
 from heedful.reporting import page as pages
 from heedful.reporting.page import page
 from heedful.reporting.pieces import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.reporting.saying import shown
 
 NASTY = """</script></style><img src=x onerror=alert(1)>"q" 'a' & &amp; {{ 7 * 7 }} <!-- 😀 \u202e"""
 VOID = {"meta", "link", "input", "img", "br", "hr"}
@@ -274,7 +275,7 @@ def test_without_a_verdict_there_is_no_statement() -> None:
     ],
 )
 def test_a_cell_is_written_with_its_digits(value: Cell, digits: int, said: str) -> None:
-    assert pages.written(value, digits) == said
+    assert shown(value, digits) == said
 
 
 def test_every_number_of_a_table_is_on_the_page_where_it_belongs() -> None:

@@ -14,9 +14,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from heedful.records import Record
-from heedful.reporting.cells import shown
 from heedful.reporting.formats import csv, latex, markdown, rows_csv
 from heedful.reporting.pieces import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.reporting.saying import shown
 from heedful.reporting.tex import tex
 
 HOSTILE = (

@@ -260,6 +260,18 @@ def test_reports_need_no_torch(folder: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
+def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None:
+    found = heedful.audit(heedful.load(), "corpus", ["attention-mean"], ["cost"], tmp_path / "run", limit=2)
+    assert found.verdict["word"] == "undecided"
+    assert "undecided" in found.to_html()
+
+
+def test_without_attention_there_is_no_verdict_to_ask_for() -> None:
+    found = heedful.audit(heedful.load(), "corpus", ["leave-one-out"], ["cost"], limit=2)
+    with pytest.raises(BadInput, match="attention-mean was not among its methods"):
+        found.verdict  # noqa: B018
+
+
 def test_an_audit_writes_its_report(tmp_path: Path) -> None:
     args = ("--limit", 8, "--methods", "attention-mean", "--checks", "complexity,cost")
     result = ran("audit", "corpus", "--out", tmp_path / "run", *args)

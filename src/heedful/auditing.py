@@ -76,11 +76,30 @@ class Audit:
             if measure in (None, row["measure"]) and method in (None, row["method"])
         ]
 
+    @property
+    def verdict(self) -> Mapping[str, Any]:
+        """Whether attention explains the model: `word`, `reason`, `answers`, `qualifiers`; see heedful.verdict."""
+        if "attention-mean" not in self.summary["verdicts"]:
+            raise BadInput("this audit has no verdict, for attention-mean was not among its methods.")
+        told: Mapping[str, Any] = self.summary["verdicts"]["attention-mean"]
+        return told
+
     def findings(self, check: str | None = None) -> Any:
         """Every finding as a pyarrow table; `.to_pandas()` makes a data frame."""
+        return self._kept().findings(check)
+
+    def to_html(self) -> str:
+        """The report, a self-contained page."""
+        from heedful.records import recorded
+        from heedful.reporting.page import page
+        from heedful.reporting.reports import report
+
+        return page(report(recorded(self._kept().folder)))
+
+    def _kept(self) -> Run:
         if self.run is None:
             raise BadInput("the findings of this audit were not kept; give it a folder with out=.")
-        return self.run.findings(check)
+        return self.run
 
 
 def audit(

@@ -258,8 +258,10 @@ def _print_plan(job: Job, ask: _Ask) -> None:
 
 
 def _print(found: Audit, ask: _Ask) -> None:
-    folder = Path(ask.out or "")
-    _report(folder)
+    from heedful.writing import whole
+
+    folder, page = Path(ask.out or ""), found.to_html().encode("utf-8")
+    whole(folder / "report.html", lambda file: file.write_bytes(page))
     if ask.as_json:
         click.echo(json.dumps(found.summary, ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:
@@ -271,16 +273,6 @@ def _print(found: Audit, ask: _Ask) -> None:
     if not found.complete:
         click.echo("stopped before all texts were done; the same command goes on.", err=True)
     opt.announce(str(folder / "summary.json"), str(folder / "report.html"))
-
-
-def _report(folder: Path) -> None:
-    from heedful.records import recorded
-    from heedful.reporting.page import page
-    from heedful.reporting.reports import report
-    from heedful.writing import whole
-
-    content = page(report(recorded(folder))).encode("utf-8")
-    whole(folder / "report.html", lambda file: file.write_bytes(content))
 
 
 def _names(given: str | None) -> list[str] | None:

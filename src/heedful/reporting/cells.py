@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from heedful.reporting.pieces import Cell, Colouring, Column, Shown, Table
+from heedful.reporting.pieces import Colouring, Column, Shown, Table
+from heedful.reporting.saying import DASH, shown
 
-DASH = "–"
 STRONGEST = 6  # words of an example
-
-
-def shown(cell: Cell, digits: int = 2) -> str:
-    """A cell as a reader sees it: None and NaN are a dash, numbers have commas and a true minus sign."""
-    if cell is None or isinstance(cell, str):
-        return DASH if cell is None else cell
-    if not math.isfinite(cell):
-        return DASH if math.isnan(cell) else ("∞" if cell > 0 else "−∞")
-    if isinstance(cell, int):
-        return f"{cell:,}".replace("-", "−")
-    return f"{round(cell, digits) + 0.0:,.{digits}f}".replace("-", "−")  # no −0.00
 
 
 def strongest(colouring: Colouring) -> str:

@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from heedful.reporting.frames import Words, exists, figure, nothing, sentence, without
+from heedful.reporting.frames import Words, figure, nothing, sentence, without
 from heedful.reporting.pieces import Figure
 from heedful.reporting.plots import Line, histogram, lines, scatter
 from heedful.reporting.rowcharts import Box, Group, Interval, boxes, dots, violins
-from heedful.reporting.svg import WIDTH, element, escaped, said, width_of, write
+from heedful.reporting.saying import exists, said
+from heedful.reporting.svg import WIDTH, element, escaped, width_of, write
 
 CELL = (34.0, 24.0)  # the smallest cell that has room for "−.99"
 WIDEST = 64.0

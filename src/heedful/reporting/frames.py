@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import groupby
 
 from heedful.reporting.pieces import Figure
+from heedful.reporting.saying import exists, said
 from heedful.reporting.svg import (
     LINE,
     WIDTH,
@@ -22,7 +23,6 @@ from heedful.reporting.svg import (
     line,
     marker,
     path,
-    said,
     tick_words,
     trace,
     width_of,
@@ -64,11 +64,6 @@ def nothing(words: Words, why: str = "") -> Figure:
     """A chart of no numbers, which says so."""
     told = f"{NOTHING}: {why}" if why else NOTHING
     return figure(words, 60, write((WIDTH / 2, 35), told, "c-soft c-middle", WIDTH - 20), told)
-
-
-def exists(x: float | None) -> bool:
-    """Whether there is a number."""
-    return x is not None and math.isfinite(x)
 
 
 def without(missing: int, what: str) -> str:
@@ -231,7 +226,6 @@ __all__ = [
     "Words",
     "across",
     "digits_of",
-    "exists",
     "figure",
     "foot",
     "head",

@@ -15,15 +15,14 @@ from functools import cache
 from typing import Any
 
 import jinja2
-import numpy as np
 
-from heedful.reporting.pieces import Cell, Report, Section, Shown, Table
+from heedful.reporting.pieces import Report, Section, Shown, Table
+from heedful.reporting.saying import DASH, shown
 from heedful.wording import number
 
 OPEN = 3  # sections that show their evidence without being asked
 SHORT = 18  # letters of a cell that is not broken
 ROWS = 40  # of a table before the rest is folded
-NOTHING = "–"
 TONES = {
     "explanation": "for",
     "not explanation": "against",
@@ -101,32 +100,18 @@ def anchors(names: Iterable[str]) -> list[str]:
     return list(taken)
 
 
-def written(value: Cell, digits: int) -> str:
-    """A cell as it is read: written(-1234.5, 1) -> "−1,234.5". What does not exist is a dash; no zero has a sign."""
-    if value is None or isinstance(value, str):
-        return NOTHING if value is None else value
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (int, np.integer)):
-        return f"{value:,}".replace("-", "−")
-    if not math.isfinite(value):
-        return NOTHING if math.isnan(value) else "∞" if value > 0 else "−∞"
-    text = f"{value:,.{digits}f}"
-    return (text if text.strip("-0.") else text.lstrip("-")).replace("-", "−")
-
-
 def grid(table: Table) -> Grid:
     """A table for the page."""
     digits = [column.digits for column in table.columns]
     # strict: a row that is too short would put its numbers under the wrong names
-    rows = [[written(cell, d) for cell, d in zip(row, digits, strict=True)] for row in table.rows]
+    rows = [[shown(cell, d) for cell, d in zip(row, digits, strict=True)] for row in table.rows]
     kinds = [_kind(cells) for cells in zip(*rows, strict=True)] or ["s"] * len(digits)
     return Grid(table, rows[:ROWS], rows[ROWS:], kinds)
 
 
 def _kind(cells: Iterable[str]) -> str:
     """How a column is set: numbers ("n", alone or with intervals) and short words ("s") unbroken, long ones wide."""
-    said = [cell for cell in cells if cell not in ("", NOTHING)]
+    said = [cell for cell in cells if cell not in ("", DASH)]
     longest = max(map(len, said), default=0)
     if said and longest <= 40 and all(_NUMBER.match(cell) for cell in said):
         return "n"
@@ -148,7 +133,7 @@ def _node(name: str, value: Any) -> Node:
 
 def _plain(value: Any) -> str:
     if isinstance(value, (list, tuple, Mapping)):
-        return ", ".join(_plain(v) for v in value) or NOTHING
+        return ", ".join(_plain(v) for v in value) or DASH
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     return str(value).replace("-", "−") if isinstance(value, (int, float)) else str(value)

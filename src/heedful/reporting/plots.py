@@ -15,7 +15,6 @@ from heedful.reporting.frames import (
     Words,
     across,
     digits_of,
-    exists,
     figure,
     foot,
     head,
@@ -31,6 +30,7 @@ from heedful.reporting.frames import (
     without,
 )
 from heedful.reporting.pieces import Figure
+from heedful.reporting.saying import exists, said
 from heedful.reporting.svg import (
     LINE,
     WIDTH,
@@ -42,7 +42,6 @@ from heedful.reporting.svg import (
     line,
     marker,
     path,
-    said,
     spread,
     trace,
     width_of,

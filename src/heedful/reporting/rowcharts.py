@@ -13,7 +13,6 @@ from heedful.reporting.frames import (
     Words,
     across,
     digits_of,
-    exists,
     figure,
     foot,
     head,
@@ -26,7 +25,8 @@ from heedful.reporting.frames import (
     without,
 )
 from heedful.reporting.pieces import Figure
-from heedful.reporting.svg import Point, Scale, colour, element, line, path, rectangle, said, trace, write
+from heedful.reporting.saying import exists, said
+from heedful.reporting.svg import Point, Scale, colour, element, line, path, rectangle, trace, write
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
+from heedful.reporting.saying import said
+
 WIDTH = 480
 SIZE = 13.5
 LINE = 17.0  # from one line of words to the next
@@ -181,13 +183,6 @@ def tick_words(values: Sequence[float]) -> list[str]:
     return [said(v, digits) for v in values]
 
 
-def said(x: float | None, digits: int = 2) -> str:
-    """A number in words: said(-1234.5, 1) -> "−1,234.5"; a dash for one that does not exist."""
-    if x is None or not math.isfinite(x):
-        return "–"
-    return f"{round(x, digits) + 0.0:,.{digits}f}".replace("-", "−")
-
-
 def digits_for(low: float, high: float) -> int:
     """How many digits tell numbers from `low` to `high` apart: two for 0 … 1 and −1 … 1, more where they are near."""
     return 2 if high <= low else min(6, max(0, 2 - math.floor(math.log10((high - low) / 0.25))))
@@ -231,7 +226,6 @@ __all__ = [
     "marker",
     "path",
     "rectangle",
-    "said",
     "short",
     "shortened",
     "spread",

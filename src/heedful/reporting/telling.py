@@ -14,6 +14,8 @@ from typing import Any
 from heedful.records import Record, Row
 from heedful.reporting.charts import Interval, Words, dots
 from heedful.reporting.pieces import Figure
+from heedful.reporting.saying import exists as exists
+from heedful.reporting.saying import said
 from heedful.stats import MINIMUM
 
 CONTROLS = ("random", "uniform", "position")
@@ -39,11 +41,6 @@ BESIDE = "At the right: what may be said of it beside random."
 # numbers
 
 
-def exists(x: Any) -> bool:
-    """Whether a number is there to be told."""
-    return x is not None and isfinite(x)
-
-
 def known(row: Row | None) -> bool:
     """Whether a row has a mean."""
     return row is not None and exists(row["mean"])
@@ -64,8 +61,7 @@ def number(x: float | None, digits: int | None = None) -> str:
         return "–"
     if digits is None and 0 < abs(x) < 1e-3:
         return re.sub(r"e-0*", "e−", f"{x:.1e}").replace("-", "−")
-    places = digits_for(x) if digits is None else digits
-    return f"{round(x, places) + 0.0:,.{places}f}".replace("-", "−")  # + 0.0: no −0.00
+    return said(x, digits_for(x) if digits is None else digits)
 
 
 def interval(row: Row | None) -> str:
