@@ -16,7 +16,8 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 torch.set_num_threads(1)
-hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True)  # a busy machine is no failure
+# a busy machine is no failure
+hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=50)
 hypothesis.settings.load_profile("heedful")
 
 TOLD: list[str] = []

@@ -19,7 +19,7 @@ QUICK = {  # the battery asks for every explanation many times
     "smoothgrad": {"samples": 5},
     "integrated-gradients": {"steps": 8},
 }
-ONE_OF_A_KIND = ("attention-mean", "attention-gradient", "value-zeroing", "integrated-gradients", "leave-one-out")
+ONE_OF_A_KIND = ("attention-gradient", "value-zeroing", "integrated-gradients")
 FEW = ("bert", "gpt2", "t5", "xlnet", *SINGLE)
 PAIRS = [
     (name, family)

@@ -20,7 +20,7 @@ from heedful.verdict import Rule, Verdict, evidence, one_sided, verdict
 from heedful.verdict import shares as shares_of
 
 Floats = NDArray[np.float64]
-POOL = 24
+POOL = 20
 RANK = {"explanation": 2, "not not explanation": 1, "undecided": 1, "not explanation": 0}
 
 
