@@ -17,7 +17,7 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 # a busy machine is no failure
-hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("heedful")
 
 TOLD: list[str] = []

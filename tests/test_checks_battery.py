@@ -90,7 +90,6 @@ MODELS: dict[str, Callable[[], Classifier]] = {
     "bert": lambda: models.build("bert"),
     "gpt2": lambda: models.build("gpt2"),
     "bart": lambda: models.build("bart"),
-    "modernbert": lambda: models.build("modernbert"),
     "bilstm": lambda: models.bilstm(labels=2),
     "multihead": models.multihead,
     "han": han,
@@ -102,7 +101,7 @@ MODELS: dict[str, Callable[[], Classifier]] = {
     "saturated": saturated,
     "unreadable": lambda: models.build("fnet"),
 }
-SHORT = ("modernbert", "ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
+SHORT = ("ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
 SOME = ("bert", "gpt2", "bilstm", "function")  # where what is claimed costs more
 every_check = pytest.mark.parametrize("name", heedful.CHECKS)
 every_model = pytest.mark.parametrize("model", MODELS)

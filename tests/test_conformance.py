@@ -20,7 +20,7 @@ QUICK = {  # the battery asks for every explanation many times
     "integrated-gradients": {"steps": 8},
 }
 ONE_OF_A_KIND = ("attention-gradient", "value-zeroing", "integrated-gradients")
-FEW = ("bert", "gpt2", "t5", "xlnet", *SINGLE)
+FEW = ("bert", "gpt2", "t5", *SINGLE)
 PAIRS = [
     (name, family)
     for name in METHODS

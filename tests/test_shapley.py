@@ -304,7 +304,7 @@ def test_kriging_is_nearer_than_regression() -> None:
 def test_errors_are_as_large_as_they_say(rho: float, low: float, high: float, estimator: Any) -> None:
     """Root mean square of (score − truth) / error over games of the prior; within a factor 2 on white noise."""
     z = []
-    for seed in range(50):
+    for seed in range(30):
         values = walsh(10, rho, seed)
         found = sampled(values, 100, estimator, seed)
         z.append((found.scores - enumerated(values).scores) / found.errors)
