@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 import heedful
 import toys
 from heedful.data import Example
+from heedful.evidence import NEEDED, evidence
 from heedful.records import recorded
-from heedful.verdict import NEEDED, Verdict, evidence, verdict
+from heedful.verdict import Rule, Verdict, verdict
 
 Floats = NDArray[np.float64]
 DIAL = tuple(i / 10 for i in range(11))
@@ -46,7 +47,9 @@ def measured(architecture: str, toy: toys.Toy, pool: int) -> Mapping[str, Floats
         texts = [Example(text) for text in toys.texts(pool)]
         heedful.audit(classifier, texts, ["attention-mean", "integrated-gradients"], checks, out, limit=pool)
         record = recorded(out)
-        return {name: values for check in NEEDED for name, values in evidence(check, record.found(check)).items()}
+        rule = Rule()
+        found = [evidence(check, record.found(check), rule.attention, rule.reference) for check in NEEDED]
+        return {name: values for own in found for name, values in own.items()}
 
 
 @cache

@@ -10,7 +10,19 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 LAYERS = [
     {"errors"},
-    {"tokens", "target", "explanation", "wording", "settings", "writing", "metering", "trees", "growing", "finding"},
+    {
+        "tokens",
+        "target",
+        "explanation",
+        "wording",
+        "settings",
+        "writing",
+        "metering",
+        "trees",
+        "growing",
+        "finding",
+        "templating",
+    },
     {
         "formulas",
         "stats",
@@ -36,7 +48,7 @@ LAYERS = [
     {"explaining", "conformance", "choosing", "planning", "comparing", "bringing"},
     {"checks", "runs", "storing", "parts", "manifest"},
     {"summarising", "batteries"},
-    {"records", "verdict", "leagues"},
+    {"records", "evidence", "verdict", "leagues"},
     {"chunking"},
     {"auditing", "forecasting", "reporting", "capabilities"},
     {"treeview", "heatmaps", "rows", "drawing"},

@@ -19,13 +19,14 @@ import toys
 from heedful.cli import main
 from heedful.data import Example
 from heedful.errors import BadInput
+from heedful.evidence import NEEDED
 from heedful.leagues import league, to_dict
 from heedful.records import Record, recorded
 from heedful.reporting.answers import sentences, verdict_section
 from heedful.reporting.ranking import advice, ranking_section
 from heedful.reporting.reports import judged, report
 from heedful.summarising import clean
-from heedful.verdict import NEEDED, Rule, verdict
+from heedful.verdict import Rule, verdict
 from operating import SMALL
 from test_verdict import numbers, shares
 

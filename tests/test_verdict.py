@@ -15,12 +15,14 @@ from scipy.stats import t as student
 
 import operating
 import toys
+from heedful.evidence import evidence
 from heedful.summarising import Found
-from heedful.verdict import Rule, Verdict, evidence, one_sided, verdict
+from heedful.verdict import Rule, Verdict, one_sided, verdict
 from heedful.verdict import shares as shares_of
 
 Floats = NDArray[np.float64]
 POOL = 20
+METHODS = ("attention-mean", "integrated-gradients")
 RANK = {"explanation": 2, "not not explanation": 1, "undecided": 1, "not explanation": 0}
 
 
@@ -159,6 +161,13 @@ def test_a_question_that_was_not_asked_leaves_it_open() -> None:
     assert (found.word, found.reason) == ("undecided", "Q3 could not be asked")
 
 
+def test_attention_that_was_not_compared_with_uniform_is_not_judged() -> None:
+    given = numbers(shares(0, 0, 0))
+    del given["from uniform"]
+    found = verdict(given)
+    assert (found.word, found.reason) == ("undecided", "how far attention is from uniform was not measured")
+
+
 def test_texts_that_lack_a_number_take_no_part() -> None:
     given = numbers(shares(0.9, 0.8, 0.7))
     given["Q1 s"][:20] = np.nan
@@ -189,6 +198,10 @@ def test_other_checkpoints_say_more_of_stability_than_other_commas() -> None:
     assert [(q.holds, round(q.mean, 9)) for q in found.qualifiers] == [(True, 0.1)]
 
 
+def test_a_stricter_number_of_texts_holds_for_qualifiers_too() -> None:
+    assert [q.holds for q in verdict({"Q4": np.full(60, 0.9)}, Rule(texts=100)).qualifiers] == [False]
+
+
 def test_few_texts_qualify_nothing() -> None:
     assert [q.holds for q in verdict({"Q4": np.full(20, 0.9)}).qualifiers] == [False]
 
@@ -203,7 +216,7 @@ def found(groups: Mapping[tuple[str, str, str], Any]) -> Found:
 
 
 def test_another_masking_serves_where_nothing_was_deleted() -> None:
-    given = evidence("input-erasure", found({("", "tvd without words", '{"masking":"mask"}'): [0.3, 0.4]}))
+    given = evidence("input-erasure", found({("", "tvd without words", '{"masking":"mask"}'): [0.3, 0.4]}), *METHODS)
     assert given["Q3 s"].tolist() == [0.3, 0.4]
 
 
@@ -213,14 +226,14 @@ def test_the_last_layers_heads_are_asked_whether_they_are_identifiable() -> None
         ("", "null constrained", '{"head":0,"layer":1}'): [0, 3],
         ("", "null constrained", '{"head":1,"layer":1}'): [0, 0],
     }
-    assert evidence("identifiability", found(groups))["Q5"].tolist() == [0, 0.5]
+    assert evidence("identifiability", found(groups), *METHODS)["Q5"].tolist() == [0, 0.5]
 
 
 def test_seeds_are_no_checkpoints() -> None:
     groups = {
         ("attention-mean", "tau", f'{{"with":"{name}"}}'): [x, x] for name, x in (("seed", 1), ("b", 0.2), ("c", 0.4))
     }
-    assert evidence("stability", found(groups))["Q6 checkpoints"] == pytest.approx([0.3, 0.3])
+    assert evidence("stability", found(groups), *METHODS)["Q6 checkpoints"] == pytest.approx([0.3, 0.3])
 
 
 # models whose answer is known

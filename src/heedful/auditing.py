@@ -23,6 +23,7 @@ from heedful.checks import Check
 from heedful.chunking import Job, chunk_of
 from heedful.classifier import Classifier
 from heedful.errors import BadInput
+from heedful.evidence import evidence
 from heedful.inference import sharing
 from heedful.leagues import leagues, to_dict
 from heedful.methods import Method
@@ -30,7 +31,7 @@ from heedful.records import gold_index
 from heedful.runs import Manifest, Run, opened, order
 from heedful.summarising import Found, clean, described, facts_of, left_out, rows
 from heedful.target import Target
-from heedful.verdict import ATTENTION, Rule, evidence, verdicts
+from heedful.verdict import ATTENTION, Rule, verdicts
 
 Watch = Callable[["Moment"], None]
 
@@ -204,7 +205,7 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
             "tables": tables(found) if tables is not None and found.rows else {},
         }
         for reading, own in readings.items():
-            own |= evidence(name, found, Rule(attention=reading))
+            own |= evidence(name, found, reading, Rule().reference)
         if name == "input-erasure":
             ranking = to_dict(leagues(found))
     summary = clean(

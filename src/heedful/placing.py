@@ -14,8 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.aligning import _plain as plain
-from heedful.aligning import align
+from heedful.aligning import align, plain
 from heedful.errors import BadInput
 from heedful.tokens import Span, Tokens, trim, words
 

@@ -20,6 +20,7 @@ from heedful.errors import BadInput
 from heedful.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.heatmaps import CELLS, Map, pairs, thinned
 from heedful.rows import Cut, Row, Run, by_word, comparison, cut, distinct, labels, row, verdict
+from heedful.templating import environment
 from heedful.tokens import Tokens
 from heedful.trees import Tree, tree
 from heedful.treeview import Drawn, drawn
@@ -151,9 +152,4 @@ def _unique(values: Iterable[str | None]) -> list[str]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("heedful")
-    made = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    made.filters["number"] = number
-    return made
+    return environment({"number": number})

@@ -33,8 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heedful import stats
-from heedful.finding import Place
-from heedful.summarising import Found
 
 Floats = NDArray[np.float64]
 Word = Literal["explanation", "not explanation", "not not explanation", "undecided"]
@@ -47,7 +45,6 @@ QUESTIONS = {
 }
 OPEN = "the texts do not tell"
 WIDE = 16.0  # times the reference's lead: no share is looked for beyond
-EVERYWHERE: Place = {"layer": "all", "head": "all"}
 
 
 @dataclass(frozen=True)
@@ -120,12 +117,6 @@ class Verdict:
         return asdict(self)
 
 
-def evidence(check: str, found: Found, rule: Rule | None = None) -> dict[str, Floats]:
-    """What a verdict needs of one check, by name: a number for each text."""
-    rule = rule or Rule()
-    return {name: values for name, values in _EVIDENCE.get(check, _nothing)(found, rule).items() if len(values)}
-
-
 def verdict(given: Mapping[str, Floats], rule: Rule | None = None) -> Verdict:
     """The verdict on the evidence of all checks together."""
     rule = rule or Rule()
@@ -163,82 +154,6 @@ def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
         low, high = float(grid[above - 1]), float(grid[above])
     up, down = float(limits[above - 1]), float(limits[above])
     return low + (high - low) * up / (up - down)
-
-
-# from findings
-
-
-def _nothing(found: Found, rule: Rule) -> dict[str, Floats]:
-    return {}
-
-
-def _agreement(found: Found, rule: Rule) -> dict[str, Floats]:
-    return _three("Q1", found, "pointing", {}, rule)
-
-
-def _input_erasure(found: Found, rule: Rule) -> dict[str, Floats]:
-    ways = [at["masking"] for at in found.places("tvd without words")]
-    if not ways:
-        return {}
-    way = "delete" if "delete" in ways else ways[0]
-    blank = {"Q3 s": found.values("tvd without words", "", {"masking": way})}
-    return _three("Q2", found, "tvd", {"masking": way, "share": 0.2}, rule) | blank
-
-
-def _three(question: str, found: Found, measure: str, at: Place, rule: Rule) -> dict[str, Floats]:
-    names = {"a": rule.attention, "r": "random", "s": rule.reference}
-    return {f"{question} {who}": found.values(measure, name, at) for who, name in names.items()}
-
-
-def _permutation(found: Found, rule: Rule) -> dict[str, Floats]:
-    moved = found.values("tvd", "", EVERYWHERE)
-    return {"Q3 a": moved, "Q3 r": np.zeros(len(moved))}
-
-
-def _complexity(found: Found, rule: Rule) -> dict[str, Floats]:
-    return {"from uniform": found.values("from uniform", rule.attention)}
-
-
-def _adversarial(found: Found, rule: Rule) -> dict[str, Floats]:
-    """Exact, or the best that was shown to exist; of a Transformer's heads, the one that can move farthest."""
-    for measure in ("tvd exact", "tvd lower", "tvd any head"):
-        places = found.places(measure)
-        if places:
-            return {"Q4": np.fmax.reduce([found.values(measure, "", at) for at in places])}
-    return {}
-
-
-def _identifiability(found: Found, rule: Rule) -> dict[str, Floats]:
-    """The last layer's heads: whether each has another row with which it gives the same."""
-    places = [at for at in found.places("null constrained") if isinstance(at.get("layer"), int)]
-    if not places:
-        return {}
-    last = max(at["layer"] for at in places)
-    rows = [found.values("null constrained", "", at) for at in places if at["layer"] == last]
-    return {"Q5": np.mean([np.where(np.isnan(row), np.nan, row > 0) for row in rows], axis=0)}
-
-
-def _sensitivity(found: Found, rule: Rule) -> dict[str, Floats]:
-    return {"Q6": found.values("tau", rule.attention, {"change": "any"})}
-
-
-def _stability(found: Found, rule: Rule) -> dict[str, Floats]:
-    places = [at for at in found.places("tau", rule.attention) if at.get("with") not in ("seed", "samples")]
-    rows = [found.values("tau", rule.attention, at) for at in places]
-    return {"Q6 checkpoints": np.mean(rows, axis=0)} if rows else {}
-
-
-_EVIDENCE = {
-    "agreement": _agreement,
-    "input-erasure": _input_erasure,
-    "permutation": _permutation,
-    "complexity": _complexity,
-    "adversarial": _adversarial,
-    "identifiability": _identifiability,
-    "sensitivity": _sensitivity,
-    "stability": _stability,
-}
-NEEDED = ("agreement", "input-erasure", "permutation", "complexity")
 
 
 # to an answer
@@ -294,7 +209,6 @@ def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule)
 
 
 def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) -> tuple[Word, str]:
-    says = {answer.question: answer.says for answer in answers}
     even = given.get("from uniform", np.zeros(0))
     even = even[~np.isnan(even)]
     missing = [answer for answer in answers if answer.n == 0]
@@ -302,12 +216,15 @@ def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) ->
         return "undecided", f"{', '.join(a.question for a in missing)} could not be asked"
     if min(answer.n for answer in answers) < rule.texts:
         return "undecided", f"fewer than {rule.texts} texts"
-    if len(even) and even.mean() < rule.constant:
+    if not len(even):
+        return "undecided", "how far attention is from uniform was not measured"
+    if even.mean() < rule.constant:
         return "undecided", "attention is constant: it claims nothing"
-    return _weighed(says, answers)
+    return _weighed(answers)
 
 
-def _weighed(says: Mapping[str, Says], answers: Sequence[Answer]) -> tuple[Word, str]:
+def _weighed(answers: Sequence[Answer]) -> tuple[Word, str]:
+    says = {answer.question: answer.says for answer in answers}
     yes = [question for question in says if says[question] == "for"]
     no = [question for question in says if says[question] == "against"]
     if len(yes) == len(says):
@@ -340,28 +257,26 @@ def _qualifiers(given: Mapping[str, Floats], rule: Rule) -> list[Qualifier]:
     return [
         found
         for name, key, says, line, side in asked
-        if (found := _qualifier(name, given.get(key, np.zeros(0)), says, line, side)) is not None
+        if (found := _qualifier(name, given.get(key, np.zeros(0)), says, line, side, rule)) is not None
     ]
 
 
-def _qualifier(name: str, values: Floats, says: str, line: float, side: int) -> Qualifier | None:
+def _qualifier(name: str, values: Floats, says: str, line: float, side: int, rule: Rule) -> Qualifier | None:
     told = stats.summary(values)
     if told.n == 0:
         return None
     limit = told.low if side > 0 else told.high
-    holds = told.n >= stats.MINIMUM and side * (limit - line) > 0
+    holds = told.n >= rule.texts and side * (limit - line) > 0
     return Qualifier(name, says, bool(holds), told.n, told.mean, told.low, told.high)
 
 
 __all__ = [
     "ATTENTION",
-    "NEEDED",
     "QUESTIONS",
     "Answer",
     "Qualifier",
     "Rule",
     "Verdict",
-    "evidence",
     "verdict",
     "verdicts",
 ]

@@ -18,6 +18,7 @@ import jinja2
 
 from heedful.reporting.pieces import Report, Section, Shown, Table
 from heedful.reporting.saying import DASH, shown
+from heedful.templating import environment
 from heedful.wording import number
 
 OPEN = 3  # sections that show their evidence without being asked
@@ -179,15 +180,9 @@ def _script() -> str:
 
 @cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("heedful"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return environment(
+        {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
     )
-    made.filters |= {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
-    return made
 
 
 __all__ = ["page"]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
 from heedful import __version__
+from heedful.evidence import evidence
 from heedful.records import Record
 from heedful.reporting.answers import Judged, sentences, verdict_section
 from heedful.reporting.examples import examples
-from heedful.reporting.pieces import Report, Section
+from heedful.reporting.pieces import Column, Report, Section, Table
 from heedful.reporting.ranking import ranking_section
 from heedful.reporting.sections import sections
 from heedful.reporting.telling import interval, texts
 from heedful.reporting.words import words
 from heedful.summarising import clean
-from heedful.verdict import ATTENTION, Rule, evidence, verdict, verdicts
+from heedful.verdict import ATTENTION, Rule, verdict, verdicts
 
 LIMITS = (
     "Everything here is about this model on these texts. Intervals are over texts, taken as a sample of those that the "
@@ -63,7 +63,7 @@ def judged(record: Record, rule: Rule | None = None) -> Mapping[str, Judged]:
     for check in record.checks:
         found = record.found(check)
         for name, own in given.items():
-            own |= evidence(check, found, replace(base, attention=name))
+            own |= evidence(check, found, name, base.reference)
     return {name: clean(one.to_dict()) for name, one in verdicts(given, base).items()}
 
 
@@ -104,8 +104,6 @@ def _left_out(record: Record) -> list[Section]:
     rows = record.summary.get("left out", [])
     if not rows:
         return []
-    from heedful.reporting.pieces import Column, Table
-
     columns = (Column("what"), Column("texts"), Column("why"))
     cells = tuple((" of ".join(filter(None, (r["check"], r["method"]))), r["texts"], r["reason"]) for r in rows)
     return [
