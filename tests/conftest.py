@@ -1,6 +1,7 @@
 """Shapes are checked at run time in every test; tables that a test makes are printed when all are done."""
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -15,11 +16,14 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
+from heedful import errors  # noqa: E402
+
 torch.set_num_threads(1)
 # a busy machine is no failure
 hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=30)
 hypothesis.settings.load_profile("heedful")
 
+TELL = errors.told
 TOLD: list[str] = []
 FIRST = (
     "test_conformance",
@@ -33,6 +37,26 @@ FIRST = (
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """What takes long begins first, so that no worker is left with it at the end."""
     items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+
+
+def _loud(e: Exception) -> errors.HeedfulError:
+    if not isinstance(e, errors.HeedfulError):
+        raise e
+    return e
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _bugs_come_out() -> Iterator[None]:
+    """An audit goes on past an error that nobody expected; a test must not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(errors, "told", _loud)
+        yield
+
+
+@pytest.fixture
+def bugs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As users have it."""
+    monkeypatch.setattr(errors, "told", TELL)
 
 
 @pytest.fixture

@@ -174,6 +174,45 @@ def test_what_a_check_or_a_method_cannot_do_is_told_apart() -> None:
     assert found.rows("Choosy")[0]["n"] == 40 - refused
 
 
+@dataclass(frozen=True)
+class Broken(Choosy):
+    """Fails where it would refuse."""
+
+    def many(self, cases: list[Case]) -> list[list[Finding]]:
+        try:
+            return super().many(cases)
+        except Unsupported as e:
+            raise IndexError("list index\nout of range") from e
+
+
+@pytest.mark.usefixtures("bugs_are_told")
+def test_an_error_that_nobody_expected_is_told_and_the_audit_goes_on() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LeaveOneOut, "many", lambda *_: [][1])
+        found = run(methods=["leave-one-out"], checks=[Broken(), "cost"])
+    refused = sum("yes" in e.text for e in TEXTS)
+    told = {one["check"]: (one["texts"], one["reason"]) for one in found.summary["left out"]}
+    why = "fails: IndexError: list index out of range"
+    assert told == {"explain": (40, why), "Broken": (refused, why)}
+
+
+@pytest.mark.usefixtures("bugs_are_told")
+def test_a_text_on_which_the_model_fails_is_left_out() -> None:
+    classifier = toys.build("bert", toys.POINTER)
+    short = min(len(classifier.tokens(e.text)) for e in TEXTS)
+
+    def fail(module: Any, inputs: Any, given: dict[str, Any]) -> None:
+        if given["input_ids"].shape[1] > short:
+            raise RuntimeError(f"no more than {short} tokens")
+
+    handle = classifier.model.register_forward_pre_hook(fail, with_kwargs=True)
+    found = audit(classifier, TEXTS, ["leave-one-out"], ["cost"])
+    handle.remove()
+    left = next(one for one in found.summary["left out"] if one["check"] == "text")
+    assert left["reason"] == f"fails: RuntimeError: no more than {short} tokens"
+    assert found.rows("cost", "forwards", "random")[0]["n"] == 40 - left["texts"] > 0
+
+
 def test_a_run_with_holes_is_summed_up_over_what_it_has(tmp_path: Path) -> None:
     found = run(tmp_path / "a", checks=[Counting()])
     for part in (tmp_path / "a" / "parts").glob("00001.*"):

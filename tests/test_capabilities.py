@@ -185,6 +185,7 @@ class Undefined:
         (Undefined, "the method gave a score that is not finite; the model overflows here."),
     ],
 )
+@pytest.mark.usefixtures("bugs_are_told")
 def test_a_method_that_breaks_is_told_and_ends_nothing(cls: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(METHODS._known, "occlusion", cls)
     broken = capabilities(classifier("plain"))
@@ -193,6 +194,7 @@ def test_a_method_that_breaks_is_told_and_ends_nothing(cls: Any, reason: str, mo
     assert failing(broken.checks) == failing(found("plain").checks)
 
 
+@pytest.mark.usefixtures("bugs_are_told")
 def test_a_check_that_breaks_is_told_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("x")
@@ -209,6 +211,7 @@ def test_a_model_that_says_always_the_same_has_scores_of_zero() -> None:
     assert by_name(found("plain").methods)["leave-one-out"].reason == ""
 
 
+@pytest.mark.usefixtures("bugs_are_told")
 def test_a_model_that_cannot_read_the_probe_is_refused() -> None:
     def shaky(texts: list[str]) -> Any:
         if TEXT in texts:

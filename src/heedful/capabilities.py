@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from heedful import errors
 from heedful.batteries import battery
 from heedful.checks import CHECKS, Case, check
 from heedful.checks.making import cases
 from heedful.classifier import Classifier, Reading
 from heedful.data import Example
-from heedful.errors import HeedfulError, Unsupported
+from heedful.errors import Unsupported
 from heedful.explaining import explained
 from heedful.explanation import Attribution, Explanation, Prediction
 from heedful.finding import LEFT_OUT, Finding
@@ -126,10 +127,8 @@ def _attempt(attempt: Callable[[], Any]) -> tuple[Any, str]:
     """What is found, or why nothing is."""
     try:
         return attempt(), ""
-    except HeedfulError as e:
-        return None, str(e)
-    except Exception as e:  # of a plugin, of a family's own code, or a bug: the other answers are still wanted
-        return None, f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+    except Exception as e:  # also one that nobody expected: the other answers are still wanted
+        return None, str(errors.told(e))
 
 
 # methods

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from heedful import data
+from heedful import data, errors
 from heedful.batteries import Battery
 from heedful.checks import Case, Check
 from heedful.checks.making import Made, cases
 from heedful.classifier import Classifier
 from heedful.data import Example
-from heedful.errors import BadInput, HeedfulError
+from heedful.errors import BadInput
 from heedful.explaining import versions
 from heedful.finding import LEFT_OUT, Finding
 from heedful.metering import metered
@@ -123,9 +123,9 @@ def _checked(name: str, check: Check, given: Mapping[int, Case]) -> Numbered:
         return []
     try:
         found = check.many(list(some.values())) if hasattr(check, "many") else [check(c) for c in some.values()]
-    except HeedfulError as e:
+    except Exception as e:  # also one that nobody expected: the other checks are still wanted
         if len(some) == 1:
-            return [(number, _left_out(name, "", str(e))) for number in some]
+            return [(number, _left_out(name, "", str(errors.told(e)))) for number in some]
         return [one for number, case in some.items() for one in _checked(name, check, {number: case})]
     return [(number, one) for number, several in zip(some, found, strict=True) for one in several]
 

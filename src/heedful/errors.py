@@ -18,6 +18,15 @@ class Unsupported(HeedfulError):  # noqa: N818
     """The model cannot answer this question; the message names the model and the reason."""
 
 
+def told(e: Exception) -> HeedfulError:
+    """An error as one that can be told: of a plugin, of a family's own code, or a bug, it says that it fails."""
+    if isinstance(e, HeedfulError):
+        return e
+    made = Unsupported(f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
+    made.__cause__ = e
+    return made
+
+
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     """The hint of an error message: nearest("positve", ["positive"]) -> "; did you mean 'positive'?"."""
     import difflib

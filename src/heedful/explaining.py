@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from heedful import errors
 from heedful.classifier import Classifier
 from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.explanation import Attribution, Explanation, Prediction, Source
@@ -215,9 +216,9 @@ def attempted(
     """As `explained`, with an error in the place of a text that cannot be: then each text is tried by itself."""
     try:
         return list(explained(classifier, method, texts, targets, seed)) if texts else []
-    except HeedfulError as e:
+    except Exception as e:  # also one that nobody expected: the other texts and methods are still wanted
         if len(texts) == 1:
-            return [e]
+            return [errors.told(e)]
     return [attempted(classifier, method, [t], [target], seed)[0] for t, target in zip(texts, targets, strict=True)]
 
 
