@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import heedful
 import toys
 from heedful import adapting
-from heedful.bringing import Brought, check_texts, read, read_all
+from heedful.bringing import Brought, explained_in, read, read_all
 from heedful.classifier import Classifier
 from heedful.cli import main
 from heedful.data import Example
@@ -189,9 +189,10 @@ def test_the_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_other_data_is_refused(tmp_path: Path) -> None:
     brought = {"mine": one(tmp_path, line())}
-    check_texts(brought, [Example("bad film"), Example(FILM)])
+    assert explained_in(brought, [Example("bad film"), Example(FILM)]) == [Example(FILM)]
     with pytest.raises(BadInput, match=r"'mine.jsonl' has no explanation by 'mine' of any text in the data"):
-        check_texts(brought, [Example(FILM, "a pair")])
+        explained_in(brought, [Example(FILM, "a pair")])
+    assert explained_in({}, [Example("bad film")]) == [Example("bad film")]
 
 
 # a method like any other
@@ -491,12 +492,15 @@ def test_what_explains_again_leaves_it_out_and_says_so(tmp_path: Path) -> None:
         assert not found.rows(name, method="brought")
 
 
-def test_texts_without_an_explanation_are_counted(tmp_path: Path) -> None:
-    found = audited(copied(tmp_path / "x.jsonl", some=texts()[:2]), ["complexity"])
+def test_texts_that_some_file_explains_are_audited(tmp_path: Path) -> None:
+    a = copied(tmp_path / "a.jsonl", "a", some=texts()[1:2])
+    b = copied(tmp_path / "b.jsonl", "b", some=texts()[1:3])
+    found = heedful.audit(toy(), [Example(t) for t in texts()], read_all([a, b]).values(), ["complexity"])
+    assert found.summary["texts"]["n"] == 2 < len(texts())
     assert found.summary["left out"] == [
-        {"check": "explain", "method": "brought", "reason": "'x.jsonl' has no explanation of this text.", "texts": 1}
+        {"check": "explain", "method": "a", "reason": "'a.jsonl' has no explanation of this text.", "texts": 1}
     ]
-    assert {row["n"] for row in found.rows("complexity", "gini", "brought")} == {2}
+    assert {row["n"] for row in found.rows("complexity", "gini", "b")} == {2}
 
 
 def test_a_changed_file_is_another_run(tmp_path: Path) -> None:

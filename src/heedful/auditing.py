@@ -19,6 +19,7 @@ import torch
 
 from heedful import data
 from heedful.batteries import PROFILES, battery
+from heedful.bringing import explained_in
 from heedful.checks import Check
 from heedful.chunking import Job, chunk_of
 from heedful.classifier import Classifier
@@ -125,9 +126,9 @@ def audit(
     it. `time_budget`, in seconds, ends it early, after a chunk.
     """
     named = str(examples) if isinstance(examples, (str, Path)) else "the data"
-    job = Job(
-        classifier, data.load(examples), battery(profile, methods, checks, target), seed, checkpoints or {}, named
-    )
+    chosen = battery(profile, methods, checks, target)
+    texts = explained_in(chosen.methods, data.load(examples))
+    job = Job(classifier, texts, chosen, seed, checkpoints or {}, named)
     total = texts_of(job, profile, limit)
     if out is not None:
         return _audited(job, opened(Path(out), job.manifest(), restart), total, time_budget, watch, keep=True)

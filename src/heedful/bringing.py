@@ -131,14 +131,18 @@ def read_all(paths: Iterable[str | Path]) -> dict[str, Brought]:
     return found
 
 
-def check_texts(methods: Mapping[str, Method], examples: Sequence[Example]) -> None:
-    """Refuse brought explanations that explain none of these texts: the file belongs to other data."""
-    for name, one in methods.items():
-        if isinstance(one, Brought) and not any(one.knows(example.text, example.pair) for example in examples):
+def explained_in(methods: Mapping[str, Method], examples: Sequence[Example]) -> Sequence[Example]:
+    """The texts that some brought method explains; all, if none was brought. One that explains none is refused."""
+    brought = {name: one for name, one in methods.items() if isinstance(one, Brought)}
+    for name, one in brought.items():
+        if not any(one.knows(example.text, example.pair) for example in examples):
             raise BadInput(
                 f"'{one.file}' has no explanation by '{name}' of any text in the data; "
                 "its texts must be those of the data, character by character."
             )
+    if not brought:
+        return examples
+    return [e for e in examples if any(one.knows(e.text, e.pair) for one in brought.values())]
 
 
 def _add(own: list[Line], line: Line) -> None:

@@ -132,7 +132,7 @@ def audit(
 
 
 def _job(classifier: Classifier, data: str, ask: _Ask, chosen: Battery) -> Job:
-    from heedful.bringing import check_texts
+    from heedful.bringing import explained_in
     from heedful.chunking import Job
     from heedful.data import Columns, load
 
@@ -140,8 +140,12 @@ def _job(classifier: Classifier, data: str, ask: _Ask, chosen: Battery) -> Job:
     others = {Path(folder).name: opt.load(folder, None, None, None) for folder in ask.checkpoints}
     if len(others) < len(ask.checkpoints):
         raise BadInput("two checkpoints have the same folder name; rename one of them.")
-    examples = load(data, columns, kind=ask.kind)
-    check_texts(chosen.methods, examples)
+    every = load(data, columns, kind=ask.kind)
+    examples = explained_in(chosen.methods, every)
+    if len(examples) < len(every) and ask.worker is None:
+        click.echo(
+            f"{len(examples):,} of the {len(every):,} texts are explained in the file; they are audited", err=True
+        )
     return Job(classifier, examples, chosen, ask.seed, others, Path(data).name)
 
 
