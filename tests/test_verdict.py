@@ -17,7 +17,7 @@ import operating
 import toys
 from heedful.evidence import evidence
 from heedful.summarising import Found
-from heedful.verdict import Rule, Verdict, one_sided, verdict
+from heedful.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
 from heedful.verdict import shares as shares_of
 
 Floats = NDArray[np.float64]
@@ -159,6 +159,18 @@ def test_a_question_that_was_not_asked_leaves_it_open() -> None:
     del given["Q3 a"]
     found = verdict(given)
     assert (found.word, found.reason) == ("undecided", "Q3 could not be asked")
+    assert found.answers[2].reason == "there is no number of attention"
+
+
+def test_a_model_without_attention_is_not_judged() -> None:
+    given = numbers(shares(1, 1, 1))
+    empty = {f"{question} a": np.full(len(given["Q1 a"]), np.nan) for question in QUESTIONS}
+    found = verdict(given | empty)
+    assert (found.word, found.reason) == (
+        "undecided",
+        "this model's attention could not be read, or was not asked for",
+    )
+    assert {answer.reason for answer in found.answers} == {"there is no number of attention"}
 
 
 def test_attention_that_was_not_compared_with_uniform_is_not_judged() -> None:

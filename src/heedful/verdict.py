@@ -43,6 +43,7 @@ QUESTIONS = {
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
+_NAMES = {"a": "attention", "r": "chance", "s": "the reference"}
 OPEN = "the texts do not tell"
 WIDE = 16.0  # times the reference's lead: no share is looked for beyond
 
@@ -161,8 +162,10 @@ def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
 
 def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
     rows = [given.get(f"{question} {who}", np.zeros(0)) for who in "ars"]
-    if not all(len(row) for row in rows):
-        return _unasked(question, 0, "it was not measured")
+    absent = [_NAMES[who] for who, row in zip("ars", rows, strict=True) if np.isnan(row).all()]
+    if absent:
+        why = "it was not measured" if len(absent) == 3 else f"there is no number of {_and(absent)}"
+        return _unasked(question, 0, why)
     table = np.array(rows)
     a, r, s = table[:, ~np.isnan(table).any(0)]
     n = len(a)
@@ -212,6 +215,8 @@ def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) ->
     even = given.get("from uniform", np.zeros(0))
     even = even[~np.isnan(even)]
     missing = [answer for answer in answers if answer.n == 0]
+    if all(np.isnan(given.get(f"{question} a", np.zeros(0))).all() for question in QUESTIONS):
+        return "undecided", "this model's attention could not be read, or was not asked for"
     if missing:
         return "undecided", f"{', '.join(a.question for a in missing)} could not be asked"
     if min(answer.n for answer in answers) < rule.texts:
