@@ -7,10 +7,10 @@ from typing import Any
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # shap compiles for seconds what takes none here
 
-from jaxtyping import install_import_hook
+import jaxtyping
 
 CHECKED = ("formulas", "theory", "stats", "ranks", "changes", "edits", "batch", "classifier")
-hook = install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
+hook = jaxtyping.install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
@@ -51,6 +51,14 @@ def _bugs_come_out() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(errors, "told", _loud)
         yield
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """No shapes are checked: for simulations, which call small functions very often that other tests check."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from heedful.classifier import Classifier
 from heedful.data import Example
 from heedful.methods import method
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 SMALL: dict[str, dict[str, Any]] = {
     "agreement": {"top": 1},
     "permutation": {"draws": 19, "layer_draws": 3, "head_draws": 0},

@@ -20,12 +20,12 @@ QUICK = {  # the battery asks for every explanation many times
     "integrated-gradients": {"steps": 8},
 }
 ONE_OF_A_KIND = ("attention-gradient", "value-zeroing", "integrated-gradients")
-FEW = ("bert", "gpt2", "t5", *SINGLE)
+FEW = ("bert", "gpt2", "bart", *SINGLE)
 PAIRS = [
     (name, family)
     for name in METHODS
     for family in EVERY
-    if name in ONE_OF_A_KIND or family in (("bert", "t5", "bilstm") if name in OUTSIDE else FEW)
+    if name in ONE_OF_A_KIND or family in (("bert", "bart", "bilstm") if name in OUTSIDE else FEW)
 ]
 NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
 

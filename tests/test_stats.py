@@ -267,6 +267,7 @@ def ps(rows: Floats) -> Floats:
     return np.array([stats.paired(row, nothing).p for row in rows])
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("n", [50, 200])
 @pytest.mark.parametrize("like", UNDECIDED)
 def test_no_difference_is_found_where_there_is_none(like: str, n: int) -> None:

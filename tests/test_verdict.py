@@ -251,6 +251,7 @@ def test_seeds_are_no_checkpoints() -> None:
 # models whose answer is known
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("n", [40, 200])
 @pytest.mark.parametrize(
     ("toy", "word"),
@@ -261,6 +262,7 @@ def test_known_models_get_their_verdict_every_time(toy: toys.Toy, word: str, n: 
     assert operating.frequencies("bilstm", toy, POOL, n) == {word: operating.SEEDS}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_bag_is_undecided_for_its_reason() -> None:
     reasons = {v.reason for v in operating.drawn("bilstm", toys.BAG_TOY, POOL, 40)}
     assert reasons == {"attention is constant: it claims nothing"}
@@ -271,6 +273,7 @@ def test_five_texts_never_decide(toy: toys.Toy) -> None:
     assert operating.frequencies("bilstm", toy, POOL, 5) == {"undecided": operating.SEEDS}
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("architecture", ["bert", "gpt2"])
 @pytest.mark.parametrize(
     ("toy", "word"),
@@ -281,9 +284,10 @@ def test_known_models_in_other_architectures(architecture: str, toy: toys.Toy, w
     assert operating.frequencies(architecture, toy, POOL // 2, 40) == {word: operating.SEEDS}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_dial_moves_one_way(told: list[str]) -> None:
     """Fewer and fewer audits find an explanation, the more the bag has to say."""
-    dial = {f"mix({c})": toys.mix(c) for c in (0.0, 0.9, 1.0)}
+    dial = {f"mix({c})": toys.mix(c) for c in operating.DIAL}
     known = {"pointer": toys.POINTER, "deaf": toys.DEAF, "bag": toys.BAG_TOY}
     told += operating.table("bilstm", POOL, known | dial)
     audits = [operating.drawn("bilstm", toy, POOL, 40) for toy in dial.values()]

@@ -31,6 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from heedful import stats
 
@@ -144,17 +145,12 @@ def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
 
 
 def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
-    """The t at which a limit of the mean of ahead − t · lead, which falls with t, is 0: finer grids, then a line."""
-    low, high = -WIDE, WIDE
-    for _ in range(3):
-        grid = np.linspace(low, high, 65)
-        limits = stats.mean_intervals(ahead - grid[:, None] * lead, 2 * level - 1)[side]
-        above = int((limits > 0).sum())
-        if above in (0, len(grid)):
-            return np.nan
-        low, high = float(grid[above - 1]), float(grid[above])
-    up, down = float(limits[above - 1]), float(limits[above])
-    return low + (high - low) * up / (up - down)
+    """The t at which a limit of the mean of ahead − t · lead, which falls with t, is 0."""
+
+    def limit(t: float) -> float:
+        return one_sided(ahead - t * lead, level)[side]
+
+    return float(brentq(limit, -WIDE, WIDE, xtol=1e-9)) if limit(-WIDE) > 0 > limit(WIDE) else np.nan
 
 
 # to an answer
