@@ -114,7 +114,7 @@ def test_the_same_model_in_another_order_has_no_difference(runs: dict[str, Recor
 
 def test_a_shorter_run_is_paired_over_its_texts(runs: dict[str, Record]) -> None:
     report = versus(runs["pointer"], runs["few"])
-    assert report.sentences[-1] == "3 texts are in both runs: differences are paired over them."
+    assert report.sentences[-1].startswith("3 texts are in both runs: what is compared is over them")
 
 
 def test_equal_texts_are_matched_one_by_one(tmp_path: Path) -> None:
@@ -285,13 +285,20 @@ def test_a_check_that_neither_has_has_no_section(both: Report) -> None:
 def test_too_few_texts_decide_nothing(runs: dict[str, Record]) -> None:
     report = versus(runs["pointer"], runs["few"])
     row = one(report, "permutation").tables[0].rows[0]
-    assert row[4:] == (f"3 ({N}, 3)", None, "too few texts")
+    assert row[4:] == ("3", None, "too few texts")
     assert any("too few texts to decide whether" in s for s in report.sentences)
 
 
-def test_a_mean_over_other_texts_than_the_difference_is_said_to_be_so(runs: dict[str, Record]) -> None:
-    said = one(versus(runs["pointer"], runs["few"]), "permutation").findings[0]
-    assert f"paired over the 3 texts that have both; the means are over {N} and 3" in said
+def test_means_are_over_the_texts_that_both_have(runs: dict[str, Record]) -> None:
+    a, b = runs["pointer"], runs["few"]
+    keys = [Key("permutation", "tvd", "", at={"layer": "all", "head": "all"})]
+    (found,) = contrasted(a, b, keys, matched(a, b))
+    assert found.a is not None
+    assert found.b is not None
+    assert found.difference is not None
+    assert found.texts == (3, 3)
+    assert found.a["mean"] - found.b["mean"] == pytest.approx(found.difference.mean, abs=1e-12)
+    assert found.a["mean"] != a.rows("permutation", "tvd", layer="all", head="all")[0]["mean"]
 
 
 def test_a_run_beside_itself_differs_in_nothing(runs: dict[str, Record]) -> None:
@@ -346,17 +353,22 @@ def test_other_labels_are_noted(runs: dict[str, Record]) -> None:
 
 def test_verdicts_stand_side_by_side(runs: dict[str, Record]) -> None:
     def judged(record: Record, *words: str) -> Record:
-        told = {f"reading {i}": {"word": word, "reason": f"Because {i}."} for i, word in enumerate(words)}
+        answers = [{"share": i / 4, "low": 0.2, "high": None if i else 0.3} for i in range(3)]
+        told = {
+            f"reading {i}": {"word": word, "reason": f"because {i}", "answers": answers} for i, word in enumerate(words)
+        }
         return replace(record, summary={**record.summary, "verdicts": told})
 
     found = one(
         versus(judged(runs["pointer"], "explanation", "undecided"), judged(runs["deaf"], "not explanation")), "verdicts"
     )
-    assert found.tables[0].rows[:2] == (
+    assert found.tables[0].rows[:4] == (
         ("verdict by reading 0", "explanation", "not explanation"),
         ("verdict by reading 1", "undecided", None),
+        ("Q1 points, share", "0 % [20, 30]", "0 % [20, 30]"),
+        ("Q2 matters, share", "25 %", "25 %"),
     )
-    assert found.findings[1].endswith(": not explanation, by reading 0. Because 0.")
+    assert found.findings[1].endswith(": not explanation (reading 0): because 0.")
 
 
 def test_runs_without_a_verdict_say_so(runs: dict[str, Record]) -> None:

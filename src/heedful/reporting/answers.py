@@ -49,12 +49,15 @@ def answer_told(answer: Mapping[str, Any], judged: Judged) -> str:
         return f"{question} Undecided: {answer['reason']}."
     numbers = {who: number(answer[name], 2) for who, name in (("a", "attention"), ("r", "chance"), ("s", "reference"))}
     measured = MEASURED[answer["question"]].format(reference=judged["rule"]["reference"], **numbers)
-    lead = f"That is {_share(answer)} of the reference's lead over chance" if exists(answer["share"]) else "No lead"
+    lead = f"That is {told} of the reference's lead over chance" if (told := share(answer)) else "No lead"
     why = f": {answer['reason']}" if answer["reason"] else ""
     return f"{question} {YES[answer['says']]}{why}. {measured} {lead}."
 
 
-def _share(answer: Mapping[str, Any]) -> str:
+def share(answer: Mapping[str, Any]) -> str | None:
+    """Attention's share of the reference's lead with its limits: 54 % [45, 62]."""
+    if not exists(answer["share"]):
+        return None
     if not exists(answer["low"]) or not exists(answer["high"]):
         return f"{100 * answer['share']:.0f} %".replace("-", "−")
     return f"{100 * answer['share']:.0f} % [{100 * answer['low']:.0f}, {100 * answer['high']:.0f}]".replace("-", "−")
@@ -78,7 +81,7 @@ def verdict_section(verdicts: Mapping[str, Judged], first: str) -> Section:
 def _shares_figure(judged: Judged) -> list[Figure]:
     rule = judged["rule"]
     rows = [
-        Interval(_short(a["question"]), a["share"], a["low"], a["high"], note=SAID[a["says"]])
+        Interval(SHORT[a["question"]], a["share"], a["low"], a["high"], note=SAID[a["says"]])
         for a in judged["answers"]
         if exists(a["share"])
     ]
@@ -94,11 +97,7 @@ def _shares_figure(judged: Judged) -> list[Figure]:
     return [dots(words, rows, limits=(0.0, 1.0), marks=(rule["least"], rule["most"]))]
 
 
-def _short(question: str) -> str:
-    return f"{question} {QUESTIONS_SHORT[question]}"
-
-
-QUESTIONS_SHORT = {"Q1": "points", "Q2": "matters", "Q3": "is used"}
+SHORT = {"Q1": "Q1 points", "Q2": "Q2 matters", "Q3": "Q3 is used"}
 
 
 def _answers_table(judged: Judged) -> Table:
@@ -117,7 +116,7 @@ def _answers_table(judged: Judged) -> Table:
             a["attention"],
             a["chance"],
             a["reference"],
-            _share(a) if exists(a["share"]) else None,
+            share(a),
             a["n"],
             a["says"],
         )
@@ -146,7 +145,7 @@ def _readings_table(verdicts: Mapping[str, Judged], first: str) -> list[Table]:
         return []
     columns = (Column("reading"), *(Column(q, says=QUESTIONS[q]) for q in QUESTIONS), Column("verdict"))
     rows = tuple(
-        (name, *(_share(a) if exists(a["share"]) else None for a in judged["answers"]), judged["word"])
+        (name, *map(share, judged["answers"]), judged["word"])
         for name, judged in sorted(verdicts.items(), key=lambda item: item[0] != first)
     )
     caption = "Shares of the reference's lead over chance. The verdict above is on the first."

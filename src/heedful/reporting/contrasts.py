@@ -1,7 +1,7 @@
 """Contrasts: the same number of two runs, and how far apart they are. Needs no torch.
 
-Where both runs have the same texts, a difference is paired over them; otherwise it is `unpaired`. p is corrected (Holm)
-over all rows that are contrasted together.
+Where both runs have the same texts, both means are over those that have both numbers, and their difference is paired;
+otherwise it is `unpaired`. p is corrected (Holm) over all rows that are contrasted together.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import exp, isnan, lgamma, log, sqrt
+from math import exp, lgamma, log, sqrt
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +20,18 @@ from scipy.special import stdtr, stdtrit
 from heedful import stats
 from heedful.records import Record, Row
 from heedful.reporting.keys import Key
+from heedful.reporting.telling import about
 from heedful.stats import Difference
 from heedful.summarising import Found
 
+Kind = Literal["mean", "rate"]
 NAN = float("nan")
 LEVEL = 0.95  # of the intervals in a summary
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """A number of two runs: their rows, None where a run has none, and a − b with its p after Holm's correction."""
+    """A number of two runs: rows of both, None where a run has none, and a − b with its p after Holm's correction."""
 
     key: Key
     a: Row | None
@@ -47,10 +50,10 @@ class Contrast:
         return None if self.difference is None else asdict(self.difference)
 
     @property
-    def texts(self) -> tuple[int, int, int]:
-        """How many the difference is over, and each of the means."""
+    def texts(self) -> tuple[int, int]:
+        """How many texts each mean is over."""
         n, m = (0 if row is None else int(row["n"]) for row in (self.a, self.b))
-        return (0 if self.difference is None else self.difference.n), n, m
+        return n, m
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +79,9 @@ def contrasted(a: Record, b: Record, keys: Sequence[Key], texts: Matching) -> li
     there = [(key, x, y) for key, x, y in rows if x is not None or y is not None]
     both = any(x is not None and y is not None for _, x, y in there)
     found = [run.found(keys[0].check) for run in (a, b)] if both and texts.same else []
-    differences = [_difference(x, y, found, texts) for _, x, y in there]
-    adjusted = stats.holm(np.array([NAN if d is None else d.p for d in differences]))
-    return [Contrast(key, x, y, d, float(p)) for (key, x, y), d, p in zip(there, differences, adjusted, strict=True)]
+    made = [_contrast(Contrast(key, x, y), found, texts, _kind(a, key)) for key, x, y in there]
+    adjusted = stats.holm(np.array([NAN if c.difference is None else c.difference.p for c in made]))
+    return [replace(c, holm=float(p)) for c, p in zip(made, adjusted, strict=True)]
 
 
 def unpaired(a: Row, b: Row) -> Difference:
@@ -116,14 +119,24 @@ def _p(d: float, reach: float, quantile: float, freedom: float, n: tuple[int, in
     return min(1.0, max(least, tested))
 
 
-def _difference(x: Row | None, y: Row | None, found: Sequence[Found], texts: Matching) -> Difference | None:
-    if x is None or y is None:
-        return None
+def _contrast(c: Contrast, found: Sequence[Found], texts: Matching, kind: Kind) -> Contrast:
+    """With a difference, if both have a number."""
+    if c.a is None or c.b is None:
+        return c
     if not texts.same:
-        return unpaired(x, y)
-    one, other = (f.values(row["measure"], row["method"], row["at"]) for f, row in zip(found, (x, y), strict=True))
-    difference = stats.paired(one[texts.a], other[texts.b])
-    return None if isnan(difference.mean) else difference
+        return replace(c, difference=unpaired(c.a, c.b))
+    one, other = (f.values(row["measure"], row["method"], row["at"]) for f, row in zip(found, (c.a, c.b), strict=True))
+    x, y = one[texts.a], other[texts.b]
+    there = np.isfinite(x) & np.isfinite(y)
+    if not there.any():
+        return c
+    rows = ({**row, **asdict(stats.summary(own[there], kind))} for row, own in ((c.a, x), (c.b, y)))
+    return replace(c, a=next(rows), b=next(rows), difference=stats.paired(x, y))
+
+
+def _kind(record: Record, key: Key) -> Kind:
+    measures = about(record, key.check).get("measures", {})
+    return "rate" if measures.get(key.measure, {}).get("kind") == "rate" else "mean"
 
 
 def _row(record: Record, key: Key) -> Row | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from heedful import __version__
 from heedful.records import Record
+from heedful.reporting.answers import SHORT, share
 from heedful.reporting.charts import Interval, Words, dots
 from heedful.reporting.contrasts import Contrast, Matching, contrasted, matched
 from heedful.reporting.keys import ATTENTION, HEADLINES, QUESTIONS, Each, Headline, Key, Question
@@ -17,13 +18,14 @@ from heedful.reporting.telling import capital, interval, listed, slug, texts
 from heedful.stats import MINIMUM
 
 FAR = 0.2  # a difference whose whole interval lies beyond is called far
-SHORT = 24  # letters of a name that a table's head has room for
+LONGEST = 24  # letters of a name that a table's head has room for
 BOUNDS = ("greedy", "optimum")  # of input-erasure: no methods
 LEAST = 0.001  # a p below is told as such
 NAMED = 4  # methods that a sentence can hold
 _CHANGE = re.compile(r"(?P<what>.*) \((?P<a>.*) then, (?P<b>.*) now\)", re.DOTALL)
 _ONE_SIDED = re.compile(r"(?P<what>.*) is (?P<who>new|gone)", re.DOTALL)
 
+SHARES = "A share is the part of the reference's lead over chance that attention has, over all texts of its run."
 Names = tuple[str, str]
 
 
@@ -48,7 +50,7 @@ def versus(a: Record, b: Record) -> Report:
 def named(a: Record, b: Record) -> Names:
     """Short names of two runs: their models', or A and B where those are alike or too long."""
     names = [PurePath(str(r.run.manifest.model.get("name") or "")).name for r in (a, b)]
-    usable = names[0] != names[1] and all(0 < len(name) <= SHORT for name in names)
+    usable = names[0] != names[1] and all(0 < len(name) <= LONGEST for name in names)
     return (names[0], names[1]) if usable else ("A", "B")
 
 
@@ -105,13 +107,11 @@ def _numbers(row: Mapping[str, Any] | None) -> tuple[float, float | None, float 
 
 def _table(question: Question, says: str, found: Sequence[Contrast], names: Names, matching: Matching) -> Table:
     how = "paired over texts" if matching.same else "unpaired"
-    uneven = any(len(set(c.texts)) > 1 for c in found if c.difference is not None)
-    counts = "over which the difference is, and in brackets those of each mean" if uneven else ""
     columns = (
         Column("method" if says else ""),
         *(Column(name) for name in names),
         Column("difference", says=f"{names[0]} − {names[1]}, {how}; intervals are of 95 %"),
-        Column("texts", says=counts),
+        Column("texts"),
         Column("p", says="after Holm's correction over all rows of this section"),
         Column("conclusion"),
     )
@@ -129,9 +129,8 @@ def _cells(c: Contrast, names: Names) -> tuple[str | None, ...]:
 
 
 def _counted(c: Contrast) -> str:
-    """A difference over fewer texts than a mean is not the difference of the means, and must be seen to be so."""
-    both, n, m = c.texts
-    return f"{both:,}" if both == n == m else f"{both:,} ({n:,}, {m:,})"
+    n, m = c.texts
+    return f"{n:,}" if n == m else f"{n:,} and {m:,}"
 
 
 def _p(p: float) -> str:
@@ -166,10 +165,8 @@ def _sentence(c: Contrast, names: Names, matching: Matching) -> str:
 
 
 def _how(c: Contrast, matching: Matching) -> str:
-    both, n, m = c.texts
-    over = f"paired over {texts(both)}" if matching.same else f"{n:,} and {m:,} texts, unpaired"
-    if matching.same and not both == n == m:
-        over = f"paired over the {texts(both)} that have both; the means are over {n:,} and {m:,}"
+    n, m = c.texts
+    over = f"paired over {texts(n)}" if matching.same else f"{n:,} and {m:,} texts, unpaired"
     sign = "" if c.holm < LEAST else "=\u00a0"
     return over if c.says == "too few texts" else f"{over}, p\u00a0{sign}{_p(c.holm)}"
 
@@ -224,7 +221,7 @@ def _paired(matching: Matching, a: Record, b: Record) -> str:
     n, m = (record.summary["texts"]["n"] for record in (a, b))
     if matching.same:
         whole = f"Both runs have the same {texts(n)}" if n == m else f"{texts(len(matching.a))} are in both runs"
-        return f"{whole}: differences are paired over them."
+        return f"{whole}: what is compared is over them, and differences are paired."
     shared = f"; {texts(len(matching.a))} in both" if len(matching.a) else ""
     return f"The runs have different texts ({n:,} and {m:,}{shared}): differences are unpaired."
 
@@ -251,6 +248,7 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
     said = [_said(name, side, readings[0]) for name, side in zip(names, told, strict=True) if readings]
     rows = (
         *((f"verdict by {r}", *(str(side[r]["word"]) if r in side else None for side in told)) for r in readings),
+        *_shares([side.get(readings[0]) for side in told] if readings else []),
         ("right answers", *(interval(record.summary["texts"].get("accuracy")) for record in (a, b))),
         ("labels", *(", ".join(record.labels) for record in (a, b))),
     )
@@ -259,13 +257,19 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
         "Verdicts",
         "What may be said of attention as an explanation of each?",
         tuple(said) or ("Neither run has a verdict.",),
-        tables=(Table("versus-verdicts", "Verdicts", (Column(""), *map(Column, names)), rows),),
+        tables=(Table("versus-verdicts", "Verdicts", (Column(""), *map(Column, names)), rows, SHARES),),
     )
+
+
+def _shares(judged: Sequence[Mapping[str, Any] | None]) -> Iterator[tuple[str | None, ...]]:
+    """What each question found, of the first reading in both runs."""
+    for i, short in enumerate(SHORT.values() if judged else ()):
+        yield f"{short}, share", *(None if one is None else share(one["answers"][i]) for one in judged)
 
 
 def _said(name: str, told: Mapping[str, Mapping[str, Any]], reading: str) -> str:
     own = told.get(reading)
-    return f"{name}: {own['word']}, by {reading}. {own['reason']}" if own else f"{name} has no verdict by {reading}."
+    return f"{name}: {own['word']} ({reading}): {own['reason']}." if own else f"{name} has no verdict by {reading}."
 
 
 def _told(record: Record) -> Mapping[str, Mapping[str, Any]]:
