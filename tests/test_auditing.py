@@ -391,7 +391,7 @@ def test_the_summary_as_json(whole: Path) -> None:
 
 
 def test_workers_give_the_same_bytes(whole: Path, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "heedful", *COMMAND, "--out", tmp_path / "a", "--jobs", "2"], check=True)
+    assert command("--out", str(tmp_path / "a"), "--jobs", "2").exit_code == 0
     assert summary(tmp_path / "a") == summary(whole)
 
 

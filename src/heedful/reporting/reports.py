@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -38,17 +38,16 @@ def report(record: Record, rule: Rule | None = None) -> Report:
     head = verdicts.get(first) or _unread(first)
     ranking = ranking_section(record)
     answers = [verdict_section(verdicts, first)] if first in verdicts else []
+    asked = sections(record)
     return Report(
         title=f"{name_of(record)}: which explanations deserve to be heeded?",
         verdict=head["word"],
         sentences=sentences(head),
         facts=tuple(facts(record)),
         answers=(*answers, *([ranking] if ranking else [])),
-        sections=tuple(_filled([*sections(record), examples(record), words(record), *_left_out(record)])),
+        sections=tuple(_filled([*asked, examples(record), words(record), *_left_out(record)])),
         limits=LIMITS,
-        cite=f"heedful {__version__}, run {record.run.manifest.stamp}: {name_of(record)} on "
-        f"{record.run.manifest.data.get('name', 'the data')}, {texts(record.summary['texts']['n'])}, seed "
-        f"{record.run.manifest.seed}.",
+        cite=_cite(record, asked),
         ran=record.run.manifest.to_dict(),
     )
 
@@ -87,6 +86,24 @@ def facts(record: Record) -> list[tuple[str, str]]:
         ("seed", str(manifest.seed)),
         ("CPU time", f"{spent / 60:,.1f} minutes" if spent else "–"),
     ]
+
+
+def _cite(record: Record, asked: Sequence[Section]) -> str:
+    """The run, the papers that its checks are after, and an entry for a bibliography."""
+    run, data = record.run.manifest, record.run.manifest.data.get("name", "the data")
+    number = texts(record.summary["texts"]["n"])
+    papers = sorted({paper for one in asked for paper in one.source.split("; ") if paper})
+    after = [f"Its checks are after {'; '.join(papers)}."] if papers else []
+    told = f"heedful {__version__}, run {run.stamp}: {name_of(record)} on {data}, {number}, seed {run.seed}."
+    return "\n".join([told, *after, entry(f"run {run.stamp}")])
+
+
+def entry(note: str) -> str:
+    """For BibTeX."""
+    return (
+        "@software{heedful, title = {heedful: which explanations of a text classifier deserve to be heeded}, "
+        f"version = {{{__version__}}}, note = {{{note}}}}}"
+    )
 
 
 def _unread(name: str) -> Judged:

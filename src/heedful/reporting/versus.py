@@ -14,6 +14,7 @@ from heedful.reporting.charts import Interval, Words, dots
 from heedful.reporting.contrasts import Contrast, Matching, contrasted, matched
 from heedful.reporting.keys import ATTENTION, HEADLINES, QUESTIONS, Each, Headline, Key, Question
 from heedful.reporting.pieces import Column, Figure, Report, Section, Table
+from heedful.reporting.reports import entry
 from heedful.reporting.telling import capital, interval, listed, slug, texts
 from heedful.stats import MINIMUM
 
@@ -42,7 +43,7 @@ def versus(a: Record, b: Record) -> Report:
         answers=(_verdicts(a, b, names), _differences(a, b, names)),
         sections=tuple(sections),
         limits=tuple(_limits(a, b, matching)),
-        cite=f"heedful {__version__}, runs {a.run.manifest.stamp} and {b.run.manifest.stamp} side by side",
+        cite=_cite(a, b),
         ran={names[0]: a.run.manifest.to_dict(), names[1]: b.run.manifest.to_dict()},
     )
 
@@ -52,6 +53,11 @@ def named(a: Record, b: Record) -> Names:
     names = [PurePath(str(r.run.manifest.model.get("name") or "")).name for r in (a, b)]
     usable = names[0] != names[1] and all(0 < len(name) <= LONGEST for name in names)
     return (names[0], names[1]) if usable else ("A", "B")
+
+
+def _cite(a: Record, b: Record) -> str:
+    runs = f"runs {a.run.manifest.stamp} and {b.run.manifest.stamp}"
+    return f"heedful {__version__}, {runs} side by side.\n{entry(runs)}"
 
 
 # the numbers
