@@ -414,6 +414,9 @@ def test_ticks_are_even_round_and_inside(low: float, span: float, about: int) ->
 def test_ticks_have_digits_enough_and_a_true_minus() -> None:
     assert svg.tick_words([-0.25, 0, 0.25]) == ["−0.25", "0.00", "0.25"]
     assert svg.tick_words([0, 5000.0]) == ["0", "5,000"]
+    assert svg.tick_words([-2.5e-7, 0, 2.5e-7]) == ["−2.5e−7", "0", "2.5e−7"]
+    assert svg.tick_words([0, 5e-5]) == ["0.00000", "0.00005"]
+    assert svg.tick_words([1.0, 1.0000001]) == ["1.0000000", "1.0000001"]
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=12))

@@ -18,7 +18,7 @@ from heedful.target import Target
 CONTROLS = ("random", "uniform", "position")
 NO_SCORES = ("attention-weights", "attattr", "input-reduction", "minimal-flip")  # not a score per token
 FIVE = ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime")
-AGAIN = {"methods": FIVE, "texts": MINIMUM}  # of checks that explain a text again: no more than a decision needs
+AGAIN = {"methods": FIVE, "texts": MINIMUM + 2}  # of checks that explain again; a decision needs MINIMUM that can be
 QUICK_METHODS = (
     "attention-mean", "attention-max", "rollout", "attention-flow", "attention-norm", "effective-attention",
     "attention-gradient", "relevance", "value-zeroing", "attattr-tokens", "gradient-l2", "gradient-x-input",

@@ -93,7 +93,7 @@ def _cite(record: Record, asked: Sequence[Section]) -> str:
     run, data = record.run.manifest, record.run.manifest.data.get("name", "the data")
     number = texts(record.summary["texts"]["n"])
     papers = sorted({paper for one in asked for paper in one.source.split("; ") if paper})
-    after = [f"Its checks are after {'; '.join(papers)}."] if papers else []
+    after = [f"The papers of its checks: {'; '.join(papers)}."] if papers else []
     told = f"heedful {__version__}, run {run.stamp}: {name_of(record)} on {data}, {number}, seed {run.seed}."
     return "\n".join([told, *after, entry(f"run {run.stamp}")])
 

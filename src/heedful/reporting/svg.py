@@ -18,6 +18,7 @@ from heedful.reporting.saying import said
 WIDTH = 480
 SIZE = 13.5
 LINE = 17.0  # from one line of words to the next
+MANY = 5  # digits after the point that a tick has room for
 SERIES = 8  # colours, dashes and markers
 
 Point = tuple[float, float]
@@ -176,11 +177,16 @@ def _step(rough: float) -> float:
 
 
 def tick_words(values: Sequence[float]) -> list[str]:
-    """All ticks with as many digits as the one that needs most: 0, .25 -> "0.00", "0.25"."""
+    """All ticks with as many digits as the one that needs most: 0, .25 -> "0.00", "0.25"; tiny ones as powers of ten."""
     digits = next(
         (d for d in range(12) if all(math.isclose(round(v, d), v, rel_tol=1e-9, abs_tol=1e-12) for v in values)), 12
     )
-    return [said(v, digits) for v in values]
+    tiny = digits > MANY and max(map(abs, values)) < 10 ** (2 - MANY)
+    return [_powers(v) if tiny else said(v, digits) for v in values]
+
+
+def _powers(x: float) -> str:
+    return re.sub(r"e([-+])0*", r"e\1", f"{x:.6g}").replace("-", "−").replace("+", "")
 
 
 def digits_for(low: float, high: float) -> int:
