@@ -177,7 +177,7 @@ def _step(rough: float) -> float:
 
 
 def tick_words(values: Sequence[float]) -> list[str]:
-    """All ticks with as many digits as the one that needs most: 0, .25 -> "0.00", "0.25"; tiny ones as powers of ten."""
+    """All ticks with as many digits as the one that needs most: 0, .25 -> "0.00", "0.25"; tiny: 5e−7."""
     digits = next(
         (d for d in range(12) if all(math.isclose(round(v, d), v, rel_tol=1e-9, abs_tol=1e-12) for v in values)), 12
     )
