@@ -1,4 +1,4 @@
-"""Every method on the families that differ, one of each kind on all: the battery that other packages run too."""
+"""Every method on the families that differ, one on all: the battery that other packages run too."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from heedful.conformance import TEXTS, conforms, numbers
 from heedful.errors import Unsupported
 from heedful.explaining import explain
 from heedful.methods import METHODS, method
-from models import EVERY, OUTSIDE, SINGLE, shared
+from models import DIVERSE, EVERY, OUTSIDE, SINGLE, shared
 
 REFUSES = {"theory-gradient": "all but multihead", "theory-lime": "all but multihead"}
 QUICK = {  # the battery asks for every explanation many times
@@ -19,14 +19,10 @@ QUICK = {  # the battery asks for every explanation many times
     "smoothgrad": {"samples": 5},
     "integrated-gradients": {"steps": 8},
 }
-ONE_OF_A_KIND = ("attention-gradient", "value-zeroing", "integrated-gradients")
 FEW = ("bert", "gpt2", "bart", *SINGLE)
-PAIRS = [
-    (name, family)
-    for name in METHODS
-    for family in EVERY
-    if name in ONE_OF_A_KIND or family in (("bert", "bart", "bilstm") if name in OUTSIDE else FEW)
-]
+WHERE = {"attention-gradient": EVERY, "value-zeroing": DIVERSE, "integrated-gradients": DIVERSE}  # one of each kind
+WHERE |= {name: ("bert", "bart", "bilstm") if name in OUTSIDE else FEW for name in METHODS if name not in WHERE}
+PAIRS = [(name, family) for name, families in WHERE.items() for family in families]
 NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
 
 

@@ -21,7 +21,7 @@ from heedful.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
 from heedful.verdict import shares as shares_of
 
 Floats = NDArray[np.float64]
-POOL = 20
+POOL = 16
 METHODS = ("attention-mean", "integrated-gradients")
 RANK = {"explanation": 2, "not not explanation": 1, "undecided": 1, "not explanation": 0}
 
