@@ -32,7 +32,7 @@ def functions_of(module: Any) -> Iterator[Any]:
     holders = [module, *(c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__)]
     for held in [one for holder in holders for one in vars(holder).values()]:
         for inner in (held, *(getattr(held, name, None) for name in ("fget", "func", "__func__"))):
-            if inspect.isfunction(inner):
+            if inspect.isfunction(inner) and inner.__module__ == module.__name__:
                 yield inner
 
 
