@@ -412,6 +412,7 @@ def test_a_command_that_is_stopped_and_then_killed_goes_on(whole: Path, tmp_path
     process = until(2)
     process.kill()
     process.communicate()
+    assert process.returncode == -signal.SIGKILL
     assert command("--out", str(tmp_path / "a")).exit_code == 0
     assert summary(tmp_path / "a") == summary(whole)
 

@@ -533,6 +533,16 @@ def test_the_command_audits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert '<b>&"🙂' in {row["method"] for row in json.loads(result.stdout)["checks"]["complexity"]["rows"]}
 
 
+def test_the_command_says_how_many_texts_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.commands.options.load", lambda *_: toy())
+    path = copied(tmp_path / "x.jsonl", some=texts()[:2])
+    data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
+    asked = ["audit", str(data), "--explanations", str(path), "--methods", "leave-one-out", "--checks", "cost"]
+    result = CliRunner().invoke(main, [*asked, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    assert f"2 of the {len(texts())} texts are explained in the file" in result.stderr
+
+
 def test_the_command_refuses_a_file_of_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedful.commands.options.load", lambda *_: toy())
     path = written(tmp_path / "x.jsonl", line())

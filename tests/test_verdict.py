@@ -104,6 +104,19 @@ def test_limits_of_a_share_are_fiellers() -> None:
     assert shares_of(x, y, 0.98) == pytest.approx(((b - reach) / a, (b + reach) / a), abs=2e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_limits_of_a_share_are_where_a_grid_finds_them(seed: int) -> None:
+    """Skewed numbers of few texts: the limit of the mean crosses zero once, and there."""
+    rng = np.random.default_rng(seed)
+    lead = rng.gamma(0.5, 0.6, 30)
+    ahead = 0.4 * lead + rng.gamma(0.3, 0.2, 30) - 0.05
+    grid = np.linspace(-16, 16, 2001)
+    for side, found in enumerate(shares_of(ahead, lead, 0.983)):
+        above = np.array([one_sided(ahead - t * lead, 0.983)[side] > 0 for t in grid])
+        (last,) = np.flatnonzero(np.diff(above.astype(int)))
+        assert grid[last] <= found <= grid[last + 1]
+
+
 def test_limits_are_one_sided() -> None:
     values = np.random.default_rng(0).normal(1, 2, 100_000)
     low, high = one_sided(values, 0.983)
@@ -166,11 +179,9 @@ def test_a_model_without_attention_is_not_judged() -> None:
     given = numbers(shares(1, 1, 1))
     empty = {f"{question} a": np.full(len(given["Q1 a"]), np.nan) for question in QUESTIONS}
     found = verdict(given | empty)
-    assert (found.word, found.reason) == (
-        "undecided",
-        "this model's attention could not be read, or was not asked for",
-    )
+    assert (found.word, found.reason) == ("undecided", "this model's attention could not be read")
     assert {answer.reason for answer in found.answers} == {"there is no number of attention"}
+    assert verdict({}).reason == "Q1, Q2, Q3 could not be asked"
 
 
 def test_attention_that_was_not_compared_with_uniform_is_not_judged() -> None:

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from heedful import data, errors
+from heedful import data
 from heedful.batteries import Battery
 from heedful.checks import Case, Check
 from heedful.checks.making import Made, cases
 from heedful.classifier import Classifier
 from heedful.data import Example
-from heedful.errors import BadInput
+from heedful.errors import BadInput, HeedfulError, apart
 from heedful.explaining import versions
 from heedful.finding import LEFT_OUT, Finding
 from heedful.metering import metered
@@ -119,14 +119,14 @@ def _checked(name: str, check: Check, given: Mapping[int, Case]) -> Numbered:
     """A check on its cases; what it cannot do is told apart."""
     most = getattr(check, "texts", None)
     some = {number: case for number, case in given.items() if most is None or number < most}
-    if not some:
-        return []
-    try:
-        found = check.many(list(some.values())) if hasattr(check, "many") else [check(c) for c in some.values()]
-    except Exception as e:  # also one that nobody expected: the other checks are still wanted
-        if len(some) == 1:
-            return [(number, _left_out(name, "", str(errors.told(e)))) for number in some]
-        return [one for number, case in some.items() for one in _checked(name, check, {number: case})]
+
+    def work(cases: list[Case]) -> Sequence[Sequence[Finding]]:
+        return check.many(cases) if hasattr(check, "many") else [check(case) for case in cases]
+
+    found = [
+        [_left_out(name, "", str(one))] if isinstance(one, HeedfulError) else one
+        for one in apart(work, list(some.values()))
+    ]
     return [(number, one) for number, several in zip(some, found, strict=True) for one in several]
 
 

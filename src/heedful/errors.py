@@ -5,6 +5,14 @@ HeedfulError                the parent of all; the command line prints it as one
 └── Unsupported             a model that cannot answer this question, though it may answer others
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 class HeedfulError(Exception):
     """Parent of every error that heedful raises on purpose."""
@@ -25,6 +33,19 @@ def told(e: Exception) -> HeedfulError:
     made = Unsupported(f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
     made.__cause__ = e
     return made
+
+
+def apart(work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item]) -> list[Result | HeedfulError]:
+    """What `work` makes of all together; where it fails, of each by itself, with the error in the place of a result.
+
+    Also an error that nobody expected: what can be made of the others is still wanted.
+    """
+    try:
+        return list(work(list(items))) if items else []
+    except Exception as e:
+        if len(items) == 1:
+            return [told(e)]
+    return [apart(work, [one])[0] for one in items]
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

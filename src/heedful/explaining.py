@@ -12,9 +12,8 @@ from typing import Any, overload
 import numpy as np
 import torch
 
-from heedful import errors
 from heedful.classifier import Classifier
-from heedful.errors import BadInput, HeedfulError, Unsupported
+from heedful.errors import BadInput, HeedfulError, Unsupported, apart
 from heedful.explanation import Attribution, Explanation, Prediction, Source
 from heedful.methods import METHODS, Method
 from heedful.methods import method as make
@@ -214,12 +213,11 @@ def attempted(
     classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
 ) -> list[Explanation | HeedfulError]:
     """As `explained`, with an error in the place of a text that cannot be: then each text is tried by itself."""
-    try:
-        return list(explained(classifier, method, texts, targets, seed)) if texts else []
-    except Exception as e:  # also one that nobody expected: the other texts and methods are still wanted
-        if len(texts) == 1:
-            return [errors.told(e)]
-    return [attempted(classifier, method, [t], [target], seed)[0] for t, target in zip(texts, targets, strict=True)]
+
+    def work(some: list[tuple[Tokens, Target]]) -> list[Explanation]:
+        return list(explained(classifier, method, [t for t, _ in some], [target for _, target in some], seed))
+
+    return apart(work, list(zip(texts, targets, strict=True)))
 
 
 def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Explanation]) -> Explanation:

@@ -211,8 +211,9 @@ def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) ->
     even = given.get("from uniform", np.zeros(0))
     even = even[~np.isnan(even)]
     missing = [answer for answer in answers if answer.n == 0]
-    if all(np.isnan(given.get(f"{question} a", np.zeros(0))).all() for question in QUESTIONS):
-        return "undecided", "this model's attention could not be read, or was not asked for"
+    asked = [given[key] for key in (f"{question} a" for question in QUESTIONS) if key in given]
+    if asked and all(np.isnan(row).all() for row in asked):
+        return "undecided", "this model's attention could not be read"
     if missing:
         return "undecided", f"{', '.join(a.question for a in missing)} could not be asked"
     if min(answer.n for answer in answers) < rule.texts:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from heedful import errors
 from heedful.checks.common import DRAWS, Case
 from heedful.classifier import Classifier
 from heedful.data import Example
-from heedful.errors import HeedfulError
+from heedful.errors import HeedfulError, apart
 from heedful.explaining import attempted
-from heedful.explanation import Attribution, Explanation, Prediction
+from heedful.explanation import Attribution, Explanation
 from heedful.metering import Meter, metered
 from heedful.methods import Method
 from heedful.methods.control import Random
@@ -45,7 +44,9 @@ def cases(
             cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
         except HeedfulError as e:
             made.absent[i, ""] = str(e)
-    predictions = _predictions(classifier, cut, made)
+    said = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
+    made.absent |= {(i, ""): str(one) for i, one in said.items() if isinstance(one, HeedfulError)}
+    predictions = {i: one for i, one in said.items() if not isinstance(one, HeedfulError)}
     numbers, cut = list(predictions), {i: cut[i] for i in predictions}
     if not numbers:
         return made
@@ -67,17 +68,6 @@ def cases(
         )
         made.cases[i] = replace(case, draws=_draws(case))
     return made
-
-
-def _predictions(classifier: Classifier, cut: Mapping[int, Tokens], made: Made) -> dict[int, Prediction]:
-    """What the model says of each text; one at a time where it fails on some."""
-    try:
-        return dict(zip(cut, classifier.predictions(list(cut.values())), strict=True))
-    except Exception as e:  # of a family's own code
-        if len(cut) == 1:
-            made.absent |= {(i, ""): str(errors.told(e)) for i in cut}
-            return {}
-    return {i: said for own in cut for i, said in _predictions(classifier, {own: cut[own]}, made).items()}
 
 
 def _draws(case: Case) -> tuple[Attribution, ...]:

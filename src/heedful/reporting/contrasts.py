@@ -130,8 +130,8 @@ def _contrast(c: Contrast, found: Sequence[Found], texts: Matching, kind: Kind) 
     there = np.isfinite(x) & np.isfinite(y)
     if not there.any():
         return c
-    rows = ({**row, **asdict(stats.summary(own[there], kind))} for row, own in ((c.a, x), (c.b, y)))
-    return replace(c, a=next(rows), b=next(rows), difference=stats.paired(x, y))
+    a, b = ({**row, **asdict(stats.summary(own[there], kind))} for row, own in ((c.a, x), (c.b, y)))
+    return replace(c, a=a, b=b, difference=stats.paired(x, y))
 
 
 def _kind(record: Record, key: Key) -> Kind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ def said(x: float | None, digits: int = 2) -> str:
     if x is None or not math.isfinite(x):
         return DASH if x is None or math.isnan(x) else "∞" if x > 0 else "−∞"
     return f"{round(x, digits) + 0.0:,.{digits}f}".replace("-", "−")  # + 0.0: no −0.00
+
+
+def powers(x: float, form: str) -> str:
+    """A tiny number: powers(2.5e-07, ".1e") -> "2.5e−7"."""
+    return re.sub(r"e([-+])0*", r"e\1", f"{x:{form}}").replace("-", "−").replace("+", "")
 
 
 def shown(cell: Cell, digits: int = 2) -> str:

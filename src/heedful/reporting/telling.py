@@ -15,7 +15,7 @@ from heedful.records import Record, Row
 from heedful.reporting.charts import Interval, Words, dots
 from heedful.reporting.pieces import Figure
 from heedful.reporting.saying import exists as exists
-from heedful.reporting.saying import said
+from heedful.reporting.saying import powers, said
 from heedful.stats import MINIMUM
 
 CONTROLS = ("random", "uniform", "position")
@@ -60,7 +60,7 @@ def number(x: float | None, digits: int | None = None) -> str:
     if x is None or not isfinite(x):
         return "–"
     if digits is None and 0 < abs(x) < 1e-3:
-        return re.sub(r"e-0*", "e−", f"{x:.1e}").replace("-", "−")
+        return powers(x, ".1e")
     return said(x, digits_for(x) if digits is None else digits)
 
 
