@@ -21,13 +21,13 @@ import heedful
 from benchmarks.material import Scale, documents
 from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful import data
-from heedful.adversary import Problem, Search, farthest, optimise
-from heedful.adversary.searching import stacked, start
-from heedful.checks.common import Floats
-from heedful.checks.making import cases
-from heedful.checks.opening import Opened, affine, opened
-from heedful.classifier import Classifier
+from heedful.audits.making import cases
+from heedful.checks.adversarial_rows import Opened, affine, opened
+from heedful.checks.base import Floats
 from heedful.data import Example
+from heedful.maths.adversary import Problem, Search, farthest, optimise
+from heedful.maths.adversary.searching import stacked, start
+from heedful.model.classifier import Classifier
 
 JOB = "adversary"
 EPSILON = 0.05

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, between, in_turns, l1, total
-from heedful import seam
-from heedful.classifier import Classifier
-from heedful.edits import replaced
-from heedful.formulas import riemann
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import riemann
 from heedful.methods.attattr import AttAttr
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.model import seam
+from heedful.model.classifier import Classifier
+from heedful.model.edits import replaced
 
 JOB = "attattr, all layers"
 RNG = torch.Generator()

@@ -21,20 +21,20 @@ from scipy.stats import kendalltau
 
 from benchmarks.material import Scale, default, named, sentences, trained
 from benchmarks.measure import Report, Row, Timed, in_turns
+from heedful.audits.making import cases
 from heedful.checks.agreement import Agreement
-from heedful.checks.common import Case, Finding, Floats, Ints, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, Floats, Ints, by_unit, ranking, units
 from heedful.checks.input_erasure import InputErasure
-from heedful.checks.making import cases
 from heedful.checks.removing import Bools, count, first
-from heedful.classifier import Classifier
+from heedful.core.target import Target, activation
 from heedful.data import Example
-from heedful.explaining import explained
-from heedful.inference import Answers, Engine, answers, sharing
-from heedful.masking import Variants, joined, over_positions
 from heedful.methods import METHODS, method
+from heedful.methods.explain import explained
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut
-from heedful.target import Target, activation
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Answers, Engine, answers, sharing
+from heedful.model.masking import Variants, joined, over_positions
 
 JOB = "erasing"
 LOO, CHANCE = "leave-one-out", "one random order"

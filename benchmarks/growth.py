@@ -18,7 +18,7 @@ import torch
 from benchmarks.material import Scale, documents, resolved, trained
 from benchmarks.measure import Report
 from heedful.methods.attattr import AttAttrTokens
-from heedful.methods.common import Method
+from heedful.methods.base import Method
 from heedful.methods.gradient import IntegratedGradients
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut

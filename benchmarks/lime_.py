@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from benchmarks.material import Scale, default, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
 from benchmarks.removal import bf16
-from heedful.classifier import Classifier
-from heedful.inference import Engine, Precision
-from heedful.masking import Variants, features, over_positions
-from heedful.methods.common import chance
+from heedful.core.tokens import Tokens
+from heedful.maths.lime import Design, Fit, design, fit, smooth_fit
+from heedful.methods.base import chance
 from heedful.methods.lime import Lime
-from heedful.surrogates import Design, Fit, design, fit, smooth_fit
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Engine, Precision
+from heedful.model.masking import Variants, features, over_positions
 
 JOB = "lime"
 Bools = NDArray[np.bool_]

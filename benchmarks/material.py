@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 import heedful
-from heedful.classifier import Classifier
-from heedful.masking import features
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.masking import features
 
 SHARED = Path(__file__).parents[2] / "shared"
 MINILM = SHARED / "models" / "minilm-sst2"

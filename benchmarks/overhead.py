@@ -13,13 +13,13 @@ from torch import Tensor
 import heedful
 from benchmarks.material import Scale, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, between, in_turns, total
-from heedful.classifier import Classifier
-from heedful.masking import Rows, features
-from heedful.methods.common import chance
+from heedful.core.tokens import Tokens
+from heedful.maths.lime import design
+from heedful.methods.base import chance
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut, Perturbing
-from heedful.surrogates import design
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.masking import Rows, features
 
 BUDGETS = (1024, 4096)
 

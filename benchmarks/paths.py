@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 import heedful
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, between, in_turns, l1, total
-from heedful.classifier import Classifier
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
 from heedful.methods.gradient import IntegratedGradients
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
 
 JOB = "integrated gradients to 1 % error"
 NODES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from heedful.drawing.sheet import encoded, plainly
+from heedful.report.figures.sheet import encoded, plainly
 
 Curves = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 # told apart by every kind of colour vision (Okabe & Ito), and by their marks

@@ -12,11 +12,11 @@ from torch import Tensor
 import heedful
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, total
-from heedful.classifier import Classifier
-from heedful.masking import features
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
 from heedful.methods.perturbation import LeaveOneOut
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.masking import features
 
 JOB = "leave-one-out"
 OURS = LeaveOneOut(masking="mask")

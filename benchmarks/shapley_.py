@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from benchmarks.lime_ import needed
 from benchmarks.material import WORDS, Scale, named, resolved, short, trained
 from benchmarks.measure import Report, Row, l2
-from heedful.classifier import Classifier
-from heedful.inference import Engine
-from heedful.masking import Variants, features, over_positions
-from heedful.shapley import Values, coalitions, enumerated, everything, kriged, regressed
+from heedful.maths.shapley import Values, coalitions, enumerated, everything, kriged, regressed
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Engine
+from heedful.model.masking import Variants, features, over_positions
 
 Floats = NDArray[np.float64]
 Game = Callable[[NDArray[Any]], Floats]

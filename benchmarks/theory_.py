@@ -13,10 +13,10 @@ import heedful
 from benchmarks.lime_ import Theirs
 from benchmarks.material import Scale
 from benchmarks.measure import Report, Row, in_turns, l2
-from heedful.classifier import Classifier
+from heedful.core.target import Target
 from heedful.methods.theory import TheoryLime
+from heedful.model.classifier import Classifier
 from heedful.nets import MultiHead, Shape
-from heedful.target import Target
 
 WORDS, SAMPLES, KNOWN = 25, 5000, 20_000
 ROWS = 256

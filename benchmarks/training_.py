@@ -12,13 +12,13 @@ from torch import nn
 
 from benchmarks.material import SHARED, Scale
 from benchmarks.measure import Report, Row, in_turns
-from heedful.batch import Padding
 from heedful.data import Example, load
-from heedful.jobs import ClassifierJob, Cutter, Labels
-from heedful.nets.common import Bidirectional
+from heedful.model.batch import Padding
+from heedful.nets.base import Bidirectional
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels
+from heedful.nets.training.recipes import recipe
+from heedful.nets.training.settings import Given
 from heedful.nets.vocabulary import learned
-from heedful.plans import Given
-from heedful.recipes import recipe
 
 SAMPLE, BATCH = 640, 32
 RECIPES = ("bilstm", "average", "multihead", "han-rnn", "transformer")

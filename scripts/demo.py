@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import heedful
-from heedful.report import page
+from heedful.report.explanations import page
 
 TEXTS = (
     "The jokes are tired, but the two leads are a delight from start to finish.",

@@ -309,7 +309,7 @@ def main() -> None:
     parser.add_argument("--teacher", type=Path, required=True, help="folder of the model that labels the texts")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model to")
     parser.add_argument("--store", type=Path, help="file that keeps the logits of the teacher between runs")
-    bundled = Path(__file__).resolve().parents[1] / "src/heedful/assets/corpus.jsonl"
+    bundled = Path(__file__).resolve().parents[1] / "src/heedful/data/assets/corpus.jsonl"
     parser.add_argument("--corpus", type=Path, default=bundled, help="texts with tags, only evaluated")
     for field in fields(Settings):
         parser.add_argument("--" + field.name.replace("_", "-"), type=type(field.default), default=field.default)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heedful.checks.common import Case
-from heedful.checks.making import cases
-from heedful.classifier import Classifier
+from heedful.audits.making import cases
+from heedful.checks.base import Case
+from heedful.core.target import Target
 from heedful.data import Example
 from heedful.methods import METHODS, method
-from heedful.target import Target
+from heedful.model.classifier import Classifier
 
 FEW = ("attention-mean", "gradient-x-input", "leave-one-out", "random", "uniform", "position")
 

@@ -12,14 +12,23 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"  # shap compiles for seconds what takes no
 
 import jaxtyping
 
-CHECKED = ("formulas", "theory", "stats", "ranks", "changes", "edits", "batch", "classifier")
+CHECKED = (
+    "maths.formulas",
+    "maths.theory",
+    "maths.stats",
+    "maths.ranks",
+    "maths.distances",
+    "model.edits",
+    "model.batch",
+    "model.classifier",
+)
 hook = jaxtyping.install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
 
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-from heedful import errors  # noqa: E402
+from heedful.core import errors  # noqa: E402
 
 torch.set_num_threads(1)
 # a busy machine is no failure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.plain import Plain
-from heedful.shapley import everything
+from heedful.maths.shapley import everything
+from heedful.model.function import Plain
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from transformers import CONFIG_MAPPING, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from heedful.classifier import Classifier
 from heedful.methods import METHODS
+from heedful.model.classifier import Classifier
 from heedful.nets import MultiHead, Shape, Single
 from heedful.nets.single import SingleShape
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 import heedful
 import toys
+from heedful.audits.evidence import NEEDED, evidence
+from heedful.audits.record import recorded
+from heedful.audits.verdict import Rule, Verdict, verdict
 from heedful.data import Example
-from heedful.evidence import NEEDED, evidence
-from heedful.records import recorded
-from heedful.verdict import Rule, Verdict, verdict
 
 Floats = NDArray[np.float64]
 DIAL = tuple(i / 10 for i in range(11))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from heedful.activations import ACTIVATIONS, entmax15, sparsemax
+from heedful.maths.activations import ACTIVATIONS, entmax15, sparsemax
 
 Sparse = Callable[[Tensor, int], Tensor]
 BOTH = pytest.mark.parametrize(("activation", "alpha"), [(sparsemax, 2.0), (entmax15, 1.5)])

@@ -12,8 +12,9 @@ import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.special import softmax
 
-from heedful import adversary
-from heedful.adversary import (
+from heedful.core.errors import BadInput
+from heedful.maths import adversary
+from heedful.maths.adversary import (
     Distance,
     Problem,
     Search,
@@ -30,9 +31,8 @@ from heedful.adversary import (
     polytope,
     tvd_bound,
 )
-from heedful.adversary.searching import Padded, slope
-from heedful.changes import changes
-from heedful.errors import BadInput
+from heedful.maths.adversary.searching import Padded, slope
+from heedful.maths.distances import changes
 
 DISTANCES: tuple[Distance, ...] = ("jsd", "tvd")
 EPSILON = 0.05

@@ -12,7 +12,7 @@ import pytest
 
 import heedful
 
-ASSETS = Path(str(files("heedful") / "assets"))
+ASSETS = Path(str(files("heedful.data") / "assets"))
 CORPUS = [json.loads(line) for line in (ASSETS / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
 CARD = (ASSETS / "model" / "README.md").read_text(encoding="utf-8")
 TAGS = ("negation", "contrast", "irony", "mixed")

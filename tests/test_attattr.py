@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful import edits
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Attribution, Interaction
-from heedful.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution, Interaction
+from heedful.core.target import Target
+from heedful.maths.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
 from heedful.methods.attattr import AttAttr, AttAttrTokens
-from heedful.target import Target
+from heedful.methods.explain import explain
+from heedful.model import edits
+from heedful.model.classifier import Classifier
 from models import EVERY, FAMILIES, TEXTS, build, multihead, shared
 
 TEXT = TEXTS[3]
@@ -248,7 +248,7 @@ def test_doubling_costs_at_most_what_was_said(family: str, rule: Any) -> None:
 def test_a_long_text_costs_what_was_said(family: str, how: AttAttr, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = shared(family)
     tokens = classifier.tokens(TEXT)
-    monkeypatch.setattr("heedful.lines.BUDGET", rows * len(tokens))
+    monkeypatch.setattr("heedful.methods.lines.BUDGET", rows * len(tokens))
     said, source = how.passes(classifier, tokens), interaction(classifier, how).source
     assert (source.forwards, source.backwards) == (said.forwards, said.backwards)
 
@@ -289,7 +289,7 @@ def test_layers_that_settle_are_done() -> None:
 
 def test_a_pass_is_no_larger_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = build("bert", num_hidden_layers=3)
-    monkeypatch.setattr("heedful.lines.BUDGET", 7 * len(classifier.tokens(TEXT)))
+    monkeypatch.setattr("heedful.methods.lines.BUDGET", 7 * len(classifier.tokens(TEXT)))
     assert runs(classifier, AttAttr(steps=5)) == [[5, 7, 7], [1, 3, 7]]
 
 
@@ -343,7 +343,7 @@ def test_layers_out_of_order_are_refused() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_long_text_runs_in_parts(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = interaction(shared(family), AttAttr("gauss", 7))
-    monkeypatch.setattr("heedful.lines.BUDGET", 3 * len(whole.tokens))
+    monkeypatch.setattr("heedful.methods.lines.BUDGET", 3 * len(whole.tokens))
     assert interaction(shared(family), AttAttr("gauss", 7)).weights == pytest.approx(whole.weights, rel=1e-4, abs=1e-6)
 
 
@@ -455,7 +455,7 @@ def test_every_family_settles(family: str) -> None:
 
 @pytest.mark.skipif(not MINILM.exists(), reason="the trained model is not here")
 def test_the_default_errs_far_less_than_twenty_steps_on_a_trained_model() -> None:
-    from heedful.loading import load
+    from heedful.model.loading import load
 
     classifier, text = load(str(MINILM)), "The jokes are old, but the two leads make it a pleasure."
     truth, default, authors = (

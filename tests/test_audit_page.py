@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.reporting import page as pages
-from heedful.reporting.page import page
-from heedful.reporting.pieces import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
-from heedful.reporting.saying import shown
+from heedful.report import page as pages
+from heedful.report.document import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.report.page import page
+from heedful.report.saying import shown
 
 NASTY = """</script></style><img src=x onerror=alert(1)>"q" 'a' & &amp; {{ 7 * 7 }} <!-- 😀 \u202e"""
 VOID = {"meta", "link", "input", "img", "br", "hr"}
@@ -430,5 +430,5 @@ def test_a_page_needs_no_torch_and_no_matplotlib() -> None:
     import subprocess
     import sys
 
-    code = "import sys, heedful.reporting.page; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    code = "import sys, heedful.report.page; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,10 +14,10 @@ from scipy.spatial.distance import jensenshannon
 
 import heedful
 import toys
-from heedful.auditing import Audit
-from heedful.classifier import Classifier
+from heedful.audits.auditing import Audit
 from heedful.data import Example
 from heedful.methods import method
+from heedful.model.classifier import Classifier
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

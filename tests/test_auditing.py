@@ -19,12 +19,12 @@ from click.testing import CliRunner
 
 import heedful
 import toys
-from heedful.auditing import Audit, Moment, audit
-from heedful.batteries import CONTROLS, battery
-from heedful.checks.common import Case, Check, Finding, Measure
+from heedful.audits.auditing import Audit, Moment, audit
+from heedful.audits.profiles import CONTROLS, battery
+from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
+from heedful.core.errors import BadInput, Unsupported
 from heedful.data import Example
-from heedful.errors import BadInput, Unsupported
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
 

@@ -24,15 +24,15 @@ from hypothesis import strategies as st
 
 import heedful
 import toys
-from heedful import adapting
-from heedful.bringing import Brought, explained_in, read, read_all
-from heedful.classifier import Classifier
 from heedful.cli import main
+from heedful.core.errors import BadInput
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens, words
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.placing import Line, mapped
-from heedful.target import Target
-from heedful.tokens import Tokens, words
+from heedful.methods.imported import adapters as adapting
+from heedful.methods.imported.placement import Line, mapped
+from heedful.methods.imported.reading import Brought, explained_in, read, read_all
+from heedful.model.classifier import Classifier
 from models import shared
 
 FILM = "The film was good, unbelievably good."
@@ -513,7 +513,7 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
 
 
 def test_the_command_audits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.commands.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
     path = copied(tmp_path / "x.jsonl", '<b>&"🙂')
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     args = [
@@ -534,7 +534,7 @@ def test_the_command_audits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command_says_how_many_texts_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.commands.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
     path = copied(tmp_path / "x.jsonl", some=texts()[:2])
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     asked = ["audit", str(data), "--explanations", str(path), "--methods", "leave-one-out", "--checks", "cost"]
@@ -544,7 +544,7 @@ def test_the_command_says_how_many_texts_are_explained(tmp_path: Path, monkeypat
 
 
 def test_the_command_refuses_a_file_of_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.commands.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
     path = written(tmp_path / "x.jsonl", line())
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     result = CliRunner().invoke(main, ["audit", str(data), "--explanations", str(path), "--out", str(tmp_path / "run")])

@@ -16,19 +16,19 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import heedful
-from heedful.auditing import Audit
-from heedful.capabilities import SMALL_CHECKS, SMALL_METHODS, TEXT, ZERO, Ability, Capabilities, capabilities
+from heedful.audits.auditing import Audit
+from heedful.audits.capabilities import SMALL_CHECKS, SMALL_METHODS, TEXT, ZERO, Ability, Capabilities, capabilities
 from heedful.checks import CHECKS, check
-from heedful.classifier import Classifier
-from heedful.commands import options
-from heedful.commands.capabilities import capabilities as command
-from heedful.commands.capabilities import show
-from heedful.conformance import snapshot
+from heedful.cli import options
+from heedful.cli.capabilities import capabilities as command
+from heedful.cli.capabilities import show
+from heedful.core.errors import HeedfulError, Unsupported
+from heedful.core.target import Target
 from heedful.data import Example
-from heedful.errors import HeedfulError, Unsupported
 from heedful.methods import METHODS, method
-from heedful.plain import Plain
-from heedful.target import Target
+from heedful.methods.conformance import snapshot
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from models import build
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "not": -0.7, "film": 0.2, "warm": 0.9, "short": 0.4, "read": -0.3}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from heedful.changes import changes
+from heedful.maths.distances import changes
 
 logits = st.lists(st.lists(st.floats(-20, 20), min_size=3, max_size=3), min_size=1, max_size=4)
 

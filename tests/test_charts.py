@@ -19,8 +19,7 @@ from matplotlib.textpath import TextPath
 from scipy.optimize import minimize
 from scipy.stats import gaussian_kde, iqr
 
-from heedful.reporting import svg
-from heedful.reporting.charts import (
+from heedful.report.charts import (
     Box,
     Group,
     Interval,
@@ -35,11 +34,12 @@ from heedful.reporting.charts import (
     scatter,
     standalone,
     style,
+    svg,
     tone,
     violins,
 )
-from heedful.reporting.pieces import Figure
-from heedful.reporting.rowcharts import bandwidth, density
+from heedful.report.charts.rows import bandwidth, density
+from heedful.report.document import Figure
 
 NAN = float("nan")
 NASTY = "<script>alert(\"1\")</script> & 'x' 👩‍👧 cafe\u0301 日本語 \x00\x1b[1m\ud800 ]]> " + "long " * 40
@@ -550,5 +550,5 @@ def test_colours_stand_out_from_the_paper(dark: bool, paper: str) -> None:
 
 
 def test_charts_need_neither_torch_nor_matplotlib() -> None:
-    code = "import sys, heedful.reporting.charts; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
+    code = "import sys, heedful.report.charts; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

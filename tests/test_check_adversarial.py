@@ -15,12 +15,12 @@ import models
 import toys
 from cases import many, one
 from heedful.checks.adversarial import Adversarial
-from heedful.checks.common import Case
-from heedful.checks.opening import affine, decoder, opened
-from heedful.classifier import Classifier
+from heedful.checks.adversarial_rows import affine, decoder, opened
+from heedful.checks.base import Case
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.finding import Finding
 from heedful.data import Example
-from heedful.errors import BadInput, Unsupported
-from heedful.finding import Finding
+from heedful.model.classifier import Classifier
 from heedful.nets import MultiHead, Shape
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import Pair, PairShape

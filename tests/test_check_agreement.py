@@ -20,17 +20,16 @@ from scipy.stats import kendalltau, spearmanr, weightedtau
 
 import toys
 from cases import FEW, one
-from heedful import ranks
-from heedful.checks import pairwise
 from heedful.checks.agreement import Agreement
-from heedful.checks.common import Case, by_unit, units
+from heedful.checks.base import Case, by_unit, units
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.finding import Finding, Place, place
+from heedful.core.target import Target
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.finding import Finding, Place, place
+from heedful.maths import pairwise, ranks
 from heedful.methods.gradient import GradientXInput
 from heedful.methods.perturbation import LeaveOneOut
-from heedful.target import Target
 from models import build, shared
 from test_nets_han import classifier as hierarchical
 from twins import spearman, top_k_tau, weighted_tau

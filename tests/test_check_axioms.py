@@ -20,15 +20,15 @@ import toys
 from cases import FEW, many, one
 from heedful.checks import axioms
 from heedful.checks.axioms import Completeness, Complexity, Infidelity, Sign
-from heedful.checks.common import Case, by_unit, units
+from heedful.checks.base import Case, by_unit, units
 from heedful.checks.effects import effects
+from heedful.core.errors import BadInput
+from heedful.core.target import Target
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.inference import answers
-from heedful.masking import Variants, over_positions
 from heedful.methods.gradient import IntegratedGradients
 from heedful.methods.perturbation import LeaveOneOut
-from heedful.target import Target
+from heedful.model.inference import answers
+from heedful.model.masking import Variants, over_positions
 from models import TEXTS, build, shared
 from test_check_agreement import attribution, numbers, plain, said
 from test_nets_han import classifier as hierarchical

@@ -15,17 +15,17 @@ from scipy.stats import binomtest
 
 import toys
 from cases import many, one
-from heedful.changes import Changes
 from heedful.checks import check
-from heedful.checks.common import Case, by_unit, units
+from heedful.checks.base import Case, by_unit, units
 from heedful.checks.erasure import OWN, Erased, Erasure, Items, fewer, first_flips, flips, negative, spread, stop_values
-from heedful.classifier import Classifier
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.finding import Finding
+from heedful.core.target import activation
 from heedful.data import Example
-from heedful.errors import BadInput, Unsupported
-from heedful.finding import Finding
+from heedful.maths.distances import Changes
 from heedful.methods.attention import laid_open
-from heedful.plain import Plain
-from heedful.target import activation
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from models import TEXTS, BiLSTM, build, loud, multihead, tokenizer
 from test_nets_han import TEXT as SENTENCES
 from test_nets_han import classifier as han

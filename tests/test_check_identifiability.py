@@ -18,18 +18,18 @@ from torch import Tensor
 
 import toys
 from cases import one
-from heedful.checks.common import Case
+from heedful.checks.base import Case
 from heedful.checks.identifiability import Identifiability
-from heedful.checks.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
-from heedful.checks.sources import Sources
-from heedful.classifier import Classifier, Reading
+from heedful.checks.identifiability_values import Sources
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.finding import Finding, Place
 from heedful.data import Example
-from heedful.errors import BadInput, Unsupported
-from heedful.finding import Finding, Place
-from heedful.formulas import effective_attention
+from heedful.maths.formulas import effective_attention
+from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
 from heedful.methods.attention import laid_open
+from heedful.model.classifier import Classifier, Reading
+from heedful.model.function import Plain
 from heedful.nets.transformer import Transformer, TransformerShape
-from heedful.plain import Plain
 from models import DIVERSE, TEXTS, build, loud, shared, tokenizer
 from test_check_interventions import Table, single
 from test_nets_han import TEXT as SENTENCES

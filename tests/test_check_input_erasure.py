@@ -14,17 +14,17 @@ from scipy.integrate import trapezoid
 
 import toys
 from cases import FEW, many, one
-from heedful.batch import Batch
 from heedful.checks import check
-from heedful.checks.common import Case, units
+from heedful.checks.base import Case, units
 from heedful.checks.input_erasure import InputErasure, _mean
 from heedful.checks.removing import Text, area, count, first, one_more, steps, subsets
+from heedful.core.errors import BadInput
+from heedful.core.finding import Finding
+from heedful.core.target import Target, activation
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.finding import Finding
-from heedful.inference import sharing
-from heedful.plain import Plain
-from heedful.target import Target, activation
+from heedful.model.batch import Batch
+from heedful.model.function import Plain
+from heedful.model.inference import sharing
 from models import TEXTS, build, shared
 
 SHORT = "good music; the acting isn't"
@@ -425,7 +425,7 @@ def test_where_chance_fills_the_gaps_nothing_is_called_the_best(monkeypatch: pyt
     def even(batch: Batch) -> torch.Tensor:
         return torch.full((*batch.ids.shape, 100), 0.01)
 
-    monkeypatch.setattr("heedful.loading.language_model", lambda folder, tokenizer: even)
+    monkeypatch.setattr("heedful.model.loading.language_model", lambda folder, tokenizer: even)
     case = one(shared("bert"), SHORT, SCORED)
     findings = InputErasure(maskings=("mlm:folder",))(case)
     got = values(findings, "deletion", "mlm:folder")

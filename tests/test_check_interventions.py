@@ -14,23 +14,23 @@ from torch import Tensor
 
 import toys
 from cases import one
-from heedful import batch, edits
-from heedful.changes import changes
 from heedful.checks import check as named
 from heedful.checks import interventions
-from heedful.checks.common import Case
+from heedful.checks.base import Case
 from heedful.checks.interventions import EVERYWHERE, Copy, Movable, Where, outcomes
 from heedful.checks.permutation import Permutation, exchanged, permuting, shuffled
 from heedful.checks.uniform import Uniform, activating, flattening
-from heedful.classifier import Classifier
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.finding import Finding, Place, place
 from heedful.data import Example
-from heedful.edits import Edit, Site
-from heedful.errors import BadInput, Unsupported
-from heedful.finding import Finding, Place, place
+from heedful.maths.distances import changes
 from heedful.methods.attention import AttentionMean
+from heedful.model import batch, edits
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Edit, Site
+from heedful.model.function import Plain
 from heedful.nets.single import Single, SingleShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation
-from heedful.plain import Plain
 from models import DIVERSE, TEXTS, build, loud, multihead, shared, tokenizer
 from test_nets_han import TEXT as SENTENCES
 from test_nets_han import classifier as hierarchical

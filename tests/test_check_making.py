@@ -7,10 +7,10 @@ import pytest
 
 import toys
 from cases import many, one
-from heedful.checks.common import DRAWS, by_unit, ranking, units
-from heedful.checks.making import cases
+from heedful.audits.making import cases
+from heedful.checks.base import DRAWS, by_unit, ranking, units
+from heedful.core.errors import Unsupported
 from heedful.data import Example
-from heedful.errors import Unsupported
 from heedful.methods import method
 from models import TEXTS, build, shared
 

@@ -16,10 +16,10 @@ from sklearn.metrics import average_precision_score, f1_score, jaccard_score
 
 import toys
 from cases import FEW, one
-from heedful.checks.common import Case, units
+from heedful.checks.base import Case, units
 from heedful.checks.plausibility import Plausibility, iou_f1, marked, runs, token_f1
+from heedful.core.errors import BadInput
 from heedful.data import Example
-from heedful.errors import BadInput
 from models import build, shared
 from test_check_agreement import Stand, numbers, plain, said
 from test_nets_han import classifier as hierarchical

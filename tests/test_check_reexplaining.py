@@ -19,24 +19,24 @@ from numpy.typing import NDArray
 import cases
 import models
 import toys
-from heedful.checks import likeness as alike
-from heedful.checks.common import Case
-from heedful.checks.likeness import evenly, likeness, overlap
+from heedful.checks import similarity as alike
+from heedful.checks.base import Case
 from heedful.checks.randomisation import Randomisation, copied, randomise, staged
 from heedful.checks.sensitivity import FUNCTION_WORDS, Sensitivity
+from heedful.checks.similarity import evenly, likeness, overlap
 from heedful.checks.stability import Stability, sampled
-from heedful.classifier import Classifier
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.finding import Finding, place
+from heedful.core.target import Target
+from heedful.core.tokens import words
 from heedful.data import Example
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explained
-from heedful.explanation import Attribution
-from heedful.finding import Finding, place
 from heedful.methods import method
+from heedful.methods.explain import explained
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.transformer import Transformer, TransformerShape
-from heedful.plain import Plain
-from heedful.target import Target
-from heedful.tokens import words
 
 FAST = ("attention-mean", "gradient-x-input", "random", "uniform", "position")
 TEXT = "The film was not funny, but its ending moved me to tears."

@@ -15,20 +15,20 @@ import torch
 
 import heedful
 import models
-from heedful import settings
-from heedful.checks.common import Case, Check, Finding
+from heedful.audits.making import cases
+from heedful.checks.base import Case, Check, Finding
 from heedful.checks.erasure import OWN
 from heedful.checks.input_erasure import BOUNDS
-from heedful.checks.making import cases
-from heedful.classifier import Classifier
-from heedful.conformance import snapshot
+from heedful.core import settings
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.data import Example
-from heedful.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods import Passes, method
+from heedful.methods.conformance import snapshot
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from heedful.nets import Hierarchical, Transformer
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.transformer import TransformerShape
-from heedful.plain import Plain
 
 FEW = {
     "attention-mean": {}, "gradient-x-input": {}, "integrated-gradients": {"steps": 4}, "leave-one-out": {},

@@ -23,14 +23,14 @@ import torch
 from click.testing import CliRunner, Result
 
 import heedful
-import heedful.loading
-import heedful.trees
+import heedful.core.tree
+import heedful.model.loading
 from heedful.cli import main
 from models import build
 
 TEXT = "The film was not funny."
 PLAIN = {"COLUMNS": "100", "NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-DEFAULT = Path(heedful.__file__).parent / "assets" / "model" / "model.safetensors"
+DEFAULT = Path(heedful.__file__).parent / "data" / "assets" / "model" / "model.safetensors"
 Run = Callable[..., Result]
 
 
@@ -486,14 +486,14 @@ def test_a_tree_is_printed_from_its_root(folder: Path) -> None:
 
 
 def test_a_tree_as_json_can_be_read_back(folder: Path) -> None:
-    found = heedful.trees.Tree.from_dict(json.loads(tree(folder, "--json", "--threshold", "0.1").stdout))
+    found = heedful.core.tree.Tree.from_dict(json.loads(tree(folder, "--json", "--threshold", "0.1").stdout))
     assert (found.threshold, found.source.settings["steps"], found.source.settings["layers"]) == (0.1, 5, [0, 1])
 
 
 def test_a_tree_is_made_of_the_same_attributions_as_explain(folder: Path) -> None:
     why = read(command("explain", TEXT, "--model", str(folder), "-M", "attattr", "--json"))[0]
     shown = command("tree", TEXT, "--model", str(folder), "--json").stdout
-    assert json.loads(shown)["edges"] == json.loads(heedful.trees.tree(why).to_json())["edges"]
+    assert json.loads(shown)["edges"] == json.loads(heedful.core.tree.tree(why).to_json())["edges"]
 
 
 def test_a_tree_is_written_as_a_page_and_as_a_figure(folder: Path, tmp_path: Path) -> None:
@@ -537,13 +537,13 @@ def test_a_dry_run_counts_every_line_of_a_file(run: Run) -> None:
 
 def test_a_dry_run_is_what_a_run_costs(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[heedful.Classifier] = []
-    load = heedful.loading.load
+    load = heedful.model.loading.load
 
     def spy(*args: Any, **more: Any) -> heedful.Classifier:
         loaded.append(load(*args, **more))
         return loaded[-1]
 
-    monkeypatch.setattr(heedful.loading, "load", spy)
+    monkeypatch.setattr(heedful.model.loading, "load", spy)
     run(TEXT, "-M", "rollout", method="ig")
     plan = json.loads(run(TEXT, "--dry-run", "--json", "-M", "rollout", method="ig").stdout)
     assert (loaded[0].forwards, loaded[0].backwards) == (plan["total"]["forwards"], plan["total"]["backwards"])

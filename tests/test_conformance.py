@@ -2,10 +2,10 @@
 
 import pytest
 
-from heedful.conformance import TEXTS, conforms, numbers
-from heedful.errors import Unsupported
-from heedful.explaining import explain
+from heedful.core.errors import Unsupported
 from heedful.methods import METHODS, method
+from heedful.methods.conformance import TEXTS, conforms, numbers
+from heedful.methods.explain import explain
 from models import DIVERSE, EVERY, OUTSIDE, SINGLE, shared
 
 REFUSES = {"theory-gradient": "all but multihead", "theory-lime": "all but multihead"}

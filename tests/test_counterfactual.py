@@ -11,17 +11,17 @@ import torch
 import games
 import toys
 from games import walsh
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Counterfactual, from_json
-from heedful.inference import answers
-from heedful.masking import features
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Counterfactual, from_json
+from heedful.core.tokens import Tokens
+from heedful.maths.shapley import everything
 from heedful.methods.counterfactual import InputReduction, MinimalFlip
+from heedful.methods.explain import explain
 from heedful.methods.perturbation import Perturbing
-from heedful.plain import Plain
-from heedful.shapley import everything
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
+from heedful.model.inference import answers
+from heedful.model.masking import features
 from models import build, shared
 
 TEXTS = ("good film bad story two", "the music was awful", "great acting and a warm story", "film", "bad bad film bad")
@@ -135,7 +135,7 @@ def test_a_flip_to_the_label_that_is_asked_for(text: str) -> None:
 
 
 def test_the_predicted_label_against_another_leads_to_the_other() -> None:
-    from heedful.target import Target
+    from heedful.core.target import Target
 
     classifier = build("bert", labels=4)
     said = counterfactual(classifier, TEXTS[0], "minimal-flip").prediction.index

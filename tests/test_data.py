@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heedful.core.errors import BadInput
 from heedful.data import Columns, Example, Splits, check_labels, fingerprint, label_names, load, read, splits
-from heedful.errors import BadInput
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)

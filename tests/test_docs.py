@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import heedful
-from heedful import edits
 from heedful.checks import CHECKS
 from heedful.cli import main
 from heedful.methods import METHODS
+from heedful.model import edits
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,19 +16,19 @@ from scipy.stats import kendalltau
 
 import heedful
 import toys
-from heedful import stats
+from heedful.audits.manifest import Manifest
+from heedful.audits.record import Record, recorded
+from heedful.audits.run import CHUNK, opened
+from heedful.core.explanation import Attribution
+from heedful.core.finding import Finding
 from heedful.data import Example
-from heedful.explanation import Attribution
-from heedful.finding import Finding
-from heedful.manifest import Manifest
+from heedful.maths import stats
 from heedful.methods import method
-from heedful.records import Record, recorded
-from heedful.reporting.colouring import BETWEEN, CUT, ROOM, canvas, preferred, read
-from heedful.reporting.examples import MOST, examples
-from heedful.reporting.pieces import Shown, Word
-from heedful.reporting.sidebyside import keeps
-from heedful.reporting.words import in_text, ranked, words
-from heedful.runs import CHUNK, opened
+from heedful.report.coloured_text import BETWEEN, CUT, ROOM, canvas, preferred, read
+from heedful.report.document import Shown, Word
+from heedful.report.examples import MOST, examples
+from heedful.report.sidebyside import keeps
+from heedful.report.words import in_text, ranked, words
 
 HOSTILE = ("<script>alert(1)</script>", '"&amp;" & \\textbf{x}', "👩‍👧 | `code`", "../../etc/passwd", "x" * 300)
 DELETED: dict[str, Any] = {"masking": "delete", "share": 0.2}
@@ -483,7 +483,7 @@ def test_the_label_that_is_explained_is_named(by_hand: Callable[..., Record], ta
 
 def test_neither_needs_torch_or_matplotlib() -> None:
     code = (
-        "import sys, heedful.reporting.examples, heedful.reporting.words;"
+        "import sys, heedful.report.examples, heedful.report.words;"
         "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -19,13 +19,13 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 import heedful
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import CHUNK, explain, explain_all
-from heedful.explanation import Attribution, Explanation, Interaction, Prediction, Source, from_json, reduction
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution, Explanation, Interaction, Prediction, Source, from_json, reduction
+from heedful.core.target import Target
+from heedful.core.tokens import Span, Tokens, word_indices
+from heedful.methods.explain import CHUNK, explain, explain_all
 from heedful.methods.gradient import GradientXInput, IntegratedGradients
-from heedful.target import Target
-from heedful.tokens import Span, Tokens, word_indices
+from heedful.model.classifier import Classifier
 from models import TEXTS, build, shared
 
 PIECES: tuple[str, ...] = ("[CLS]", "un", "##believ", "##able", "film", ",", "not", "bad", "[SEP]")

@@ -18,16 +18,16 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from heedful.drawing.bars import WORDS
-from heedful.drawing.glyphs import BOX, Letters
-from heedful.drawing.maps import BINS, tiled
-from heedful.drawing.sheet import AGAINST, FOR, WEIGHT
-from heedful.errors import BadInput
-from heedful.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
-from heedful.figures import KINDS, draw, draw_tree, encoded, kind
-from heedful.target import Target
-from heedful.tokens import Tokens
-from heedful.trees import Edge, Tree
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.core.tree import Edge, Tree
+from heedful.report.figures import KINDS, draw, draw_tree, encoded, kind
+from heedful.report.figures.bars import WORDS
+from heedful.report.figures.glyphs import BOX, Letters
+from heedful.report.figures.maps import BINS, tiled
+from heedful.report.figures.sheet import AGAINST, FOR, WEIGHT
 from test_terminal import cut
 
 SAID = Prediction(("bad", "good"), (-1.0, 2.0), (0.047, 0.953))
@@ -134,7 +134,7 @@ def test_the_style_of_the_caller_does_not_change_the_picture() -> None:
 
 
 def test_a_figure_needs_neither_pyplot_nor_torch() -> None:
-    code = "import sys, heedful.figures; sys.exit(any(m in sys.modules for m in ('matplotlib.pyplot', 'torch')))"
+    code = "import sys, heedful.report.figures; sys.exit(any(m in sys.modules for m in ('matplotlib.pyplot', 'torch')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -147,9 +147,9 @@ def test_without_matplotlib_one_sentence_says_what_to_do() -> None:
 import sys
 sys.modules["matplotlib"] = None
 import numpy as np
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.tokens import Tokens
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.tokens import Tokens
 tokens = Tokens("a", None, (1,), ("a",), ((0, 1),), (0,), (0,))
 try:
     Attribution(tokens=tokens, scores=np.ones(1)).plot()

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.errors import BadInput
-from heedful.fitting import LOG, STATE, Moment, Plan, fit, forget
-from heedful.optimising import clip, share
+from heedful.core.errors import BadInput
+from heedful.nets.training.loop import LOG, STATE, Moment, Plan, fit, forget
+from heedful.nets.training.optimising import clip, share
 
 
 @dataclass

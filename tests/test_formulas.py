@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from heedful import formulas as f
+from heedful.maths import formulas as f
 
 sizes = st.integers(1, 7)
 seeds = st.integers(0, 10_000)

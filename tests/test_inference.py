@@ -13,16 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful import inference
-from heedful.batch import Batch, Padding
-from heedful.classifier import PROBE, Classifier
-from heedful.conformance import numbers, snapshot
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.inference import Answers, Engine, answers
-from heedful.masking import Variants
-from heedful.plain import Plain
-from heedful.target import Target
+from heedful.core.errors import BadInput
+from heedful.core.target import Target
+from heedful.methods.conformance import numbers, snapshot
+from heedful.methods.explain import explain
+from heedful.model import inference
+from heedful.model.batch import Batch, Padding
+from heedful.model.classifier import PROBE, Classifier
+from heedful.model.function import Plain
+from heedful.model.inference import Answers, Engine, answers
+from heedful.model.masking import Variants
 from models import EVERY, TEXTS, build, shared
 from test_masking import by_hand, edited, masks
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from games import products, walsh
-from heedful import kriging
-from heedful.shapley import everything
+from heedful.maths import kriging
+from heedful.maths.shapley import everything
 
 RANDOM = np.random.default_rng(0)
 

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 import toys
 from cases import one
-from heedful import stats
+from heedful.audits.ranking import League, league, leagues, marks, reversals, to_dict
 from heedful.checks.input_erasure import InputErasure
 from heedful.checks.removing import Text, ask, subsets
-from heedful.inference import Engine
-from heedful.leagues import League, league, leagues, marks, reversals, to_dict
-from heedful.summarising import Found
+from heedful.core.finding import Findings
+from heedful.maths import stats
+from heedful.model.inference import Engine
 
 Floats = NDArray[np.float64]
 
@@ -33,11 +33,11 @@ def places(found: League) -> dict[str, tuple[int, int]]:
     return {row.method: (row.first, row.last) for row in found.table}
 
 
-def found(areas: Mapping[tuple[str, str, str], Sequence[float]]) -> Found:
+def found(areas: Mapping[tuple[str, str, str], Sequence[float]]) -> Findings:
     """Deletion or insertion of a method under a masking."""
     groups = {(m, measure, f'{{"masking":"{way}"}}'): np.array(v) for (m, measure, way), v in areas.items()}
     n = len(next(iter(groups.values())))
-    return Found(groups, {key: np.ones(n, bool) for key in groups}, {"number": np.arange(n)})
+    return Findings(groups, {key: np.ones(n, bool) for key in groups}, {"number": np.arange(n)})
 
 
 def test_who_is_surely_better_comes_first() -> None:
@@ -101,7 +101,7 @@ def test_bounds_are_no_methods() -> None:
 
 
 def test_nothing_to_rank() -> None:
-    assert to_dict(leagues(Found({}, {}, {"number": np.arange(0)}))) == {"leagues": [], "reversals": []}
+    assert to_dict(leagues(Findings({}, {}, {"number": np.arange(0)}))) == {"leagues": [], "reversals": []}
 
 
 def test_chance_has_a_mark_of_zero() -> None:

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from heedful import theory
-from heedful.theory import Draws, Masses
+from heedful.maths import theory
+from heedful.maths.theory import Draws, Masses
 
 Floats = NDArray[np.float64]
 WIDTHS = [None, 0.1, 0.25, 1.0]

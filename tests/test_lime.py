@@ -19,18 +19,18 @@ from sklearn.linear_model import Ridge
 import games
 import heedful.methods.lime as lime_module
 from games import at, walsh
-from heedful import kriging
-from heedful import surrogates as s
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.explanation import Attribution
-from heedful.inference import answers
-from heedful.masking import Variants, features
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.maths import kriging
+from heedful.maths import lime as s
+from heedful.maths.shapley import everything
+from heedful.methods.explain import explain
 from heedful.methods.lime import Lime, agreement
-from heedful.plain import Plain
-from heedful.shapley import everything
-from heedful.target import Target
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
+from heedful.model.inference import answers
+from heedful.model.masking import Variants, features
 from models import build, shared
 
 Floats = s.Floats

@@ -19,12 +19,12 @@ from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForSeq2SeqLM, ByT5Tokenizer
 
 import heedful
-from heedful.classifier import Classifier
-from heedful.conformance import snapshot
-from heedful.errors import BadInput, HeedfulError, Unsupported
-from heedful.explaining import explain
-from heedful.facts import fingerprint
-from heedful.loading import load
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.methods.conformance import snapshot
+from heedful.methods.explain import explain
+from heedful.model.classifier import Classifier
+from heedful.model.huggingface import fingerprint
+from heedful.model.loading import load
 from models import FAMILIES, TEXTS, build, shared, tokenizer
 
 NAMES = ("bad", "so-so", "good")

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM, DistilBertConfig, DistilBertForMaskedLM
 
-from heedful.batch import Batch
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.loading import language_model
-from heedful.masking import Rows, Variants, check_masking, features, joined, over_positions, spread, stand_in
-from heedful.tokens import Tokens
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.tokens import Tokens
+from heedful.model.batch import Batch
+from heedful.model.classifier import Classifier
+from heedful.model.loading import language_model
+from heedful.model.masking import Rows, Variants, check_masking, features, joined, over_positions, spread, stand_in
 from models import EVERY, TEXTS, build, shared, tokenizer
 
 EMOJI = "I ❤️ this 👩‍👧 film 😀, café"
@@ -526,7 +526,7 @@ def test_draws_do_not_use_the_global_generator(tmp_path: Path) -> None:
 
 def test_many_gaps_are_drawn_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path)
-    monkeypatch.setattr("heedful.masking.FILLED", 64)
+    monkeypatch.setattr("heedful.model.masking.FILLED", 64)
     widest: list[int] = []
     forward = BertForMaskedLM.forward
 

@@ -11,17 +11,17 @@ from captum.attr import IntegratedGradients as CaptumIG
 from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
 from torch import Tensor, nn
 
-from heedful import edits
-from heedful.classifier import Classifier
-from heedful.edits import Site
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Attribution, Interaction
-from heedful.formulas import effective_attention
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution, Interaction
+from heedful.core.target import Target
+from heedful.maths.formulas import effective_attention
 from heedful.methods import METHODS, method
 from heedful.methods.attention import AttentionMean
+from heedful.methods.explain import explain
 from heedful.methods.gradient import GradientMean, IntegratedGradients, word_vectors
-from heedful.target import Target
+from heedful.model import edits
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Site
 from models import EVERY, FAMILIES, TEXTS, build, shared
 
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta", "albert", "electra", "mpnet", "deberta-v2", "roformer")

@@ -10,16 +10,17 @@ import torch
 from torch import Tensor
 
 import toys
-from heedful import flow, formulas
-from heedful.batch import BUDGET
-from heedful.classifier import Classifier
-from heedful.edits import Site
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Attribution
-from heedful.methods import method, zeroing
-from heedful.methods.mixing import AttentionNorm
-from heedful.methods.zeroing import ValueZeroing
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.maths import flow, formulas
+from heedful.methods import method
+from heedful.methods import value_zeroing as zeroing
+from heedful.methods.attention_layers import AttentionNorm
+from heedful.methods.explain import explain
+from heedful.methods.value_zeroing import ValueZeroing
+from heedful.model.batch import BUDGET
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Site
 from models import EVERY, FAMILIES, TEXTS, build, shared
 from test_formulas import normal, stochastic
 from test_methods import attribution, reported

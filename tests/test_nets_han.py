@@ -14,21 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from heedful import seam
-from heedful.batch import Batch
-from heedful.classifier import Classifier
-from heedful.conformance import conforms, numbers
-from heedful.edits import Edit, Site, at, scaled, uniform
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Interaction
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Interaction
+from heedful.core.target import Target
 from heedful.methods import METHODS, method
 from heedful.methods.attattr import AttAttrTokens
 from heedful.methods.attention import AttentionGradient, AttentionMean, AttentionWeights, EffectiveAttention
-from heedful.methods.mixing import AttentionNorm
-from heedful.nets.common import Output
+from heedful.methods.attention_layers import AttentionNorm
+from heedful.methods.conformance import conforms, numbers
+from heedful.methods.explain import explain
+from heedful.model import seam
+from heedful.model.batch import Batch
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Edit, Site, at, scaled, uniform
+from heedful.nets.base import Output
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape, Level, Runs, begins
-from heedful.target import Target
 from models import INSIDE, loud, tokenizer
 from test_conformance import QUICK
 

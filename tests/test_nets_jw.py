@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor, nn
 
-from heedful import seam
-from heedful.classifier import Classifier
-from heedful.conformance import TEXTS, conforms
-from heedful.conformance import numbers as numbers_of
-from heedful.edits import uniform
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
+from heedful.core.errors import BadInput, Unsupported
 from heedful.methods import method
+from heedful.methods.conformance import TEXTS, conforms
+from heedful.methods.conformance import numbers as numbers_of
+from heedful.methods.explain import explain
+from heedful.model import seam
+from heedful.model.classifier import Classifier
+from heedful.model.edits import uniform
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.guides import STOPWORDS, log_odds, objective, regression
 from heedful.nets.pair import Pair, PairShape

@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful import edits
-from heedful.activations import ACTIVATIONS
-from heedful.classifier import Classifier
-from heedful.conformance import conforms, snapshot
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
+from heedful.core.errors import BadInput, Unsupported
+from heedful.maths.activations import ACTIVATIONS
 from heedful.methods import METHODS, method
-from heedful.nets.common import Net
+from heedful.methods.conformance import conforms, snapshot
+from heedful.methods.explain import explain
+from heedful.model import edits
+from heedful.model.classifier import Classifier
+from heedful.nets.base import Net
 from heedful.nets.multihead import MultiHead
 from heedful.nets.multihead import Shape as MultiHeadShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation

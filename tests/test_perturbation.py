@@ -15,17 +15,17 @@ from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
-from heedful.batch import Batch
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explaining import explain, explain_all
-from heedful.explanation import Attribution, from_json
-from heedful.masking import features
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, from_json
+from heedful.core.tokens import Tokens
+from heedful.methods.explain import explain, explain_all
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut, Occlusion
 from heedful.methods.shapley import Shapley, ShapleyPartition
-from heedful.plain import Plain
-from heedful.tokens import Tokens
+from heedful.model.batch import Batch
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
+from heedful.model.masking import features
 from models import TEXTS, build, loud, shared, tokenizer
 
 Floats = NDArray[np.float64]

@@ -12,16 +12,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from heedful.classifier import Classifier
-from heedful.conformance import CLAIMS, numbers
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain, explain_all
-from heedful.explanation import Attribution, Counterfactual
-from heedful.inference import Engine, answers
-from heedful.masking import Variants
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution, Counterfactual
+from heedful.core.target import Target
 from heedful.methods import METHODS, method
-from heedful.plain import ROWS, Plain
-from heedful.target import Target
+from heedful.methods.conformance import CLAIMS, numbers
+from heedful.methods.explain import explain, explain_all
+from heedful.model.classifier import Classifier
+from heedful.model.function import ROWS, Plain
+from heedful.model.inference import Engine, answers
+from heedful.model.masking import Variants
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "not": -0.7, "film": 0.2, "warm": 0.9}
 TEXT = "A good film, not bad but warm"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from heedful.errors import BadInput
-from heedful.explaining import explain
+from heedful.core.errors import BadInput
 from heedful.methods import METHODS, method
-from heedful.methods.common import Passes
-from heedful.planning import Plan, parts, plan, shown, shown_json, total
+from heedful.methods.base import Passes
+from heedful.methods.explain import explain
+from heedful.methods.planning import Plan, parts, plan, shown, shown_json, total
 from models import shared
 
 TEXT = "not funny but good"

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau, spearmanr, weightedtau
 from sklearn.metrics import average_precision_score
 
 import twins
-from heedful import ranks
+from heedful.maths import ranks
 
 Floats = ranks.Floats
 CONSTANT = np.full(5, 0.2)

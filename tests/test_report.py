@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful import heatmaps, report, rows, wording
-from heedful.errors import BadInput
-from heedful.explanation import Attribution, Counterfactual, Interaction, Prediction, Source, from_dict
-from heedful.target import Target
-from heedful.tokens import Span, Tokens, word_indices, words
-from heedful.trees import Edge, Tree, tree
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Counterfactual, Interaction, Prediction, Source, from_dict
+from heedful.core.target import Target
+from heedful.core.tokens import Span, Tokens, word_indices, words
+from heedful.core.tree import Edge, Tree, tree
+from heedful.report import explanations as report
+from heedful.report import heatmaps, rows, wording
 
 NASTY = """Bad "quotes" & <script>alert(1)</script> it's </script><!-- \u2028 text"""
 NASTY_LABEL = """</script><i title='x'>"pos"&amp;"""

@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 from markdown_it import MarkdownIt
 
-from heedful.records import Record
-from heedful.reporting.formats import csv, latex, markdown, rows_csv
-from heedful.reporting.pieces import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
-from heedful.reporting.saying import shown
-from heedful.reporting.tex import tex
+from heedful.audits.record import Record
+from heedful.report.document import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.report.latex import tex
+from heedful.report.markdown import csv, latex, markdown, rows_csv
+from heedful.report.saying import shown
 
 HOSTILE = (
     r"<b>&amp; | `x` [a](http://evil) ![i](x) **b** _u_ # @you www.evil.org $x$ 50% {x} ~ ^ \end{table} \\ \input{x}"

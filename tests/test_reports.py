@@ -16,17 +16,17 @@ from click.testing import CliRunner, Result
 
 import heedful
 import toys
+from heedful.audits.evidence import NEEDED
+from heedful.audits.ranking import league, to_dict
+from heedful.audits.record import Record, recorded
+from heedful.audits.summary import clean
+from heedful.audits.verdict import Rule, verdict
 from heedful.cli import main
+from heedful.core.errors import BadInput
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.evidence import NEEDED
-from heedful.leagues import league, to_dict
-from heedful.records import Record, recorded
-from heedful.reporting.answers import sentences, verdict_section
-from heedful.reporting.ranking import advice, ranking_section
-from heedful.reporting.reports import judged, report
-from heedful.summarising import clean
-from heedful.verdict import Rule, verdict
+from heedful.report.audit import judged, report
+from heedful.report.ranking import advice, ranking_section
+from heedful.report.verdict import sentences, verdict_section
 from operating import SMALL
 from test_verdict import numbers, shares
 

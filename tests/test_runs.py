@@ -24,11 +24,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heedful import manifest, storing
+from heedful.audits import manifest
+from heedful.audits.run import CHUNK, FINDINGS, TEXTS, Manifest, Run, opened, opened_read, order
+from heedful.core import files as storing
+from heedful.core.errors import BadInput
+from heedful.core.finding import Finding
 from heedful.data import Example
-from heedful.errors import BadInput
-from heedful.finding import Finding
-from heedful.runs import CHUNK, FINDINGS, TEXTS, Manifest, Run, opened, opened_read, order
 
 MANIFEST = Manifest(
     model={"name": "bert", "fingerprint": "ab12" * 8, "labels": ["no", "yes"]},
@@ -415,7 +416,7 @@ KILLED = """
 import itertools, os, random, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from heedful import parts
+from heedful.audits import parts
 from test_runs import MANIFEST, fill, opened, row
 
 def look_and_write(folder):
@@ -861,7 +862,7 @@ def test_several_labels_are_one_whatever_their_order() -> None:
 @pytest.mark.parametrize("hashing", ["1", "2"])
 def test_the_order_does_not_depend_on_pythons_hashes(hashing: str) -> None:
     code = (
-        "import sys; from heedful.data import Example; from heedful.runs import order;"
+        "import sys; from heedful.data import Example; from heedful.audits.run import order;"
         "print(order([Example(f't{i}', label='abc'[i % 3]) for i in range(30)], 0)); assert 'torch' not in sys.modules"
     )
     told = subprocess.run(

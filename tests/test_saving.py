@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import heedful
-from heedful.errors import BadInput, Unsupported
+from heedful.core.errors import BadInput, Unsupported
 from heedful.nets import Hierarchical, MultiHead, Net, Pair, Shape, Single, Transformer
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.pair import PairShape

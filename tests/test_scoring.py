@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from heedful import scoring
+from heedful.maths import classification as scoring
 
 RNG = np.random.default_rng(0)
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful import edits
-from heedful.classifier import Batch, Classifier
-from heedful.conformance import snapshot
-from heedful.edits import Edit, Site
-from heedful.errors import BadInput, Unsupported
-from heedful.formulas import null_projection
+from heedful.core.errors import BadInput, Unsupported
+from heedful.maths.formulas import null_projection
+from heedful.methods.conformance import snapshot
+from heedful.model import edits
+from heedful.model.classifier import Batch, Classifier
+from heedful.model.edits import Edit, Site
 from models import EVERY, FAMILIES, SINGLE, TEXTS, build, shared
 
 CAUSAL = ("gpt2", "llama", "qwen3", "gemma2", "mistral", "bloom", "falcon")

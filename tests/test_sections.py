@@ -15,13 +15,18 @@ import pytest
 
 import heedful
 import toys
+from heedful.audits.record import Record, recorded
 from heedful.data import Example
 from heedful.methods import method
-from heedful.records import Record, recorded
-from heedful.reporting import agreeing, anew, attention, erasing, removing, tabling, telling, twins
-from heedful.reporting.asking import NOTHING, WORDS
-from heedful.reporting.pieces import Section
-from heedful.reporting.sections import SECTIONS, plain, sections
+from heedful.report import telling
+from heedful.report.document import Section
+from heedful.report.sections import SECTIONS, attention, plain, sections, tabling
+from heedful.report.sections import adversarial as twins
+from heedful.report.sections import agreement as agreeing
+from heedful.report.sections import erasure as erasing
+from heedful.report.sections import input_erasure as removing
+from heedful.report.sections import reexplained as anew
+from heedful.report.sections.asking import NOTHING, WORDS
 
 SMALL: dict[str, dict[str, Any]] = {
     "permutation": {"draws": 9, "layer_draws": 3, "head_draws": 1},
@@ -357,7 +362,7 @@ def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
 
 
 def test_reading_a_run_again_needs_no_torch() -> None:
-    code = "import sys, heedful.reporting.sections; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    code = "import sys, heedful.report.sections; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

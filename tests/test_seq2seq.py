@@ -17,20 +17,18 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from heedful.commands.translate import translate
-from heedful.conformance import conforms, numbers
-from heedful.drawing.alignment import draw_alignment, draw_lengths
-from heedful.edits import uniform
-from heedful.errors import BadInput, HeedfulError, Unsupported
-from heedful.explaining import explain
-from heedful.figures import encoded
-from heedful.fitting import Plan, fit
+from heedful.cli.translate import translate
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods import method
-from heedful.nets import dates
-from heedful.nets.dates import Pair, examples, splits
+from heedful.methods.conformance import conforms, numbers
+from heedful.methods.explain import explain
+from heedful.model.edits import uniform
+from heedful.model.seam import implementation
 from heedful.nets.seq2seq import ATTENTIONS, END, Attention, Seq2Seq, Seq2SeqShape, greedy
-from heedful.seam import implementation
-from heedful.translating import (
+from heedful.nets.training import dates
+from heedful.nets.training.dates import Pair, examples, splits
+from heedful.nets.training.loop import Plan, fit
+from heedful.nets.training.translate import (
     PAD,
     STOP,
     UNK,
@@ -42,6 +40,8 @@ from heedful.translating import (
     job,
     tokenizer,
 )
+from heedful.report.figures import encoded
+from heedful.report.figures.alignment import draw_alignment, draw_lengths
 from models import loud
 
 WITH: tuple[Attention, ...] = ("additive", "multiplicative")

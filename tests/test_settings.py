@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from heedful import settings
-from heedful.choosing import choose
-from heedful.errors import BadInput
+from heedful.core import settings
+from heedful.core.errors import BadInput
+from heedful.core.settings import Setting
 from heedful.methods import METHODS, method
-from heedful.settings import Setting
+from heedful.methods.choosing import choose
 
 Way = Literal["delete", "mask", "pad"]
 

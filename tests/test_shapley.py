@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 import games
 import toys
 from games import at, walsh
-from heedful import kriging
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.explanation import Attribution
-from heedful.inference import answers
-from heedful.masking import features
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.maths import kriging
+from heedful.maths.shapley import Values, _sets, coalitions, enumerated, everything, kriged, regressed
+from heedful.methods.explain import explain
 from heedful.methods.perturbation import Perturbing
 from heedful.methods.shapley import Shapley, ShapleyPartition
-from heedful.plain import Plain
-from heedful.shapley import Values, _sets, coalitions, enumerated, everything, kriged, regressed
-from heedful.target import Target
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
+from heedful.model.inference import answers
+from heedful.model.masking import features
 from models import build, shared
 
 with warnings.catch_warnings():

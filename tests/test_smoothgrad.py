@@ -11,13 +11,13 @@ from captum.attr import NoiseTunnel, Saliency
 from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.explanation import Attribution
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
 from heedful.methods import gradient, method
+from heedful.methods.explain import explain
 from heedful.methods.gradient import SmoothGrad
-from heedful.target import Target
+from heedful.model.classifier import Classifier
 from models import TEXTS, _Config, shared, tokenizer
 from test_methods import attribution
 

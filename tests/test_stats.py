@@ -13,9 +13,9 @@ from scipy.optimize import brentq
 from scipy.stats import binom, binomtest, skew, ttest_1samp
 from scipy.stats import t as student
 
-from heedful import ranks, stats
-from heedful.errors import BadInput
-from heedful.stats import Difference, Summary
+from heedful.core.errors import BadInput
+from heedful.maths import ranks, stats
+from heedful.maths.stats import Difference, Summary
 
 Floats = stats.Floats
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]

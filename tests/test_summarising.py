@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from heedful import stats
-from heedful.auditview import show
-from heedful.finding import Finding, Measure
-from heedful.forecasting import duration
-from heedful.metering import metered
-from heedful.parts import FINDINGS
-from heedful.summarising import Found, clean, left_out, rows
+from heedful.audits.forecast import duration
+from heedful.audits.parts import FINDINGS
+from heedful.audits.summary import clean, left_out, rows
+from heedful.core.finding import Finding, Findings, Measure
+from heedful.core.metering import metered
+from heedful.maths import stats
+from heedful.report.auditview import show
 
 MEASURES = {"x": Measure("x", better="higher"), "hit": Measure("hit", "rate")}
 
@@ -53,8 +53,8 @@ def drawn(n: int = 40) -> list[tuple[int, Finding]]:
     return found
 
 
-def of(found: list[tuple[int, Finding]], n: int = 40) -> Found:
-    return Found.of([table(found)], texts(n))
+def of(found: list[tuple[int, Finding]], n: int = 40) -> Findings:
+    return Findings.of([table(found)], texts(n))
 
 
 def test_values_stand_at_their_texts_and_nan_elsewhere() -> None:
@@ -65,7 +65,7 @@ def test_values_stand_at_their_texts_and_nan_elsewhere() -> None:
 
 def test_tables_are_taken_one_after_the_other() -> None:
     found = drawn()
-    cut = Found.of([table(found[:50]), table(found[50:])], texts(40))
+    cut = Findings.of([table(found[:50]), table(found[50:])], texts(40))
     assert json.dumps(rows(cut, MEASURES, ["good"])) == json.dumps(rows(of(found), MEASURES, ["good"]))
 
 

@@ -11,10 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.target import Target, activation, label_index
+from heedful.core.errors import BadInput
+from heedful.core.target import Target, activation, label_index
+from heedful.methods.explain import explain
+from heedful.model.classifier import Classifier
 from models import build
 
 LABELS = ("negative", "neutral", "positive")

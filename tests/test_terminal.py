@@ -12,11 +12,11 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from heedful.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
-from heedful.target import Target
-from heedful.terminal import AGAINST, SUPPORTS, UNSIGNED, _Passes, clean, show, show_tree
-from heedful.tokens import Tokens, words
-from heedful.trees import Edge, Tree
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens, words
+from heedful.core.tree import Edge, Tree
+from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, _Passes, clean, show, show_tree
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -15,17 +15,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful import theory
-from heedful.classifier import Classifier
-from heedful.conformance import TEXTS, conforms
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Attribution
-from heedful.formulas import gauss_legendre
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.maths import theory
+from heedful.maths.formulas import gauss_legendre
 from heedful.methods import method
+from heedful.methods.conformance import TEXTS, conforms
+from heedful.methods.explain import explain
 from heedful.methods.theory import TheoryGradient, TheoryLime
+from heedful.model.classifier import Classifier
 from heedful.nets import MultiHead, Shape, sinusoidal
-from heedful.target import Target
 from models import multihead, tokenizer
 from toys import FILLERS
 from toys import tokenizer as words_of

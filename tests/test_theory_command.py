@@ -17,18 +17,18 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.text import Annotation
 
-import heedful.loading
+import heedful.model.loading
 from heedful.cli import main
-from heedful.comparing import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
-from heedful.drawing.sheet import Picture
-from heedful.drawing.theory import ACROSS, LONGEST, WORDS, Coefficients
-from heedful.errors import BadInput, Unsupported
-from heedful.explaining import explain
-from heedful.explanation import Attribution
-from heedful.figures import draw_theory, encoded
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.methods.explain import explain
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryLime
-from heedful.target import Target
+from heedful.methods.theory_comparison import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
+from heedful.report.figures import draw_theory, encoded
+from heedful.report.figures.sheet import Picture
+from heedful.report.figures.theory import ACROSS, LONGEST, WORDS, Coefficients
 from models import build, multihead
 from test_terminal import cut
 
@@ -196,7 +196,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], messag
 
 
 def run(monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, *args: str) -> Result:
-    monkeypatch.setattr(heedful.loading, "load", lambda *_, **__: classifier)
+    monkeypatch.setattr(heedful.model.loading, "load", lambda *_, **__: classifier)
     quick = ["--runs", "3", "--samples", "60"]
     return CliRunner().invoke(main, ["theory", *args, *quick], env={"COLUMNS": "100", "NO_COLOR": "1"})
 

@@ -19,11 +19,11 @@ from tokenizers import models as tk
 from tokenizers import normalizers, pre_tokenizers, processors
 from transformers import ByT5Tokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
-from heedful.aligning import align
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.reading import read
-from heedful.tokens import Span, Tokens, check_text, sentences, trim, word_indices, words
+from heedful.core.alignment import align
+from heedful.core.errors import BadInput
+from heedful.core.tokens import Span, Tokens, check_text, sentences, trim, word_indices, words
+from heedful.model.classifier import Classifier
+from heedful.model.reading import read
 from models import shared, tokenizer
 
 FAMILY = "👩‍👩‍👧"

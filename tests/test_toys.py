@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import toys
-from heedful import edits
-from heedful.classifier import Classifier
-from heedful.conformance import conforms
-from heedful.explaining import explain
-from heedful.explanation import Attribution
+from heedful.core.explanation import Attribution
 from heedful.methods import method
+from heedful.methods.conformance import conforms
+from heedful.methods.explain import explain
+from heedful.model import edits
+from heedful.model.classifier import Classifier
 from models import INSIDE
 from toys import ARCHITECTURES, BAG_TOY, DEAF, POINTER, Toy, mix
 

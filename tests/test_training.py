@@ -16,13 +16,13 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.cli import main
+from heedful.core.errors import BadInput
 from heedful.data import Example, Splits
-from heedful.encoding import RIGHT
-from heedful.errors import BadInput
-from heedful.jobs import ClassifierJob, Cutter, Labels, chances, scores
+from heedful.nets.training.encoding import RIGHT
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, chances, scores
+from heedful.nets.training.recipes import RECIPES, recipe
+from heedful.nets.training.train import train
 from heedful.nets.vocabulary import learned
-from heedful.recipes import RECIPES, recipe
-from heedful.training import train
 from models import build
 
 GOOD, BAD = ("good", "warm", "clever", "funny"), ("bad", "cold", "dull", "awful")
@@ -445,8 +445,8 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     written(tmp_path / "data")
     code = (
-        "import os, sys; import heedful.fitting as f; f.EVERY = -1; f.fit.__defaults__ = (None, -1.0)\n"
-        "from heedful.commands import train as t\n"
+        "import os, sys; import heedful.nets.training.loop as f; f.EVERY = -1; f.fit.__defaults__ = (None, -1.0)\n"
+        "from heedful.cli import train as t\n"
         "shown = t._lines\n"
         "def deadly():\n"
         "    tell = shown()\n"

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import heedful
-from heedful.errors import BadInput
-from heedful.explaining import explain
-from heedful.explanation import Attribution, Interaction, Prediction, Source
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Interaction, Prediction, Source
+from heedful.core.tokens import Tokens
+from heedful.core.tree import Edge, Tree, tree
 from heedful.methods import method
-from heedful.tokens import Tokens
-from heedful.trees import Edge, Tree, tree
+from heedful.methods.explain import explain
 from models import TEXTS, shared
 
 CLS, WORD = None, 0

@@ -15,10 +15,10 @@ from scipy.stats import t as student
 
 import operating
 import toys
-from heedful.evidence import evidence
-from heedful.summarising import Found
-from heedful.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
-from heedful.verdict import shares as shares_of
+from heedful.audits.evidence import evidence
+from heedful.audits.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
+from heedful.audits.verdict import shares as shares_of
+from heedful.core.finding import Findings
 
 Floats = NDArray[np.float64]
 POOL = 16
@@ -232,10 +232,10 @@ def test_few_texts_qualify_nothing() -> None:
 # from findings
 
 
-def found(groups: Mapping[tuple[str, str, str], Any]) -> Found:
+def found(groups: Mapping[tuple[str, str, str], Any]) -> Findings:
     values = {key: np.asarray(row, dtype=float) for key, row in groups.items()}
     n = len(next(iter(values.values())))
-    return Found(values, {key: np.ones(n, bool) for key in values}, {"number": np.arange(n)}, ("no", "yes"))
+    return Findings(values, {key: np.ones(n, bool) for key in values}, {"number": np.arange(n)}, ("no", "yes"))
 
 
 def test_another_masking_serves_where_nothing_was_deleted() -> None:

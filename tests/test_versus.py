@@ -14,13 +14,13 @@ from scipy import stats as scipy_stats
 
 import heedful
 import toys
-from heedful import stats
+from heedful.audits.record import Record, recorded
 from heedful.data import Example
-from heedful.records import Record, recorded
-from heedful.reporting.contrasts import Contrast, contrasted, matched, unpaired
-from heedful.reporting.keys import HEADLINES, QUESTIONS, Key
-from heedful.reporting.pieces import Report, Section
-from heedful.reporting.versus import _change, _headline, _limits, named, versus
+from heedful.maths import stats
+from heedful.report.compare import _change, _headline, _limits, named, versus
+from heedful.report.contrasts import Contrast, contrasted, matched, unpaired
+from heedful.report.document import Report, Section
+from heedful.report.keys import HEADLINES, QUESTIONS, Key
 
 N = 30
 CHECKS = {

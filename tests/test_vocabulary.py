@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from heedful.errors import BadInput
-from heedful.loading import wrapped
+from heedful.core.errors import BadInput
+from heedful.model.loading import wrapped
+from heedful.model.reading import read
 from heedful.nets.vocabulary import CLS, UNK, Cut, ids, learned, specials, vectors
-from heedful.reading import read
 
 TEXTS = [
     "It's a well-made film, isn't it?<br /><br />Yes!",

@@ -31,7 +31,7 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from heedful.classifier import Classifier
+from heedful.model.classifier import Classifier
 from models import BiLSTM
 
 ARCHITECTURES = ("bert", "gpt2", "bart", "bilstm")

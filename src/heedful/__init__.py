@@ -6,15 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heedful import edits
-    from heedful.auditing import Audit, audit
+    from heedful.audits.auditing import Audit, audit
     from heedful.checks import CHECKS, Check, check
-    from heedful.classifier import Batch, Classifier
-    from heedful.data import Example, Splits
-    from heedful.edits import Edit, Site
-    from heedful.errors import BadInput, HeedfulError, Unsupported
-    from heedful.explaining import explain, explain_all
-    from heedful.explanation import (
+    from heedful.core.errors import BadInput, HeedfulError, Unsupported
+    from heedful.core.explanation import (
         Attribution,
         Counterfactual,
         Explanation,
@@ -23,53 +18,58 @@ if TYPE_CHECKING:
         Source,
         from_json,
     )
-    from heedful.finding import Finding
-    from heedful.loading import load
+    from heedful.core.finding import Finding
+    from heedful.core.target import Target
+    from heedful.core.tokens import Tokens
+    from heedful.core.tree import Tree, tree
+    from heedful.data import Example, Splits
     from heedful.methods import METHODS, Method, method
-    from heedful.plain import Plain
-    from heedful.recipes import RECIPES
-    from heedful.target import Target
-    from heedful.tokens import Tokens
-    from heedful.training import Trained, train
-    from heedful.trees import Tree, tree
+    from heedful.methods.explain import explain, explain_all
+    from heedful.model import edits
+    from heedful.model.classifier import Batch, Classifier
+    from heedful.model.edits import Edit, Site
+    from heedful.model.function import Plain
+    from heedful.model.loading import load
+    from heedful.nets.training.recipes import RECIPES
+    from heedful.nets.training.train import Trained, train
 
 _HOME = {
-    "load": "loading",
-    "explain": "explaining",
-    "explain_all": "explaining",
-    "from_json": "explanation",
+    "load": "model.loading",
+    "explain": "methods.explain",
+    "explain_all": "methods.explain",
+    "from_json": "core.explanation",
     "method": "methods",
     "METHODS": "methods",
     "Method": "methods",
-    "Classifier": "classifier",
-    "Batch": "classifier",
-    "Tokens": "tokens",
+    "Classifier": "model.classifier",
+    "Batch": "model.classifier",
+    "Tokens": "core.tokens",
     "Example": "data",
     "Splits": "data",
-    "train": "training",
-    "Trained": "training",
-    "audit": "auditing",
-    "Audit": "auditing",
-    "Finding": "finding",
+    "train": "nets.training.train",
+    "Trained": "nets.training.train",
+    "audit": "audits.auditing",
+    "Audit": "audits.auditing",
+    "Finding": "core.finding",
     "CHECKS": "checks",
     "Check": "checks",
     "check": "checks",
-    "RECIPES": "recipes",
-    "tree": "trees",
-    "Tree": "trees",
-    "Target": "target",
-    "Site": "edits",
-    "Edit": "edits",
-    "Explanation": "explanation",
-    "Attribution": "explanation",
-    "Interaction": "explanation",
-    "Counterfactual": "explanation",
-    "Plain": "plain",
-    "Prediction": "explanation",
-    "Source": "explanation",
-    "HeedfulError": "errors",
-    "BadInput": "errors",
-    "Unsupported": "errors",
+    "RECIPES": "nets.training.recipes",
+    "tree": "core.tree",
+    "Tree": "core.tree",
+    "Target": "core.target",
+    "Site": "model.edits",
+    "Edit": "model.edits",
+    "Explanation": "core.explanation",
+    "Attribution": "core.explanation",
+    "Interaction": "core.explanation",
+    "Counterfactual": "core.explanation",
+    "Plain": "model.function",
+    "Prediction": "core.explanation",
+    "Source": "core.explanation",
+    "HeedfulError": "core.errors",
+    "BadInput": "core.errors",
+    "Unsupported": "core.errors",
 }
 __all__ = [
     "CHECKS",
@@ -116,7 +116,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Names are imported when first used: a page can be rendered without torch, and `--help` is instant."""
     if name == "edits":
-        return import_module("heedful.edits")
+        return import_module("heedful.model.edits")
     if name not in _HOME:
         raise AttributeError(f"module 'heedful' has no attribute '{name}'")
     return getattr(import_module(f"heedful.{_HOME[name]}"), name)

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from heedful import facts
-from heedful.adversary import (
+from heedful.checks.adversarial_rows import Opened, affine, decoder, last_kind, opened, passed
+from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure
+from heedful.core.errors import BadInput
+from heedful.core.finding import Place
+from heedful.core.tokens import Tokens
+from heedful.maths.adversary import (
     Farthest,
     Polytope,
     Problem,
@@ -29,18 +33,14 @@ from heedful.adversary import (
     polytope,
     tvd_bound,
 )
-from heedful.adversary.searching import Padded, farthest_of, output_change, start
-from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure
-from heedful.checks.opening import Opened, affine, decoder, last_kind, opened, passed
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.finding import Place
+from heedful.maths.adversary.searching import Padded, farthest_of, output_change, start
 from heedful.methods import Method, Passes
 from heedful.methods.attention import Layer
-from heedful.tokens import Tokens
+from heedful.model import huggingface as facts
+from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 BINS = np.linspace(0, 0.7, 41)
 
@@ -239,7 +239,7 @@ class Adversarial:
             _finding("change found", real, {}, {}),
         ]
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """JSD over texts: 40 bins from 0 to 0.7, by the largest weight of the attention and by predicted label."""
         return {
             name: [_table(found, name, at) for at in found.places(name)]
@@ -291,7 +291,7 @@ def _witness(own: Floats, space: Polytope | None) -> tuple[Floats, float]:
     return found.lower.attention, found.upper
 
 
-def _table(found: Found, measure: str, at: Mapping[str, Any]) -> dict[str, Any]:
+def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> dict[str, Any]:
     values = found.values(measure, at=dict(at))
     where = {name: at[name] for name in ("layer", "head") if name in at}
     peaks = found.values("max attention", at=where)

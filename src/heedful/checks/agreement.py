@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.checks import pairwise
-from heedful.checks.common import Case, Finding, Measure, by_unit, units
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
+from heedful.checks.base import Case, Finding, Measure, by_unit, units
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.tokens import Tokens
+from heedful.maths import pairwise
 from heedful.methods import Method, Passes
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 Floats = NDArray[np.float64]
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
@@ -105,7 +105,7 @@ class Agreement:
             "jsd": pairwise.jensen_shannon(scores),
         }
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Jain & Wallace's Table 2 for all pairs of methods, the matrix of mean tau, and the ceiling."""
         pairs = {(a, str(at["with"])) for a in found.methods("tau") for at in found.places("tau", a)}
         first = [name for name in found.methods("tau") if name != "random"]
@@ -153,7 +153,7 @@ def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, floa
         yield from (("random", name, mean) for name, mean in zip(names, table[n:, :n].mean(0).tolist(), strict=True))
 
 
-def _row(found: Found, a: str, b: str) -> dict[str, Any]:
+def _row(found: Findings, a: str, b: str) -> dict[str, Any]:
     """A pair's line of Table 2: over all texts, and by the label that the model predicts."""
     tau, significant = (found.values(measure, a, {"with": b}) for measure in ("tau", "significant"))
     predicted = np.asarray(found.texts["predicted"], dtype=int)

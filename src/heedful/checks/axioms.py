@@ -19,16 +19,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful import stats
-from heedful.checks.common import Case, Finding, Measure, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, Measure, by_unit, ranking, units
 from heedful.checks.effects import Together, WordOrToken, check_ways, claims, effects, findings
-from heedful.checks.pairwise import ROUNDING, tied
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.masking import Bools
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.tokens import Tokens
+from heedful.maths import stats
+from heedful.maths.pairwise import ROUNDING, tied
 from heedful.methods import Method, Passes
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.masking import Bools
 
 Floats = NDArray[np.float64]
 

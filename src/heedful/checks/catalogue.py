@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from heedful import settings as known_settings
-from heedful.checks.common import Check
-from heedful.errors import BadInput, nearest
+from heedful.checks.base import Check
+from heedful.core import settings as known_settings
+from heedful.core.errors import BadInput, nearest
 
 _HOME = {
     "agreement": ("agreement", "Agreement"),

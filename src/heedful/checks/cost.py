@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from heedful.checks.common import Case, Finding, Measure, Passes
-from heedful.classifier import Classifier
+from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.core.tokens import Tokens
 from heedful.methods import Method
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.checks.common import Case, Finding, by_unit, units
-from heedful.checks.pairwise import ROUNDING
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.inference import answers
-from heedful.masking import Bools, Variants, check_masking, over_positions
+from heedful.checks.base import Case, Finding, by_unit, units
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.maths.pairwise import ROUNDING
+from heedful.model.inference import answers
+from heedful.model.masking import Bools, Variants, check_masking, over_positions
 
 Floats = NDArray[np.float64]
 WordOrToken = Literal["word", "token"]

@@ -22,21 +22,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.batch import Batch, beside
-from heedful.changes import Changes, changes
-from heedful.checks.common import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.removing import Bools, first
-from heedful.classifier import Classifier
-from heedful.edits import Site, at, without_positions
-from heedful.errors import BadInput, Unsupported
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.target import activation
+from heedful.core.tokens import Tokens
+from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
 from heedful.methods.attention import Layer, Share, chosen, kind_of, laid_open, two_levels
-from heedful.methods.common import array
-from heedful.target import activation
-from heedful.tokens import Tokens
+from heedful.methods.base import array
+from heedful.model.batch import Batch, beside
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Site, at, without_positions
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 OWN = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 STEP = 8  # items tried at first in each order; twice as many each time that nothing flips
@@ -213,7 +213,7 @@ class Erasure:
         yield _finding(name, "flip top", found.flip[0], places)
         yield _finding(name, "flip random", found.flip[1], places)
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Flips two by two, who needs fewer items, the spread of fractions, and how often ΔJS is negative."""
         names = found.methods("fraction")
         single = found.methods("delta js")
@@ -285,7 +285,7 @@ def flips(top: Floats, other: Floats) -> dict[str, int]:
 
 def fewer(a: Floats, b: Floats) -> dict[str, Any]:
     """On how many texts each of two rankings needs fewer items; a ranking that never flips loses to one that does."""
-    from heedful.stats import mcnemar
+    from heedful.maths.stats import mcnemar
 
     there = ~(np.isnan(a) | np.isnan(b))
     neither = there & np.isinf(a) & np.isinf(b)

@@ -16,22 +16,21 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.checks.common import Case, Finding, Floats, Measure, Passes
+from heedful.checks.base import Case, Finding, Floats, Measure, Passes
+from heedful.checks.identifiability_values import Source, Sources
 from heedful.checks.interventions import Where, json_number, mean_told
-from heedful.checks.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
-from heedful.checks.sources import Source, Sources
-from heedful.classifier import Classifier
-from heedful.edits import Site
-from heedful.errors import BadInput, Unsupported
-from heedful.formulas import effective_attention
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import effective_attention
+from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
 from heedful.methods import Method
 from heedful.methods.attention import Share, chosen, laid_open
-from heedful.methods.common import chance
-from heedful.tokens import Tokens
+from heedful.methods.base import chance
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Site
 
 if TYPE_CHECKING:
-    from heedful.finding import Place
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings, Place
 
 BINS = 4  # of lengths, by quantiles
 
@@ -104,7 +103,7 @@ class Identifiability:
         """One forward pass."""
         return Passes(1)
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Null spaces and correlations by length and by layer; whether dim LN(T) ≥ max(0, n − d_v) held."""
         names = ("null", "null constrained", "correlation", "correlation pooled", "special mass")
         layers = _layers(found)
@@ -258,11 +257,11 @@ def _kept(source: Source | None, share: Share, keys: Tensor) -> Source | None:
 # tables
 
 
-def _layers(found: Found) -> list[str | int | float]:
+def _layers(found: Findings) -> list[str | int | float]:
     return list(dict.fromkeys(at["layer"] for at in found.places("null")))
 
 
-def _head_mean(found: Found, measure: str, layer: str | int | float) -> Floats:
+def _head_mean(found: Findings, measure: str, layer: str | int | float) -> Floats:
     """One number per text: the mean over heads of one layer, of those where it exists."""
     places = [at for at in found.places(measure) if at["layer"] == layer]
     return _mean([found.values(measure, at=at) for at in places], found.texts["length"])
@@ -289,7 +288,7 @@ def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
         yield json_number(own.min()), json_number(own.max()), inside
 
 
-def _held(found: Found) -> dict[str, int]:
+def _held(found: Findings) -> dict[str, int]:
     """On how many texts, layers and heads the identity was looked at, and on how many it held."""
     seen = held = 0
     for at in found.places("null"):

@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from heedful.changes import changes
-from heedful.checks.common import DRAWS, Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
+from heedful.checks.base import DRAWS, Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.removing import Bools, Text, area, ask, count, first, one_more, steps, subsets
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, HeedfulError
-from heedful.explanation import Attribution
-from heedful.finding import LEFT_OUT
-from heedful.inference import Engine
-from heedful.masking import TOKENS, check_masking
+from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.explanation import Attribution
+from heedful.core.finding import LEFT_OUT
+from heedful.core.tokens import Tokens
+from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Engine
+from heedful.model.masking import TOKENS, check_masking
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 Key = tuple[str, float | None]  # a measure, and the share of words that it is at
 FIFTH = 0.2  # the share that `tvd` is at
@@ -49,7 +49,7 @@ SAME = 0.8  # Kendall's τ below which an order of methods is another one
 class InputErasure:
     """Do the words that an explanation puts first carry the prediction?
 
-    `maskings` are ways of taking words away (see heedful.masking); None is delete, and mask or else unk. A text of more
+    `maskings` are ways of taking words away; None is delete, and mask or else unk. A text of more
     than `points` words is measured at that many steps, evenly spaced, and its first flip is the first of these.
     `greedy` is found for texts of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where
     chance fills the gaps, since the best of many draws is lucky.
@@ -211,9 +211,9 @@ class InputErasure:
         found = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, alone)
         return found | _flip(fewest / n if fewest <= n else None, flip)
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
-        from heedful.stats import tau_b
+        from heedful.maths.stats import tau_b
 
         ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
         names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
@@ -284,7 +284,7 @@ def _axis(measure: str) -> str:
     return "removed" if measure == "curve" else "share"
 
 
-def _texts_mean(found: Found, name: str, way: str) -> float:
+def _texts_mean(found: Findings, name: str, way: str) -> float:
     values = found.values("aopc comprehensiveness", name, {"masking": way})
     there = values[~np.isnan(values)]
     return float(there.mean()) if len(there) else np.nan
@@ -294,9 +294,9 @@ def _last(value: float) -> float:
     return -np.inf if np.isnan(value) else value
 
 
-def _curves(found: Found, way: str) -> dict[str, dict[str, list[float]]]:
+def _curves(found: Findings, way: str) -> dict[str, dict[str, list[float]]]:
     """For each method the mean over texts at every tenth of the words, with its interval."""
-    from heedful.stats import mean_interval
+    from heedful.maths.stats import mean_interval
 
     made: dict[str, dict[str, list[float]]] = {}
     for name in found.methods("curve"):

@@ -13,18 +13,17 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from heedful import facts
-from heedful.batch import beside
-from heedful.changes import Changes, changes
-from heedful.checks.common import Case, Floats, Ints
-from heedful.classifier import Classifier
-from heedful.edits import Edit, Site
+from heedful.checks.base import Case, Floats, Ints
+from heedful.core.tokens import Tokens
+from heedful.maths.distances import Changes, changes
 from heedful.methods.attention import Share
-from heedful.tokens import Tokens
+from heedful.model import huggingface as facts
+from heedful.model.batch import beside
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Edit, Site
 
 if TYPE_CHECKING:
-    from heedful.finding import Place
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings, Place
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ def told(x: Floats, numbers: Iterable[float]) -> dict[str, Any]:
 
 def mean_told(x: Floats) -> dict[str, Any]:
     """n, mean and its interval."""
-    from heedful.stats import mean_interval
+    from heedful.maths.stats import mean_interval
 
     there = x[np.isfinite(x)]
     return told(x, (np.nan,) * 3 if len(there) == 0 else (float(there.mean()), *mean_interval(there)))
@@ -193,7 +192,7 @@ def mean_told(x: Floats) -> dict[str, Any]:
 
 def rate_told(x: Floats) -> dict[str, Any]:
     """n, the share of ones and Wilson's interval."""
-    from heedful.stats import wilson
+    from heedful.maths.stats import wilson
 
     there = x[np.isfinite(x)]
     return told(x, (np.nan,) * 3 if len(there) == 0 else (float(there.mean()), *wilson(int(there.sum()), len(there))))
@@ -206,13 +205,13 @@ def spread_told(x: Floats) -> dict[str, Any]:
     return {"n": len(there), "median": json_number(middle), "quartiles": [json_number(low), json_number(high)]}
 
 
-def by_layer(found: Found, measure: str) -> list[tuple[Place, Floats]]:
+def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
     """The numbers of a measure at each place that is not one head."""
     places = (at for at in found.places(measure) if at.get("head", "all") == "all")
     return [(at, found.values(measure, at=at)) for at in places]
 
 
-def accuracy(found: Found, summed: Callable[[Floats], dict[str, Any]]) -> list[dict[str, Any]]:
+def accuracy(found: Findings, summed: Callable[[Floats], dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy as it is ("layer": "none"), and at each place, with how it changes text by text."""
     plain = found.values("correct as it is")
     changed = [{"at": dict(at)} | summed(x) | {"change": mean_told(x - plain)} for at, x in by_layer(found, "correct")]

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful import edits
-from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure, Passes
+from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
 from heedful.checks.interventions import (
     EVERYWHERE,
     Copy,
@@ -29,15 +28,16 @@ from heedful.checks.interventions import (
     rows,
     spread_told,
 )
-from heedful.classifier import Classifier
-from heedful.edits import Edit, Site
-from heedful.errors import BadInput, Unsupported
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.tokens import Tokens
 from heedful.methods import Method
 from heedful.methods.attention import laid_open
-from heedful.tokens import Tokens
+from heedful.model import edits
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Edit, Site
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Permutation:
         """The text laid open, every copy, and the text beside each batch of them."""
         return Passes(1 + rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """The change by the largest weight (Jain & Wallace 2019, figs. 6–7), and accuracy by layer."""
         return {"by max attention": list(_violins(found)), "accuracy": accuracy(found, mean_told)}
 
@@ -208,7 +208,7 @@ def _alike(site: Site, free: Bool[Tensor, "q"]) -> list[Tensor]:
     return [queries[which == i] for i in range(int(which.max()) + 1 if len(which) else 0)]
 
 
-def _violins(found: Found) -> Iterator[dict[str, Any]]:
+def _violins(found: Findings) -> Iterator[dict[str, Any]]:
     """The median change under permutation, for each predicted label and each range of the largest weight."""
     largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE.at)
     for i, label in enumerate(found.labels):

@@ -13,19 +13,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful import stats
-from heedful.checks.common import Case, Finding, Measure, ranking, units
+from heedful.checks.base import Case, Finding, Measure, ranking, units
 from heedful.checks.effects import claims, findings
-from heedful.checks.pairwise import tied
-from heedful.classifier import Classifier
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.tokens import Tokens
 from heedful.data import Span
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
+from heedful.maths import stats
+from heedful.maths.pairwise import tied
 from heedful.methods import Method, Passes
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -93,7 +93,7 @@ class Plausibility:
             "iou f1": iou_f1(chosen, truth),
         }
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Means where the model is right and where it is wrong: a rationale is for the label that the data gives."""
         gold, predicted = np.asarray(found.texts["gold"]), np.asarray(found.texts["predicted"])
         parts = {"right": (gold >= 0) & (gold == predicted), "wrong": (gold >= 0) & (gold != predicted)}

@@ -15,18 +15,18 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from heedful import facts
-from heedful.changes import changes
-from heedful.checks.common import Case, Finding, Measure, Passes
-from heedful.checks.likeness import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
-from heedful.classifier import PROBE, Classifier
-from heedful.errors import BadInput, HeedfulError, Unsupported
-from heedful.explaining import attempted
-from heedful.finding import Place
+from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.similarity import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.finding import Place
+from heedful.core.random import seeded
+from heedful.core.tokens import Tokens
+from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.plain import Plain
-from heedful.seeding import seeded
-from heedful.tokens import Tokens
+from heedful.methods.explain import attempted
+from heedful.model import huggingface as facts
+from heedful.model.classifier import PROBE, Classifier
+from heedful.model.function import Plain
 
 MEASURES = ("tau", "jsd", "top-k overlap")
 How = Literal["shuffle", "normal"]

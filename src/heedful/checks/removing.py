@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful.checks.common import Case, Floats, Ints, units
-from heedful.inference import Engine
-from heedful.masking import Variants, over_positions
-from heedful.target import activation
+from heedful.checks.base import Case, Floats, Ints, units
+from heedful.core.target import activation
+from heedful.model.inference import Engine
+from heedful.model.masking import Variants, over_positions
 
 Bools = NDArray[np.bool_]
 

@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from heedful.changes import changes
-from heedful.checks.common import Case, Finding, Measure, Passes
-from heedful.checks.likeness import (
+from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.similarity import (
     LIKENESS,
     Compared,
     averaged,
@@ -27,13 +26,14 @@ from heedful.checks.likeness import (
     remade,
     unrelated,
 )
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, HeedfulError
-from heedful.explaining import attempted
-from heedful.explanation import Attribution
+from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.explanation import Attribution
+from heedful.core.tokens import Tokens, words
+from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.planning import total
-from heedful.tokens import Tokens, words
+from heedful.methods.explain import attempted
+from heedful.methods.planning import total
+from heedful.model.classifier import Classifier
 
 Word = tuple[int, int]  # which of the two texts, and which of its words
 MEANS = ("tau", "top-k overlap", "distance")

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.changes import changes
-from heedful.checks.common import PEAKS, Case, Finding, Floats, Measure, Passes
-from heedful.checks.likeness import (
+from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
+from heedful.checks.similarity import (
     LIKENESS,
     Compared,
     averaged,
@@ -26,18 +25,19 @@ from heedful.checks.likeness import (
     times,
     unrelated,
 )
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, HeedfulError
-from heedful.explaining import attempted
-from heedful.explanation import Attribution, Explanation
-from heedful.finding import Place
+from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.explanation import Attribution, Explanation
+from heedful.core.finding import Place
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.distances import changes
 from heedful.methods import METHODS, Method
-from heedful.planning import total
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.methods.explain import attempted
+from heedful.methods.planning import total
+from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 MEASURES = tuple(LIKENESS)
 SAMPLED = ("samples", "draws", "steps")  # settings of which more should bring a method nearer to what it estimates
@@ -134,7 +134,7 @@ class Stability:
         seeds = times(passes_of(classifier, tokens, methods, names), self.seeds)
         return total([seeds, passes_of(classifier, tokens, more, list(more))])
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Wiegreffe & Pinter's figure: the median divergence by bins of the largest attention and predicted label."""
         jsd = found.values("attention jsd", "", {"with": "checkpoints"})
         largest = found.values("largest attention", "", {})

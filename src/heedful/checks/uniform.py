@@ -10,10 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful import edits
-from heedful.activations import ACTIVATIONS, Activation
-from heedful.changes import changes
-from heedful.checks.common import Case, Finding, Measure, Passes
+from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.interventions import (
     EVERYWHERE,
     Copy,
@@ -28,18 +25,21 @@ from heedful.checks.interventions import (
     rate_told,
     rows,
 )
-from heedful.classifier import Classifier
-from heedful.edits import Edit, Site
-from heedful.errors import BadInput
-from heedful.finding import Place
+from heedful.core.errors import BadInput
+from heedful.core.finding import Place
+from heedful.core.tokens import Tokens
+from heedful.maths.activations import ACTIVATIONS, Activation
+from heedful.maths.distances import changes
 from heedful.methods import Method
 from heedful.methods.attention import Share, laid_open
-from heedful.nets.common import Net
+from heedful.model import edits
+from heedful.model.classifier import Classifier
+from heedful.model.edits import Edit, Site
+from heedful.nets.base import Net
 from heedful.nets.transformer import with_activation
-from heedful.tokens import Tokens
 
 if TYPE_CHECKING:
-    from heedful.summarising import Found
+    from heedful.core.finding import Findings
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Uniform:
             return Passes(1 + rows(flat + others, len(tokens)))
         return Passes(1 + rows(flat, len(tokens)) + 2 * others)
 
-    def tables(self, found: Found) -> dict[str, Any]:
+    def tables(self, found: Findings) -> dict[str, Any]:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
         return {
             "accuracy": accuracy(found, rate_told),

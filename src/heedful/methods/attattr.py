@@ -12,15 +12,15 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution, Interaction
-from heedful.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
-from heedful.lines import Lines, Quadrature, parts
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Interaction
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
 from heedful.methods.attention import Kind, kind_of
-from heedful.methods.common import Passes, array
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.methods.base import Passes, array
+from heedful.methods.lines import Lines, Quadrature, parts
+from heedful.model.classifier import Classifier
 
 Rule = Literal["nested", "gauss", "riemann-left", "riemann-right"]
 Layers = Literal["all"] | int | tuple[int, ...]

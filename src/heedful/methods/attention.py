@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.classifier import Classifier, Reading
-from heedful.edits import Site
-from heedful.errors import BadInput, Unsupported
-from heedful.explanation import Attribution, Explanation, Interaction
-from heedful.formulas import cross_rollout, effective_attention, received, rollout
-from heedful.methods.common import Passes, Together, array, real
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution, Explanation, Interaction
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import cross_rollout, effective_attention, received, rollout
+from heedful.methods.base import Passes, Together, array, real
+from heedful.model.classifier import Classifier, Reading
+from heedful.model.edits import Site
 
 Layer = int | Literal["all"]
 Kind = Literal["self", "encoder", "decoder", "cross", "sentence"]

@@ -7,22 +7,13 @@ from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from heedful import settings as known_settings
-from heedful.errors import BadInput, nearest
-from heedful.methods import (
-    attattr,
-    attention,
-    control,
-    counterfactual,
-    gradient,
-    lime,
-    mixing,
-    perturbation,
-    shapley,
-    theory,
-    zeroing,
-)
-from heedful.methods.common import Method
+from heedful.core import settings as known_settings
+from heedful.core.errors import BadInput, nearest
+from heedful.methods import attattr, attention, counterfactual, gradient, lime, perturbation, shapley, theory
+from heedful.methods import attention_layers as mixing
+from heedful.methods import controls as control
+from heedful.methods import value_zeroing as zeroing
+from heedful.methods.base import Method
 
 ALIASES = {
     "attention": "attention-mean",

@@ -12,15 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.explanation import Counterfactual
-from heedful.inference import Engine
-from heedful.masking import features
-from heedful.methods.common import Passes
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Counterfactual
+from heedful.core.target import Target, activation
+from heedful.core.tokens import Tokens
+from heedful.methods.base import Passes
 from heedful.methods.perturbation import Perturbing
-from heedful.target import Target, activation
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Engine
+from heedful.model.masking import features
 
 Bools = NDArray[np.bool_]
 

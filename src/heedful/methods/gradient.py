@@ -14,16 +14,16 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from heedful.batch import BUDGET, Batch
-from heedful.classifier import Classifier
-from heedful.edits import held
-from heedful.errors import BadInput
-from heedful.explanation import Attribution, Explanation
-from heedful.formulas import gauss_legendre, path, path_integral
-from heedful.methods.common import Passes, Together, array, real
-from heedful.seam import paused
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Explanation
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import gauss_legendre, path, path_integral
+from heedful.methods.base import Passes, Together, array, real
+from heedful.model.batch import BUDGET, Batch
+from heedful.model.classifier import Classifier
+from heedful.model.edits import held
+from heedful.model.seam import paused
 
 
 def _holding(classifier: Classifier, through_attention: bool) -> AbstractContextManager[Any]:

@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import weightedtau
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.inference import Answers, Engine
-from heedful.masking import Unit, features
-from heedful.methods.common import Passes, chance
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.lime import Design, Fit, Sampling, design, fit, grown, smooth_fit
+from heedful.methods.base import Passes, chance
 from heedful.methods.perturbation import Perturbing
-from heedful.surrogates import Design, Fit, Sampling, design, fit, grown, smooth_fit
-from heedful.target import Target
-from heedful.tokens import Tokens
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Answers, Engine
+from heedful.model.masking import Unit, features
 
 Estimator = Literal["regression", "kriging"]
 FIRST, MOST = 256, 16_384  # samples of the first round of "auto", and of its last

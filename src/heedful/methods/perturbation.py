@@ -1,6 +1,6 @@
 """Perturbation: take words away and see what the model says of the rest.
 
-`masking` says how words are taken away (see heedful.masking), `by` what one feature is (a word or a token), `precision`
+`masking` says how words are taken away (see model.masking), `by` what one feature is (a word or a token), `precision`
 in which numbers the model runs.
 """
 
@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution, Explanation, Source
-from heedful.formulas import jensen_shannon
-from heedful.inference import Answers, Precision, answers
-from heedful.masking import Bools, Unit, Variants, check_masking, features, over_positions, spread
-from heedful.methods.common import Passes, Together
-from heedful.target import Head, Target, activation
-from heedful.tokens import Tokens
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Explanation, Source
+from heedful.core.target import Head, Target, activation
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import jensen_shannon
+from heedful.methods.base import Passes, Together
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Answers, Precision, answers
+from heedful.model.masking import Bools, Unit, Variants, check_masking, features, over_positions, spread
 
 Change = Literal["target", "variation", "divergence"]
 Floats = NDArray[np.float64]

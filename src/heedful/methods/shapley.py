@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.classifier import Classifier
-from heedful.errors import BadInput
-from heedful.explanation import Attribution
-from heedful.inference import Engine
-from heedful.masking import features
-from heedful.methods.common import Passes, chance
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens, sentences
+from heedful.maths.shapley import coalitions, enumerated, everything, kriged, regressed
+from heedful.methods.base import Passes, chance
 from heedful.methods.perturbation import Perturbing
-from heedful.shapley import coalitions, enumerated, everything, kriged, regressed
-from heedful.target import Target
-from heedful.tokens import Tokens, sentences
+from heedful.model.classifier import Classifier
+from heedful.model.inference import Engine
+from heedful.model.masking import features
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful import theory
-from heedful.classifier import Classifier
-from heedful.errors import BadInput, Unsupported
-from heedful.explanation import Attribution
-from heedful.masking import TOKENS, features, stand_in
-from heedful.methods.common import Passes
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.target import Head, Target
+from heedful.core.tokens import Tokens
+from heedful.maths import theory
+from heedful.methods.base import Passes
+from heedful.model.classifier import Classifier
+from heedful.model.masking import TOKENS, features, stand_in
 from heedful.nets import MultiHead
-from heedful.target import Head, Target
-from heedful.tokens import Tokens
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The papers' networks; each answers as the model of a Classifier."""
 
-from heedful.nets.common import Net, Output
+from heedful.nets.base import Net, Output
 from heedful.nets.hierarchical import Hierarchical
 from heedful.nets.multihead import MultiHead, Shape, sinusoidal
 from heedful.nets.pair import Pair

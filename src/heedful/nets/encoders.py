@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from heedful.errors import BadInput
-from heedful.nets.common import Bidirectional
+from heedful.core.errors import BadInput
+from heedful.nets.base import Bidirectional
 
 EncoderName = Literal["bilstm", "gru", "cnn", "single-cnn", "average", "none"]
 States = tuple[Float[Tensor, "b t m"], Float[Tensor, "b m"]]

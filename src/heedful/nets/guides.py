@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array, diags_array
 from scipy.special import expit
 
-from heedful.errors import BadInput
+from heedful.core.errors import BadInput
 
 _COMMON = (
     "a about after again all also am an and any are as at be because been before being both but by can could did "

@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.errors import BadInput, nearest
-from heedful.nets.common import Bidirectional, Net, Output, Shape, read, real, weights
+from heedful.core.errors import BadInput, nearest
+from heedful.nets.base import Bidirectional, Net, Output, Shape, read, real, weights
 
 Encoder = Literal["rnn", "conv", "none"]
 KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters

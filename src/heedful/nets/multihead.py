@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from heedful.errors import BadInput
-from heedful.nets import common
-from heedful.nets.common import Net, Output, read, real, weights
+from heedful.core.errors import BadInput
+from heedful.nets import base as common
+from heedful.nets.base import Net, Output, read, real, weights
 
 
 def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:

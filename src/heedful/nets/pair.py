@@ -16,8 +16,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from heedful.errors import BadInput
-from heedful.nets.common import Shape, real
+from heedful.core.errors import BadInput
+from heedful.nets.base import Shape, real
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
 

@@ -11,9 +11,9 @@ from typing import Any
 import tokenizers
 from safetensors.torch import load_file, save_file
 
-from heedful.errors import BadInput, Unsupported
-from heedful.nets.common import Net
-from heedful.writing import whole
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.writing import whole
+from heedful.nets.base import Net
 
 WEIGHTS, ABOUT, FORMAT = "model.safetensors", "heedful.json", 1
 

@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.errors import BadInput
-from heedful.nets.common import Bidirectional, Net, Output, Shape, read, real, weights
+from heedful.core.errors import BadInput
+from heedful.nets.base import Bidirectional, Net, Output, Shape, read, real, weights
 
 Attention = Literal["none", "additive", "multiplicative"]
 ATTENTIONS = ("none", "additive", "multiplicative")

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.activations import ACTIVATIONS, Activation
-from heedful.errors import BadInput, Unsupported, nearest
-from heedful.nets.common import Net, Output, Shape, read, real, weights
+from heedful.core.errors import BadInput, Unsupported, nearest
+from heedful.maths.activations import ACTIVATIONS, Activation
+from heedful.nets.base import Net, Output, Shape, read, real, weights
 from heedful.nets.encoders import ENCODERS, EncoderName
 
 Attention = Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"]

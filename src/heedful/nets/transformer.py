@@ -20,10 +20,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from heedful.activations import ACTIVATIONS, Activation
-from heedful.errors import BadInput, nearest
-from heedful.nets import common
-from heedful.nets.common import Net, Shape, read, real, weights
+from heedful.core.errors import BadInput, nearest
+from heedful.maths.activations import ACTIVATIONS, Activation
+from heedful.nets import base as common
+from heedful.nets.base import Net, Shape, read, real, weights
 from heedful.nets.multihead import leading, positioned, sinusoidal
 
 Pooling = Literal["sum", "mean", "cls"]

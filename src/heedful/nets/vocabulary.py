@@ -20,7 +20,7 @@ from jaxtyping import Float
 from tokenizers import Regex, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor
 
-from heedful.errors import BadInput
+from heedful.core.errors import BadInput
 
 PAD, UNK, BEGIN, END, CLS = "<pad>", "<unk>", "<s>", "</s>", "[CLS]"
 Frame = Literal["ends", "cls", "none"]

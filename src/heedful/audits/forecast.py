@@ -1,0 +1,133 @@
+"""Forecasting: what an audit will cost. Texts are cut and a few are run, to see how fast this model is here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from heedful.audits.chunk import Job
+from heedful.audits.run import order
+from heedful.core.errors import HeedfulError
+from heedful.core.tokens import Tokens
+from heedful.methods.base import Passes
+from heedful.methods.planning import total
+from heedful.model.classifier import Classifier
+
+SAMPLE = 64  # texts that stand for all
+TIMED = 16  # texts that are run
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method or a check, and its passes over all texts; None where it does not say, `why` where it cannot."""
+
+    kind: str
+    name: str
+    passes: Passes | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will take: passes by method and check, and CPU seconds, very roughly."""
+
+    texts: int
+    lines: tuple[Line, ...]
+    seconds: float
+
+    @property
+    def passes(self) -> Passes:
+        """All of them."""
+        return total(line.passes for line in self.lines if line.passes is not None)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        lines = [asdict(line) for line in self.lines]
+        return json.dumps({"texts": self.texts, "seconds": self.seconds, "total": asdict(self.passes), "plan": lines})
+
+
+def forecast(job: Job, texts: int) -> Forecast:
+    """What auditing so many texts will take. An input that several ask for runs once, so passes are at most these."""
+    sample = _cut(job, min(texts, SAMPLE))
+    c, chosen = job.classifier, job.battery
+    lines = [_line("method", name, _passes(one, c), sample, texts) for name, one in chosen.methods.items()]
+    for name, check in chosen.checks.items():
+        count = min(texts, getattr(check, "texts", None) or texts)
+        lines.append(_line("check", name, _passes(check, c, chosen.methods), sample, count))
+    each = _seconds(job, sample[:TIMED])
+    asked = total(line.passes for line in lines if line.passes is not None)
+    return Forecast(texts, tuple(lines), each * (asked.forwards + 2 * asked.backwards))
+
+
+def _cut(job: Job, count: int) -> list[Tokens]:
+    found = []
+    for index in order(job.examples, job.seed)[:count]:
+        example = job.examples[index]
+        try:
+            found.append(job.classifier.tokens(example.text, example.pair).cut(job.classifier.limit))
+        except HeedfulError:
+            continue
+    return found
+
+
+def _passes(one: Any, classifier: Classifier, *more: Any) -> Callable[[Tokens], Passes] | None:
+    """How a method or check counts the passes of one text, if it can."""
+    count = getattr(one, "passes", None)
+    return None if count is None else lambda tokens: count(classifier, tokens, *more)
+
+
+def _line(
+    kind: str, name: str, passes: Callable[[Tokens], Passes] | None, sample: Sequence[Tokens], texts: int
+) -> Line:
+    some = sample[:texts]
+    if passes is None:
+        return Line(kind, name, None)
+    try:
+        found = total(map(passes, some))
+    except HeedfulError as e:
+        return Line(kind, name, None, str(e))
+    scale = texts / max(1, len(some))
+    exactly = found.exactly and scale == 1
+    return Line(kind, name, Passes(round(found.forwards * scale), round(found.backwards * scale), exactly))
+
+
+def _seconds(job: Job, sample: Sequence[Tokens]) -> float:
+    """CPU seconds of one forward pass, in a batch, when everything is warm."""
+    if not sample:
+        return 0.0
+    spent = []
+    for _ in range(2):
+        start = time.process_time()
+        with job.classifier.answering():
+            job.classifier.predictions(sample)
+        spent.append((time.process_time() - start) / len(sample))
+    return min(spent)
+
+
+def shown(forecast: Forecast) -> str:
+    """A table of passes by method and check, and the time expected."""
+    rows = [("", "", "forward", "backward"), *((line.kind, line.name, *_words(line)) for line in forecast.lines)]
+    rows.append(("", "together, at most", f"{forecast.passes.forwards:,}", f"{forecast.passes.backwards:,}"))
+    widths = [max(len(str(row[i])) for row in rows) for i in range(4)]
+    lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}".rstrip() for a, b, c, d in rows]
+    left = [f"{line.name} will be left out: {line.why}" for line in forecast.lines if line.why]
+    spent = f"{forecast.texts:,} texts; at most about {duration(forecast.seconds)} of one core in the model"
+    return "\n".join([*lines, "", *left, spent])
+
+
+def _words(line: Line) -> tuple[str, str]:
+    if line.passes is None:
+        return ("–", "–") if line.why else ("unknown", "unknown")
+    return f"{line.passes.forwards:,}", f"{line.passes.backwards:,}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: duration(3725) -> "1 h 2 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

@@ -1,0 +1,120 @@
+"""Options that several commands share: which model, which text, which target, and where results go."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from heedful.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from heedful.model.classifier import Classifier
+
+Command = Callable[..., Any]
+
+
+def _all(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+model_options = _all(
+    click.option("--model", "-m", help="A model folder or a Hugging Face hub name; the embedded default if left out."),
+    click.option("--revision", help="A branch, tag or commit of the hub name."),
+    click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
+    click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
+)
+target_options = _all(
+    click.option("--target", "-t", help="The label to explain, by name or index. [default: the predicted one]"),
+    click.option("--against", help="Explain --target minus this label."),
+    click.option(
+        "--scale",
+        type=click.Choice(["logit", "probability"]),
+        default="logit",
+        show_default=True,
+        help="What is explained.",
+    ),
+)
+text_options = _all(
+    click.option("--pair", help="The second text of a pair."),
+    click.option(
+        "--truncate/--no-truncate", default=True, show_default=True, help="Cut a text that is too long, or refuse it."
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw random numbers."),
+)
+set_option = click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of every chosen method that has it, or of one: steps=64, ig.steps=64; may be repeated.",
+)
+output_options = _all(
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per result."),
+    click.option("--html", help="Write a page to this file."),
+    click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg."),
+)
+
+
+def load(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
+    """The model that was asked for."""
+    from heedful.model.loading import load as loaded
+
+    return loaded(model, revision=revision, device=device, dtype=dtype)
+
+
+def read_text(text: str | None, pair: str | None) -> str | None:
+    """The text of the command line, or of stdin for '-'; bad text is refused before anything slow."""
+    from heedful.core.tokens import check_text
+
+    read = _decoded(sys.stdin.buffer.read()) if text == "-" else text
+    if read is not None:
+        check_text(read)
+    if pair is not None:
+        check_text(pair, "pair")
+    return read
+
+
+def _decoded(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="surrogateescape").removeprefix("\ufeff").removesuffix("\n")
+
+
+def read_lines(file: str) -> list[str]:
+    """One text per line."""
+    from heedful.core.tokens import check_text
+
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as e:
+        raise BadInput(f"'{file}' cannot be read ({e.strerror}).") from e
+    if not raw:
+        raise BadInput(f"'{file}' is empty; give one text per line.")
+    # subtle: splitlines would also cut at U+2028, form feeds and the like, which stand inside texts
+    lines = [line.removesuffix("\r") for line in _decoded(raw).split("\n")]
+    for number, line in enumerate(lines, 1):
+        check_text(line, f"text in line {number}")
+    return lines
+
+
+def figure_kind(path: str | None) -> str:
+    """The kind of figure wanted; a wrong name, or no matplotlib, is refused before anything slow."""
+    if path is None:
+        return ""
+    from heedful.report.figures import kind
+
+    return kind(path)
+
+
+def announce(*paths: str | None) -> None:
+    """Say what was written, beside the results."""
+    for path in paths:
+        if path is not None:
+            click.echo(f"wrote {path}", err=True)

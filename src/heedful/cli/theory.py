@@ -1,0 +1,183 @@
+"""heedful theory: what theory says of LIME and of gradients, beside what they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from heedful.cli import options as opt
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from heedful.methods.theory_comparison import Agreement, Comparison, Floats
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """What `heedful theory` was asked."""
+
+    runs: int
+    samples: int
+    masking: str
+    reduce: Any
+    words: int
+    target: str | None
+    against: str | None
+    pair: str | None
+    truncate: bool
+    seed: int
+    as_json: bool
+    figure: str | None
+
+
+@click.command()
+@click.argument("text")
+@opt.model_options
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often LIME is run.")
+@click.option("--samples", type=click.IntRange(2), default=5000, show_default=True, help="Samples of each run.")
+@click.option(
+    "--masking", default="unk", show_default=True, help="What stands in a word's place: unk, mask, pad or token:WORD."
+)
+@click.option(
+    "--reduce",
+    type=click.Choice(["x-input", "l2", "l1", "mean"]),
+    default="x-input",
+    show_default=True,
+    help="What is made of a token's gradient: its product with the input, a norm, or its mean.",
+)
+@click.option("--words", type=click.IntRange(1), default=15, show_default=True, help="Rows shown, the largest first.")
+@click.option("--target", "-t", help="The label whose logit is explained, by name or index. [default: the predicted]")
+@click.option("--against", help="Explain --target minus this label.")
+@opt.text_options
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, with every word, token and run.")
+@click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg.")
+def theory(
+    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, **asked: Any
+) -> None:
+    """Set theory beside LIME and the gradient on TEXT, for a single-layer attention classifier."""
+    from heedful.core.target import Target
+    from heedful.core.writing import output
+    from heedful.methods.theory_comparison import Trial, compare
+    from heedful.report.terminal import progress
+
+    ask = _Ask(**asked)
+    read = opt.read_text(text, ask.pair)
+    kind = opt.figure_kind(ask.figure)
+    trial = Trial(ask.runs, ask.samples, ask.masking, ask.reduce, ask.seed)
+    with output(ask.figure, "figure") as draw, progress() as tell:
+        tell("loading the model")
+        classifier = opt.load(model, revision, device, dtype)
+        target = Target(ask.target, against=ask.against)
+        found = compare(classifier, read or "", trial, target, ask.pair, truncate=ask.truncate, tell=tell)
+        if draw is not None:
+            from heedful.report.figures import draw_theory, encoded
+
+            draw(encoded(draw_theory(found), kind))
+    if ask.as_json:
+        click.echo(found.to_json())
+    else:
+        _print(found, ask.words)
+    opt.announce(ask.figure)
+
+
+def _print(found: Comparison, most: int) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from heedful.report.terminal import clean
+    from heedful.report.wording import said
+
+    console = Console(highlight=False)
+    console.print(Text(clean(f"{found.source.model} says {said(found.prediction)}")))
+    console.print(Text(clean(f"explained: {found.target}")))
+    if found.tokens.notice:
+        console.print(Text(f"Notice: {found.tokens.notice}.", style="bold"))
+    _print_words(found, most, console)
+    _print_tokens(found, most, console)
+
+
+def _print_words(found: Comparison, most: int, console: Console) -> None:
+    from rich.text import Text
+
+    from heedful.methods.theory_comparison import FORMS, LEFT_OUT
+
+    runs, shown, places = found.trial, found.order[:most], _places(found.mean)
+    table = _table("word", "LIME", "least", "most", *FORMS)
+    for j in shown:
+        own = found.runs[:, j]
+        numbers = [found.mean[j], own.min(), own.max(), *(found.forms[form][j] for form in FORMS)]
+        table.add_row(*_row(found.words[j], numbers, places))
+    times = "1 run" if runs.runs == 1 else f"mean, least and most of {runs.runs} runs"
+    console.print(Text(f"\nLIME's coefficients: {times} of {runs.samples:,} samples", style="bold"))
+    console.print(table)
+    _print_left_out(len(found.words) - len(shown), "word", console)
+    console.print(_agreements(found))
+    chance = "" if found.chance is None else f", of which chance alone makes {found.chance:.1%}"
+    console.print(Text(f"off: the L2 distance to LIME's mean, as a share of its length{chance}; {LEFT_OUT}", "dim"))
+
+
+def _print_tokens(found: Comparison, most: int, console: Console) -> None:
+    from rich.text import Text
+
+    order = sorted(range(len(found.tokens)), key=lambda t: -abs(found.gradient[t]))
+    table = _table("token", "gradient", "theory")
+    for t in order[:most]:
+        table.add_row(*_row(found.names[t], [found.gradient[t], found.slopes[t]], _places(found.gradient)))
+    console.print(Text(f"\nGradients ({found.trial.reduce})", style="bold"))
+    console.print(table)
+    _print_left_out(len(order) - most, "token", console)
+    console.print(Text(f"gradient and theory differ by at most {found.worst:.1e}"))
+    console.print(
+        Text(f"the theorem as it is stated, with a query that does not move, is off by {found.overlooked:.1e}", "dim")
+    )
+
+
+def _print_left_out(count: int, unit: str, console: Console) -> None:
+    from rich.text import Text
+
+    if count > 0:
+        console.print(Text(f"… and {count:,} {unit}{'s' * (count != 1)} more: see them with --words or --json", "dim"))
+
+
+def _table(first: str, *names: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(first, overflow="fold", max_width=30)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _places(values: Floats) -> int:
+    """Decimals that show four digits of the largest."""
+    largest = max(map(abs, values.tolist()), default=0.0)
+    return min(12, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 4
+
+
+def _row(name: str, values: Sequence[float], places: int) -> list[Any]:
+    from rich.text import Text
+
+    from heedful.report.terminal import clean
+
+    return [Text(clean(name)), *(f"{float(value) + 0.0:+.{places}f}" for value in values)]
+
+
+def _agreements(found: Comparison) -> Table:
+    from heedful.methods.theory_comparison import FORMS
+
+    table = _table("agreement with LIME's mean", "Pearson", "Kendall τ-b", "off")
+    for form in FORMS:
+        table.add_row(form, *_told(found.agreement(form)))
+    return table
+
+
+def _told(near: Agreement) -> list[str]:
+    numbers = [(near.pearson, "+.4f"), (near.kendall, "+.4f"), (near.off, ".1%")]
+    return ["–" if value is None else format(value, form) for value, form in numbers]

@@ -1,0 +1,1 @@
+"""The nouns, settings, files and random numbers. Knows no model."""

@@ -1,0 +1,346 @@
+"""Explanation: what a method says about one prediction, with where it came from. Needs no torch.
+
+Attribution     a score per token
+Interaction     a weight per layer, head, query token and key token
+Counterfactual  words taken away, and what the model says then
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.core.errors import BadInput
+from heedful.core.target import Target
+from heedful.core.tokens import Splitter, Tokens
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+FORMAT = 1
+Reduction = Literal["sum", "mean", "max"]
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers cut a line of JSON there
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model said: a number per label. A regression model has no probabilities."""
+
+    labels: tuple[str, ...] = ()
+    logits: tuple[float, ...] = ()
+    probabilities: tuple[float, ...] | None = None
+
+    @property
+    def index(self) -> int:
+        """The predicted label's index."""
+        return int(np.argmax(self.logits))
+
+    @property
+    def label(self) -> str:
+        """The predicted label: the one with the highest logit."""
+        return self.labels[self.index]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an explanation came from: enough to make it again, and what it cost.
+
+    `forwards` and `backwards` count texts sent through the model, the prediction itself not included.
+    """
+
+    method: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    model: str = ""
+    fingerprint: str = ""
+    seed: int = 0
+    forwards: int = 0
+    backwards: int = 0
+    windows: int = 1
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation:
+    """What every kind of explanation carries. A method fills in what it found; `explain` adds the rest.
+
+    `notes` are sentences that a reader must know; `details` are numbers beside the result (samples, R², …).
+    """
+
+    tokens: Tokens
+    prediction: Prediction = Prediction()
+    target: Target = field(default_factory=Target)
+    source: Source = Source()
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.source.method
+
+    @property
+    def truncation(self) -> str | None:
+        """One sentence about what was cut off the text, or None."""
+        return self.tokens.notice
+
+    def to_json(self) -> str:
+        """One line of JSON; `heedful.from_json` reads it back without loss."""
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, default=str)
+        return text.translate(_LINE_ENDS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        return {
+            "heedful": FORMAT,
+            "kind": type(self).__name__.lower(),
+            "tokens": self.tokens.to_dict(),
+            "prediction": asdict(self.prediction),
+            "target": asdict(self.target),
+            "source": asdict(self.source),
+            "notes": list(self.notes),
+            "details": dict(self.details),
+        }
+
+    def to_html(self) -> str:
+        """A self-contained page."""
+        from heedful.report.explanations import page
+
+        return page([self])
+
+    def plot(self) -> Figure:
+        """A matplotlib figure, which shows itself in a notebook; needs the extra heedful[figures]."""
+        from heedful.report.figures import draw
+
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        from heedful.report.explanations import notebook
+
+        return notebook([self])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attribution(Explanation):
+    """A score per token, raw: nothing is normalised or cut. Positive speaks for the target where `signed`.
+
+    `base` is the target's value at the method's baseline; `gap` is what completeness lacks: (value − base) − Σ scores.
+    Where a method makes no such promise, both are None. `errors` are standard errors, where the scores are estimates.
+    `reduced` says how scores were joined in a coarser view.
+    """
+
+    scores: NDArray[np.float64]
+    signed: bool = True
+    base: float | None = None
+    gap: float | None = None
+    errors: NDArray[np.float64] | None = None
+    reduced: Reduction | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", self._checked(self.scores))
+        if self.errors is not None:
+            object.__setattr__(self, "errors", self._checked(self.errors))
+
+    def _checked(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        scores = np.array(values, dtype=np.float64)
+        if scores.shape != (len(self.tokens),):
+            raise ValueError(f"{len(self.tokens)} tokens and scores of shape {scores.shape}; give one score per token")
+        if not np.isfinite(scores).all():
+            raise BadInput(f"{self.method or 'the method'} gave a score that is not finite; the model overflows here.")
+        scores.setflags(write=False)
+        return scores
+
+    def by(self, unit: str | Splitter, how: Reduction = "sum") -> Attribution:
+        """The same scores per word, per sentence, or per unit of the caller's own splitter (text -> spans or strings).
+
+        "sum" keeps the total; "mean" averages pieces; "max" takes the piece with the largest magnitude, sign kept.
+        Standard errors add up as if they went together: exact within a word that was taken away whole, and never too
+        small otherwise.
+        """
+        tokens, groups = self.tokens.by(unit)
+        if tokens is self.tokens:
+            return self
+        join = reduction(how)
+        scores = np.array([join(self.scores[group]) for group in groups], dtype=np.float64)
+        errors = None if self.errors is None else np.array([_joined_error(self, group, how) for group in groups])
+        return replace(self, tokens=tokens, scores=scores, errors=errors, reduced=how)
+
+    def top(self, k: int = 5) -> list[tuple[str, float]]:
+        """The k strongest tokens of the text, by magnitude, strongest first; ties in reading order."""
+        order = sorted(self.tokens.content, key=lambda i: -abs(self.scores[i]))
+        return [(self.tokens.surface(i), float(self.scores[i])) for i in order[:k]]
+
+    def as_list(self) -> list[tuple[str, float]]:
+        """(token, score) for the tokens of the text, in reading order, special tokens left out."""
+        return [(self.tokens.surface(i), float(self.scores[i])) for i in self.tokens.content]
+
+    def strengths(self) -> NDArray[np.float64]:
+        """Scores divided by the largest magnitude among the tokens of the text, for display only, within ±1."""
+        content = list(self.tokens.content)
+        largest = float(np.abs(self.scores[content]).max(initial=0.0))
+        return np.clip(self.scores / largest, -1, 1) if largest > 0 else np.zeros_like(self.scores)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per token."""
+        try:
+            import pandas as pd
+        except ImportError as e:
+            raise BadInput("to_dataframe needs pandas; install it with: pip install 'heedful[dataframe]'") from e
+        spans = [span or (None, None) for span in self.tokens.spans]
+        return pd.DataFrame(
+            {
+                "piece": self.tokens.pieces,
+                "text": [self.tokens.surface(i) for i in range(len(self.tokens))],
+                "start": pd.array([s[0] for s in spans], dtype="Int64"),
+                "end": pd.array([s[1] for s in spans], dtype="Int64"),
+                "word": pd.array(list(self.tokens.words), dtype="Int64"),
+                "segment": pd.array(list(self.tokens.segments), dtype="Int64"),
+                "special": self.tokens.special,
+                "score": self.scores,
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        own = {name: getattr(self, name) for name in ("signed", "base", "gap", "reduced")}
+        errors = None if self.errors is None else self.errors.tolist()
+        return super().to_dict() | own | {"scores": self.scores.tolist(), "errors": errors}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interaction(Explanation):
+    """A weight for every layer, head, query token and key token. A network that pools with one query has one row.
+
+    `layers` are the numbers of the layers shown (all from 0, if not given). `gaps` is, per layer, what completeness
+    lacks: (value − value without this layer's attention) − Σ weights; None where a method makes no such promise.
+    """
+
+    weights: NDArray[np.float32]
+    attention: str = "self"
+    layers: tuple[int, ...] = ()
+    gaps: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        weights = np.array(self.weights, dtype=np.float32)
+        n = len(self.tokens)
+        if weights.ndim != 4 or weights.shape[3] != n or weights.shape[2] not in (1, n):
+            raise ValueError(f"{n} tokens and weights of shape {weights.shape}; give [layer, head, {n} or 1, {n}]")
+        if not np.isfinite(weights).all():
+            raise BadInput(f"{self.method or 'the method'} gave a weight that is not finite; the model overflows here.")
+        weights.setflags(write=False)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "layers", tuple(self.layers) or tuple(range(len(weights))))
+        if len(self.layers) != len(weights) or (self.gaps is not None and len(self.gaps) != len(weights)):
+            raise ValueError(f"{len(weights)} layers of weights, numbered {self.layers}, with gaps {self.gaps}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes: the weights as base64 of little-endian float32, which keeps them exact and small."""
+        data = base64.b64encode(np.ascontiguousarray(self.weights, dtype="<f4").tobytes()).decode("ascii")
+        own = {"attention": self.attention, "layers": self.layers, "gaps": self.gaps}
+        return super().to_dict() | own | {"weights": {"shape": list(self.weights.shape), "base64": data}}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Counterfactual(Explanation):
+    """Words taken away, and what the model says of the rest.
+
+    `removed` are the positions taken away, in the way that `masking` names; `outcome` is the prediction without them.
+    `found` says whether what was looked for exists (a changed label, say); `exact`, whether no smaller (or larger) set
+    would do, proven by trying all.
+    """
+
+    removed: tuple[int, ...]
+    outcome: Prediction
+    masking: str
+    found: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        removed = tuple(sorted(int(i) for i in self.removed))
+        if any(not 0 <= i < len(self.tokens) for i in removed):
+            raise ValueError(f"positions {removed} of {len(self.tokens)} tokens")
+        object.__setattr__(self, "removed", removed)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The positions that stay, special tokens included."""
+        gone = set(self.removed)
+        return tuple(i for i in range(len(self.tokens)) if i not in gone)
+
+    def words(self) -> list[str]:
+        """The words taken away, in reading order."""
+        gone = set(self.removed)
+        view, groups = self.tokens.by("word")
+        return [view.surface(j) for j, group in enumerate(groups) if gone & set(group)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `to_json` writes."""
+        own = {name: getattr(self, name) for name in ("removed", "masking", "found", "exact")}
+        return super().to_dict() | own | {"outcome": asdict(self.outcome)}
+
+
+def _joined_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
+    """The standard error of a unit's score, at most."""
+    assert why.errors is not None
+    errors = why.errors[list(group)]
+    if how == "max":
+        return float(errors[np.abs(why.scores[list(group)]).argmax()])
+    return float(errors.sum() if how == "sum" else errors.mean())
+
+
+def reduction(how: Reduction) -> Callable[[NDArray[np.float64]], float]:
+    """The function that joins the scores of a unit's pieces: reduction("max")([1, -3]) -> -3."""
+    known: dict[str, Callable[[NDArray[np.float64]], float]] = {
+        "sum": lambda x: float(x.sum()),
+        "mean": lambda x: float(x.mean()),
+        "max": lambda x: float(x[np.abs(x).argmax()]),
+    }
+    if how not in known:
+        raise BadInput(f"'{how}' is not a way to join scores; choose sum, mean or max.")
+    return known[how]
+
+
+def from_json(text: str) -> Attribution | Interaction | Counterfactual:
+    """Read what `to_json` wrote."""
+    try:
+        return from_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        reason = " ".join(str(e).partition(". ")[0].split())
+        raise BadInput(f"this is not an explanation written by heedful ({type(e).__name__}: {reason}).") from e
+
+
+def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactual:
+    """Read what `to_dict` wrote."""
+    if d["heedful"] != FORMAT:
+        raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {FORMAT}.")
+    common: dict[str, Any] = {
+        "tokens": Tokens.from_dict(d["tokens"]),
+        "prediction": _prediction(d["prediction"]),
+        "target": Target(**d["target"]),
+        "source": Source(**d["source"]),
+        "notes": tuple(d["notes"]),
+        "details": d["details"],
+    }
+    if d["kind"] == "attribution":
+        own = {name: d[name] for name in ("signed", "base", "gap", "reduced", "scores", "errors")}
+        return Attribution(**common, **own)
+    if d["kind"] == "counterfactual":
+        own = {name: d[name] for name in ("removed", "masking", "found", "exact")}
+        return Counterfactual(**common, **own, outcome=_prediction(d["outcome"]))
+    flat = np.frombuffer(base64.b64decode(d["weights"]["base64"]), dtype="<f4")
+    weights = flat.reshape(d["weights"]["shape"]).astype(np.float32)
+    gaps = None if d["gaps"] is None else tuple(d["gaps"])
+    return Interaction(**common, weights=weights, attention=d["attention"], layers=tuple(d["layers"]), gaps=gaps)
+
+
+def _prediction(d: Mapping[str, Sequence[Any] | None]) -> Prediction:
+    probabilities = d["probabilities"]
+    return Prediction(
+        tuple(d["labels"] or ()), tuple(d["logits"] or ()), None if probabilities is None else tuple(probabilities)
+    )

@@ -1,0 +1,132 @@
+"""Finding: one measurement that a check made on one text; Findings: those of one check on all texts. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LEFT_OUT = "left out"  # the measure of a finding that says why there is none
+Place = Mapping[str, str | int | float]
+Floats = NDArray[np.float64]
+Key = tuple[str, str, str]  # method, measure, at
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a check measures, for tables and pages.
+
+    A "rate" is 0 or 1 for each text and gets Wilson's interval; a "mean" is any number. `better` says which way is
+    good for an explanation, where one way is; `compared`, whether a method is set beside `random`.
+    """
+
+    says: str
+    kind: Literal["mean", "rate"] = "mean"
+    better: Literal["higher", "lower"] | None = None
+    compared: bool = True
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One number: of which check and method, of what, where, on one text.
+
+    `method` is empty where the check asks about the model and not about an explanation of it. NaN is a number that does
+    not exist for this text: it is counted, and never averaged in. `at` says what was changed ({"layer": 2, "head": 0},
+    {"masking": "delete"}); findings that agree in check, method, measure and `at` are summarised together over texts.
+    `details` are for looking at one text (positions, other weights): JSON, never summarised.
+    """
+
+    check: str
+    method: str
+    measure: str
+    value: float
+    at: Place = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """`at` as a text with one form for each meaning: {"layer": 2, "head": 0} -> '{"head":0,"layer":2}'."""
+        return place(self.at)
+
+
+def place(at: Place) -> str:
+    """See `Finding.place`."""
+    return json.dumps(dict(at), sort_keys=True, separators=(",", ":"), ensure_ascii=False) if at else ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The findings of one check on all texts: for each thing found, a number per text, and which texts have one."""
+
+    groups: Mapping[Key, Floats]
+    there: Mapping[Key, NDArray[np.bool_]]
+    texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, tables: Iterable[pa.Table], texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Findings:
+        """Tables with columns text, method, measure, at and value, one after the other; `texts` has the texts' numbers.
+
+        A run that is not complete may lack some: a text's place is its place among those that are there.
+        """
+        n = len(texts["number"])
+        groups: dict[Key, Floats] = {}
+        there: dict[Key, NDArray[np.bool_]] = {}
+        for table in tables:
+            places = np.searchsorted(texts["number"], table.column("text").to_numpy())
+            values = table.column("value").to_numpy()
+            for key, some in _grouped(table):
+                if key not in groups:
+                    groups[key], there[key] = np.full(n, np.nan), np.zeros(n, dtype=bool)
+                groups[key][places[some]], there[key][places[some]] = values[some], True
+        return cls(groups, there, texts, tuple(labels))
+
+    def values(self, measure: str, method: str = "", at: Place | None = None) -> Floats:
+        """One number for each text, in the run's order; NaN where there is none."""
+        found = self.groups.get((method, measure, place(at or {})))
+        return np.full(len(self.texts["number"]), np.nan) if found is None else found.copy()
+
+    def methods(self, measure: str) -> list[str]:
+        """The methods that have this measure."""
+        return list(dict.fromkeys(method for method, name, _ in self.groups if name == measure))
+
+    def places(self, measure: str, method: str | None = None) -> list[dict[str, Any]]:
+        """Where it was measured."""
+        found = dict.fromkeys(at for m, name, at in self.groups if name == measure and (method is None or m == method))
+        return [json.loads(at) if at else {} for at in found]
+
+    @cached_property
+    def rows(self) -> list[Key]:
+        """(method, measure, at) of each row of a summary."""
+        return [key for key in self.groups if key[1] != LEFT_OUT]
+
+
+def _grouped(table: pa.Table) -> Iterator[tuple[Key, NDArray[np.int64]]]:
+    """(method, measure, at), and which rows have them."""
+    names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
+    (a, _), (b, measures), (c, places) = names
+    key = (a * max(1, len(measures)) + b) * max(1, len(places)) + c
+    order = np.argsort(key, kind="stable")
+    for some in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
+        method, measure, at = (words[codes[some[0]]] for codes, words in names)
+        yield (method, measure, at), some
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+    """A column of words as numbers, and the words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+    encoded = pc.dictionary_encode(plain.combine_chunks() if plain.num_chunks else pa.array([], pa.string()))
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()

@@ -1,0 +1,287 @@
+"""Tokens: one text (or pair of texts), cut once; every score, mask and picture refers to that cut.
+
+Pieces are the model's; words and sentences are the reader's, and are cut from the characters of the text by rules that
+do not depend on the tokenizer, so that two models can be compared word by word.
+"""
+
+from __future__ import annotations
+
+import operator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import regex
+
+from heedful.core.errors import BadInput
+
+Span = tuple[int, int]
+Splitter = Callable[[str], Iterable[Span | str]]
+
+_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
+WORD = regex.compile(
+    rf"""\p{{N}}+(?:[.,]\p{{N}}+)*(?![\p{{L}}\p{{M}}])           # 3.5 is one word
+       | \p{{Han}} | \p{{Hiragana}}+ | [\p{{Katakana}}ー]+
+       | [[\p{{L}}\p{{M}}\p{{N}}_]--[{_CJK}]]+(?:['’‐-][[\p{{L}}\p{{M}}\p{{N}}_]--[{_CJK}]]+)*
+       | (?!\s)\X                                                 # anything else: one grapheme, so 👩‍👧 stays whole
+    """,
+    regex.VERBOSE | regex.VERSION1,
+)
+_MARK = regex.compile(r"[\p{M}\u200d\ufe0f]")
+_SENTENCE_END = regex.compile(r"""[.!?…]+["'”’)\]]*(?=\s)|[。！？]+[」』”]*|\n+""")
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A text as a model reads it. All tuples have one entry per piece.
+
+    `spans` are characters of the text (segment 0) or of the pair (segment 1); special tokens have segment, span and
+    word None. `types` is what the model is given to tell the two texts apart, if it wants anything. `dropped` counts
+    the pieces that did not fit the model, of `total` that the text had. A view by words or sentences (`unit`) has no
+    `ids`.
+    """
+
+    text: str
+    pair: str | None
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    spans: tuple[Span | None, ...]
+    words: tuple[int | None, ...]
+    segments: tuple[int | None, ...]
+    types: tuple[int, ...] | None = None
+    dropped: int = 0
+    total: int = 0
+    unit: str = "token"
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def special(self) -> tuple[bool, ...]:
+        """Which pieces the tokenizer added ([CLS], </s>, …)."""
+        return tuple(segment is None for segment in self.segments)
+
+    @property
+    def content(self) -> tuple[int, ...]:
+        """The positions that hold text."""
+        return tuple(i for i, segment in enumerate(self.segments) if segment is not None)
+
+    @property
+    def notice(self) -> str | None:
+        """One sentence about what was cut off, or None."""
+        if not self.dropped:
+            return None
+        kept = self.total - self.dropped
+        return f"the model reads {kept:,} of this text's {self.total:,} tokens: the other {self.dropped:,} were cut off"
+
+    def surface(self, i: int) -> str:
+        """The characters of piece i as the user wrote them; the tokenizer's own piece where there are none."""
+        span, segment = self.spans[i], self.segments[i]
+        if span is None or segment is None:
+            return self.pieces[i]
+        source = self.text if segment == 0 else self.pair or ""
+        repeats = i > 0 and self.spans[i - 1] == span and self.segments[i - 1] == segment
+        return self.pieces[i] if repeats or span[0] == span[1] else source[slice(*span)]
+
+    def take(self, positions: Sequence[int]) -> Tokens:
+        """The same text with only these pieces."""
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in positions),
+            pieces=tuple(self.pieces[i] for i in positions),
+            spans=tuple(self.spans[i] for i in positions),
+            words=tuple(self.words[i] for i in positions),
+            segments=tuple(self.segments[i] for i in positions),
+            types=None if self.types is None else tuple(self.types[i] for i in positions),
+        )
+
+    def cut(self, limit: int | None) -> Tokens:
+        """At most `limit` pieces: the last pieces of the longer text go first, special tokens stay."""
+        if limit is None or len(self) <= limit:
+            return self
+        parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
+        excess = len(self) - limit
+        if excess >= sum(map(len, parts)):
+            raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
+        first, second = (len(part) for part in parts)
+        drop_first = min(first, max(0, first - second))  # what the longer text loses before both are equally long
+        drop_second = min(second, max(0, second - first))
+        drop_first, drop_second = min(drop_first, excess), min(drop_second, excess)
+        rest = excess - drop_first - drop_second
+        drop_first, drop_second = drop_first + rest - rest // 2, drop_second + rest // 2
+        gone = set(parts[0][first - drop_first :]) | set(parts[1][second - drop_second :])
+        kept = self.take([i for i in range(len(self)) if i not in gone])
+        return replace(kept, dropped=self.dropped + len(gone), total=self.total or len(self.content))
+
+    def windows(self, limit: int | None, overlap: float = 0.5) -> list[tuple[int, ...]]:
+        """Positions of overlapping windows of at most `limit` pieces over the longer text; the shorter stays whole."""
+        if limit is None or len(self) <= limit:
+            return [tuple(range(len(self)))]
+        parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
+        moving = max(parts, key=len)
+        size = limit - (len(self) - len(moving))
+        if size < 1 and not self.pair:
+            raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
+        if size < 1:
+            raise BadInput(
+                f"the shorter text of the pair takes {len(min(parts, key=len))} tokens and the model reads {limit}: "
+                "no window of the longer text fits beside it; shorten the pair."
+            )
+        step = max(1, round(size * (1 - overlap)))
+        starts = [*range(0, len(moving) - size, step), len(moving) - size]
+        fixed = set(range(len(self))) - set(moving)
+        return [tuple(sorted(fixed | set(moving[s : s + size]))) for s in starts]
+
+    def by(self, unit: str | Splitter) -> tuple[Tokens, list[list[int]]]:
+        """The same text in larger units, and the pieces of each unit. Special tokens stay units of their own."""
+        if unit in ("token", "piece"):
+            return self, [[i] for i in range(len(self))]
+        split = splitter(unit)
+        bounds = [_spans(split, self.text), _spans(split, self.pair or "")]
+        groups: list[list[int]] = []
+        keys: list[tuple[int, int] | None] = []
+        for i, (segment, span) in enumerate(zip(self.segments, self.spans, strict=True)):
+            key = None if segment is None or span is None else (segment, _unit_of(span, bounds[segment]))
+            if key is not None and keys and keys[-1] == key:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+                keys.append(key)
+        name = unit if isinstance(unit, str) else getattr(unit, "__name__", "unit")
+        return self._grouped(groups, name), groups
+
+    def _grouped(self, groups: list[list[int]], unit: str) -> Tokens:
+        def span(group: list[int]) -> Span | None:
+            inside = [s for i in group if (s := self.spans[i]) is not None]
+            return (min(s[0] for s in inside), max(s[1] for s in inside)) if inside else None
+
+        spans = tuple(span(group) for group in groups)
+        segments = tuple(self.segments[group[0]] for group in groups)
+        texts = (self.text, self.pair or "")
+        return replace(
+            self,
+            ids=(),
+            types=None,
+            pieces=tuple(
+                self.pieces[g[0]] if s is None or seg is None else texts[seg][slice(*s)] or self.pieces[g[0]]
+                for g, s, seg in zip(groups, spans, segments, strict=True)
+            ),
+            spans=spans,
+            words=tuple(self.words[group[0]] for group in groups),
+            segments=segments,
+            unit=unit,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, for JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> Tokens:
+        """The inverse of `to_dict`, also after a trip through JSON."""
+        tuples = {k: tuple(d[k]) for k in ("ids", "pieces", "words", "segments")}
+        spans = tuple(None if s is None else (int(s[0]), int(s[1])) for s in d["spans"])
+        types = None if d["types"] is None else tuple(d["types"])
+        return cls(**(d | tuples | {"spans": spans, "types": types}))
+
+
+def words(text: str) -> list[Span]:
+    """Spans of the words and punctuation marks: words("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
+    return [m.span() for m in WORD.finditer(text)]
+
+
+def sentences(text: str) -> list[Span]:
+    """Spans of the sentences: cut after . ! ? … before white space, after 。！？ and at line ends."""
+    ends = [m.end() for m in _SENTENCE_END.finditer(text)] + [len(text)]
+    starts = [0, *ends[:-1]]
+    return [s for a, b in zip(starts, ends, strict=True) if (s := trim(text, (a, b)))[0] < s[1]]
+
+
+def splitter(unit: str | Splitter) -> Splitter:
+    """The function that cuts a text into the named unit; a caller's own function is taken as it is."""
+    if callable(unit):
+        return unit
+    known: dict[str, Splitter] = {"word": words, "sentence": sentences}
+    if unit not in known:
+        raise BadInput(f"unit '{unit}' is not one of token, word, sentence, or a function from a text to spans.")
+    return known[unit]
+
+
+def _spans(split: Splitter, text: str) -> list[Span]:
+    """Spans from a splitter that returns spans or strings (found one after the other in the text)."""
+    spans: list[Span] = []
+    at = 0
+    for part in split(text) if text else ():
+        if isinstance(part, str):
+            start = text.find(part, at)
+            if start < 0:
+                raise BadInput(f"the splitter returned {part!r}, which does not follow in the text.")
+            part = (start, start + len(part))
+        try:
+            start, end = map(operator.index, part)
+        except (TypeError, ValueError):
+            raise BadInput(f"the splitter returned {part!r}; it must return strings or (start, end) spans.") from None
+        if not (0 <= start <= end <= len(text)) or (spans and start < spans[-1][0]):
+            raise BadInput(f"the splitter returned the span {part}, which is not inside the text or not in order.")
+        spans.append((start, end))
+        at = end
+    return spans or [(0, len(text))]
+
+
+def _unit_of(span: Span, units: Sequence[Span]) -> int:
+    """Index of the unit in which a piece begins; between units, of the next one; after the last, of the last."""
+    i = bisect_right(units, span[0], key=lambda unit: unit[0]) - 1
+    if i >= 0 and span[0] < units[i][1]:
+        return i
+    return min(i + 1, len(units) - 1)
+
+
+def word_indices(
+    spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]
+) -> list[int | None]:
+    """The word of each piece, counted through the text and on through its pair."""
+    units = [words(text) for text in texts]
+    first = [0, len(units[0])]
+    return [
+        None
+        if span is None or segment is None or not units[segment]
+        else first[segment] + _unit_of(span, units[segment])
+        for span, segment in zip(spans, segments, strict=True)
+    ]
+
+
+def with_marks(spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]) -> list[Span | None]:
+    """Spans that take in the accents after them, which a tokenizer may have stripped: "cafe" + U+0301 is one word."""
+    starts = {(segment, span[0]) for span, segment in zip(spans, segments, strict=True) if span is not None}
+    wider: list[Span | None] = []
+    for span, segment in zip(spans, segments, strict=True):
+        if span is not None and segment is not None and span[0] < span[1]:
+            end = span[1]
+            while end < len(texts[segment]) and _MARK.match(texts[segment], end) and (segment, end) not in starts:
+                end += 1
+            span = (span[0], end)
+        wider.append(span)
+    return wider
+
+
+def trim(text: str, span: Span) -> Span:
+    """The span without the white space at its ends (byte-level and SentencePiece pieces carry it)."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def check_text(text: str, name: str = "text") -> None:
+    """Refuse what no tokenizer can read: nothing but white space, NUL, or half of a surrogate pair."""
+    if not isinstance(text, str):
+        raise BadInput(f"the {name} is a {type(text).__name__}; give one string.")
+    for i, ch in enumerate(text):
+        if ch == "\0" or "\ud800" <= ch <= "\udfff":
+            what = "a NUL character" if ch == "\0" else f"a lone surrogate (U+{ord(ch):04X})"
+            raise BadInput(f"the {name} has {what} at position {i}, which is not text; remove it.")
+    if not text.strip():
+        raise BadInput(f"the {name} is empty; give at least one word.")

@@ -1,0 +1,91 @@
+"""Columns: which column of a table is the text, the pair, the label and the rationale; given, or guessed by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from heedful.core.errors import BadInput, nearest
+from heedful.data.formats import listed
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what: None is guessed from the names, "" says that there is none."""
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+    rationale: str | None = None
+
+
+GUESSED = Columns()
+# of each line of names, the first line that has one in the data decides; two of the same line are ambiguous
+_NAMES = {
+    "text": (
+        "text",
+        "sentence sentence1 premise question1 review content document comment tweet body passage utterance phrase "
+        "message sms description text_a text1 review_text comment_text #1_string",
+        "question query headline title",
+    ),
+    "pair": ("text_pair pair", "sentence2 hypothesis question2 text_b text2 #2_string", "question query aspect"),
+    "label": (
+        "label labels",
+        "class classes target category sentiment gold_label is_duplicate quality polarity classification topic emotion "
+        "intent stars rating class_index",
+    ),
+    "rationale": ("rationale_characters", "rationale rationales"),
+}
+_KNOWN = {name for tiers in _NAMES.values() for tier in tiers for name in tier.split()}
+_COUPLES = (("question", "sentence"), ("question", "passage"))  # QNLI and BoolQ put the question first
+
+
+def names_a_column(names: Sequence[str], given: Columns) -> bool:
+    """Whether these could be the names of columns: one is known, or was given."""
+    said = {given.text, given.pair, given.label, given.rationale} - {None, ""}
+    return any(_plain(name) in _KNOWN or name.strip() in said for name in names)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]+", "_", name.strip().casefold())
+
+
+def resolve(names: Sequence[str], given: Columns, where: str) -> Columns:
+    """The columns of a row: those given, and for the others the one that its name gives away."""
+    by_plain = {_plain(name): name for name in names}
+    couple = next((c for c in _COUPLES if set(c) <= set(by_plain) and "text" not in by_plain), None)
+    if couple is not None and given.text is None and given.pair is None:
+        given = Columns(by_plain[couple[0]], by_plain[couple[1]], given.label, given.rationale)
+    text = _column("text", by_plain, given.text, where)
+    if text is None:
+        raise BadInput(f"no column of {where} looks like the text ({listed(names)}); name it with --text-column.")
+    by_plain.pop(_plain(text))
+    return Columns(text, *(_column(w, by_plain, getattr(given, w), where) for w in ("pair", "label", "rationale")))
+
+
+def _column(what: str, by_plain: Mapping[str, str], given: str | None, where: str) -> str | None:
+    if given == "":
+        return None
+    if given is not None:
+        if given not in by_plain.values():
+            hint = nearest(given, tuple(by_plain.values())) or f"; check --{what}-column."
+            raise BadInput(f"{where} has no column '{given}' ({listed(by_plain.values())}){hint}")
+        return given
+    for tier in _NAMES[what]:
+        found = [by_plain[name] for name in tier.split() if name in by_plain]
+        if len(found) > 1:
+            several = f"{len(found)} columns of {where} could be the {what} ({', '.join(found)})"
+            raise BadInput(f"{several}; name one with --{what}-column.")
+        if found:
+            return found[0]
+    return None
+
+
+def check_same(first: Columns, other: Columns, where: str) -> None:
+    """A missing rationale is no mistake; a missing text, pair or label is."""
+    for what in ("text", "pair", "label"):
+        before, now = getattr(first, what), getattr(other, what)
+        if before != now:
+            found = f"has no '{before}'" if before is not None else f"has the {what} '{now}'"
+            raise BadInput(f"{where} {found}, unlike the rows before it; mend the row or name the column.")

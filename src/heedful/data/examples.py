@@ -1,0 +1,376 @@
+"""Data: files, folders and datasets -> Examples, as a stream or as splits that are the same on every machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from importlib.resources import files
+from itertools import accumulate
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import BadInput, nearest
+from heedful.core.tokens import check_text
+from heedful.data.columns import GUESSED, Columns, check_same, names_a_column, resolve
+from heedful.data.formats import READERS, Row, class_folders, listed, objects
+
+Label = str | tuple[str, ...]
+Span = tuple[int, int]
+Source = str | Path | Any
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text with what is known about it: labels are names, the rationale is characters [start, end) of the text.
+
+    `where` says which line it came from, for error messages; two examples are equal without it.
+    """
+
+    text: str
+    pair: str | None = None
+    label: Label | None = None
+    rationale: tuple[Span, ...] | None = None
+    where: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Examples for training, choosing and testing; an empty list is an absent split."""
+
+    train: list[Example]
+    dev: list[Example]
+    test: list[Example]
+
+
+OWN = "corpus"  # the name of the package's own sentences
+SUFFIXES = {f".{kind}": kind for kind in ("csv", "tsv", "jsonl", "json", "parquet")} | {".ndjson": "jsonl", ".txt": ""}
+_ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
+_ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
+_UNREADABLE = re.compile("[\0\ud800-\udfff]")
+
+
+# reading
+
+
+def read(
+    source: Source, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
+) -> Iterator[Example]:
+    """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
+
+    "corpus" are the package's own sentences. `kind` is a name of `formats.READERS`, by default told from the
+    ending or the first line; a label that is not among `labels` is refused.
+    """
+    if source == OWN and not Path(OWN).exists():
+        source = Path(str(files("heedful.data") / "assets" / "corpus.jsonl"))
+    if isinstance(source, (str, Path)):
+        name, rows = f"'{source}'", _file_rows(Path(source).expanduser(), kind, columns)
+    elif isinstance(source, Mapping):
+        raise BadInput(f"the data has parts ({listed(source)}); use splits(), or give one of them.")
+    elif isinstance(source, Iterable):
+        name, rows = "the data", objects(source)
+    else:
+        raise BadInput(f"a {type(source).__name__} was given as data; give a path, a dataset or a list of examples.")
+    return _examples(rows, columns, name, labels)
+
+
+def load(
+    source: Source, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
+) -> list[Example]:
+    """All examples of `read` as a list."""
+    return list(read(source, columns, kind=kind, labels=labels))
+
+
+def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
+    if not path.exists():
+        beside = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise BadInput(f"'{path}' does not exist{nearest(path.name, beside) or '; check the path.'}")
+    if not os.access(path, os.R_OK):
+        raise BadInput(f"'{path}' cannot be read by you; change its permissions.")
+    chosen = kind or _kind_of(path)
+    if chosen not in READERS:
+        hint = nearest(chosen, tuple(READERS)) or "."
+        raise BadInput(f"'{chosen}' is not a kind of data; the kinds are {', '.join(READERS)}{hint}")
+    if path.is_dir() != (chosen == "folder"):
+        found = "folder" if path.is_dir() else "file"
+        raise BadInput(f"'{path}' is a {found}, from which kind '{chosen}' is not read; give another path or kind.")
+    return READERS[chosen](path, lambda names: names_a_column(names, columns))
+
+
+def _kind_of(path: Path) -> str:
+    """What a file or folder is, by its ending or, where that says too little, by its first line."""
+    if path.is_dir():
+        return "folder"
+    kind = SUFFIXES.get(path.suffix.lower(), "")
+    if kind in ("csv", "tsv", "parquet"):
+        return kind
+    with path.open("rb") as file:  # subtle: a JSON list may be one line as long as the file
+        raw = next((raw for raw in iter(lambda: file.readline(1 << 16), b"") if raw.strip()), b"")
+    first = raw.decode("utf-8-sig", "replace")
+    if kind == "json" and first.lstrip().startswith("["):
+        return "json"
+    if kind in ("json", "jsonl"):
+        return "eraser" if '"evidences"' in first and '"annotation_id"' in first else "jsonl"
+    by_line = ((r"\([0-4] ", "sst"), (r"1 \S", "babi"), (r"[^\t]*\t", "tsv"))
+    found = next((name for pattern, name in by_line if re.match(pattern, first)), None)
+    if found is None:
+        raise BadInput(f"'{path}' does not look like data that heedful knows; give its kind: {', '.join(READERS)}.")
+    return found
+
+
+def _examples(rows: Iterator[Row], columns: Columns, name: str, labels: Sequence[str] | None) -> Iterator[Example]:
+    first: Columns | None = None
+    resolved: dict[tuple[str, ...], Columns] = {}
+    for where, row in rows:
+        keys = tuple(row)
+        if keys not in resolved:
+            resolved[keys] = resolve(keys, columns, where)
+            first = first or resolved[keys]
+            check_same(first, resolved[keys], where)
+        example = _example(where, row, resolved[keys])
+        if labels is not None:
+            check_labels([example], labels, name)
+        yield example
+    if first is None:
+        raise BadInput(f"{name} has no examples; give at least one.")
+
+
+# examples
+
+
+def _example(where: str, row: Mapping[str, Any], at: Columns) -> Example:
+    text = _text(row[at.text or ""], where, "text")
+    pair = None if at.pair is None or row[at.pair] is None else _text(row[at.pair], where, "pair")
+    label = None if at.label is None else _label(row[at.label], where)
+    spans = None
+    if at.rationale is not None and row[at.rationale] is not None:
+        spans = _rationale(row[at.rationale], text, at.rationale.endswith("_characters"), where)
+    return Example(text, pair, label, spans, where)
+
+
+def _text(value: Any, where: str, what: str) -> str:
+    if isinstance(value, (list, tuple)) and all(isinstance(token, str) for token in value):
+        value = " ".join(value)
+    # subtle: check_text looks at each character, and is slow where there is nothing to find
+    if not isinstance(value, str) or not value.strip() or _UNREADABLE.search(value):
+        check_text(value, f"{what} in {where}")
+    return str(value)
+
+
+def _label(value: Any, where: str) -> Label | None:
+    if isinstance(value, (list, tuple)):
+        return tuple(_label_name(v, where) for v in value)
+    return None if value is None else _label_name(value, where)
+
+
+def _label_name(value: Any, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and not value.strip():
+        raise BadInput(f"{where} has no label; write one, or remove the row.")
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer()):
+        return str(math.trunc(value))
+    raise BadInput(f"the label in {where} is {str(value)[:40]}; give a name, a whole number or a list of them.")
+
+
+def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Span, ...]:
+    """Marked spans in characters; given in characters, in tokens as single spaces part them, or as quotes."""
+    if isinstance(value, (list, tuple)) and value and all(isinstance(quote, str) for quote in value):
+        return _merged(span for quote in value for span in _quoted(quote, text, where))
+    try:
+        pairs = [(start, end) for start, end in (json.loads(value) if isinstance(value, str) else value)]
+        whole = all(type(n) is int for pair in pairs for n in pair)
+    except (TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise BadInput(f"the rationale in {where} is not a list of [start, end) pairs of whole numbers.")
+    starts = [0, *accumulate(len(token) + 1 for token in text.split(" "))]
+    length, unit = (len(text), "characters") if characters else (len(starts) - 1, "tokens")
+    for start, end in pairs:
+        if not 0 <= start <= end <= length:
+            raise BadInput(f"the rationale [{start}, {end}) in {where} is not inside the text's {length} {unit}.")
+    marking = [(start, end) for start, end in pairs if start < end]  # subtle: ERASER's own files have empty spans
+    return _merged(marking if characters else [(starts[start], starts[end] - 1) for start, end in marking])
+
+
+def _quoted(quote: str, text: str, where: str) -> list[Span]:
+    """Wherever the quote stands in the text as whole words."""
+    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)] if quote else []
+    if not found:
+        raise BadInput(f"the rationale '{quote}' in {where} does not stand in its text; quote it, or give pairs.")
+    return found
+
+
+def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """In order, and overlapping ones joined."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+# labels
+
+
+def _names_of(example: Example) -> tuple[str, ...]:
+    return (example.label,) if isinstance(example.label, str) else example.label or ()
+
+
+def label_names(examples: Iterable[Example]) -> tuple[str, ...]:
+    """Every label that occurs: in the order of numbers where all are whole numbers, else of the alphabet."""
+    found = {name for example in examples for name in _names_of(example)}
+    if all(re.fullmatch(r"-?[0-9]+", name) for name in found):
+        return tuple(sorted(found, key=lambda name: (int(name), name)))
+    return tuple(sorted(found))
+
+
+def check_labels(examples: Iterable[Example], known: Sequence[str], file: str = "the data") -> None:
+    """Refuse the first label that is not known, saying where it stands."""
+    allowed = set(known)
+    for example in examples:
+        for name in _names_of(example):
+            if name not in allowed:
+                hint = nearest(name, tuple(known)) or "."
+                where = example.where or file
+                raise BadInput(f"label '{name}' in {where} is not one of {', '.join(known)}{hint}")
+
+
+def fingerprint(examples: Iterable[Example]) -> str:
+    """32 hexadecimal digits that change with any text, label, rationale or the order."""
+    digest = blake2b(digest_size=16)
+    for example in examples:
+        digest.update(json.dumps([example.text, example.pair, example.label, example.rationale]).encode() + b"\n")
+    return digest.hexdigest()
+
+
+# splits
+
+
+def splits(
+    source: Source,
+    columns: Columns = GUESSED,
+    *,
+    dev: Source | None = None,
+    test: Source | None = None,
+    dev_share: float = 0.1,
+    test_share: float = 0.1,
+    seed: int = 0,
+    keep: Sequence[str] | None = None,
+    kind: str | None = None,
+) -> Splits:
+    """Train, dev and test of a folder, a mapping of datasets, or one source that is divided.
+
+    A missing dev is split off train. A missing test stays empty, unless all there is is one file or list: that is
+    divided in three. Equal texts land on the same side, labels are spread evenly, and the order of rows has no say.
+    `keep` leaves out every example with another label.
+    """
+    if not (min(dev_share, test_share) >= 0 and dev_share + test_share < 1):
+        raise BadInput(f"dev_share {dev_share} and test_share {test_share} must be at least 0 and sum to less than 1.")
+    sources = _parts(source)
+    alone = not sources and dev is None and test is None
+    sources = sources or {"train": [source]}
+    sources |= {role: [given] for role, given in (("dev", dev), ("test", test)) if given is not None}
+    found = {
+        role: [e for part in sources.get(role, ()) for e in read(part, columns, kind=kind)]
+        for role in ("train", "dev", "test")
+    }
+    if keep is not None:
+        found = _kept(found, keep)
+    if alone:
+        return _divided(found["train"], {"dev": dev_share, "test": test_share}, seed)
+    if found["dev"]:
+        return Splits(**found)
+    _check_alike(source)
+    cut = _divided(found["train"], {"dev": dev_share}, seed)
+    return Splits(cut.train, cut.dev, found["test"])
+
+
+def _parts(source: Any) -> dict[str, list[Any]]:
+    """The splits that a folder or mapping has of its own, each one part or several shards; none for a single source."""
+    if isinstance(source, Mapping):
+        what, named = "the data", {str(name): part for name, part in source.items()}
+    elif isinstance(source, (str, Path)) and Path(source).expanduser().is_dir():
+        inside = sorted(Path(source).expanduser().iterdir())
+        what, named = f"'{source}'", {p.name: p for p in inside if p.suffix.lower() in SUFFIXES or p.is_dir()}
+    else:
+        return {}
+    matches = {name: _ROLE.fullmatch(name) for name in named}
+    parts: dict[str, list[Any]] = {}
+    for role in ("train", "dev", "test"):
+        same = [name for name, match in matches.items() if match and _ROLES[match[1].lower()] == role]
+        if len(same) > 1 and not all("-of-" in name for name in same):
+            raise BadInput(f"{len(same)} parts of {what} could be {role} ({', '.join(same)}); give one of each.")
+        parts |= {role: [named[name] for name in same]} if same else {}
+    if not parts and (isinstance(source, Mapping) or not class_folders(Path(source).expanduser())):
+        raise BadInput(f"{what} has no part named train, dev or test ({listed(named)}); name the parts so.")
+    return parts
+
+
+def _check_alike(source: Any) -> None:
+    """Refuse to split off a dev where one seems to be there under another name (MNLI's dev_matched)."""
+    if isinstance(source, Mapping):
+        names = [str(name) for name in source]
+    else:
+        folder = Path(source).expanduser() if isinstance(source, (str, Path)) else None
+        names = [p.name for p in folder.iterdir()] if folder is not None and folder.is_dir() else []
+    alike = sorted(name for name in names if re.match(r"dev|valid|eval", name, re.IGNORECASE))
+    if alike:
+        raise BadInput(f"the data may have a dev already ({listed(alike)}); give it with --dev, or name it dev.")
+
+
+def _kept(found: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:
+    known = label_names(e for examples in found.values() for e in examples)
+    for name in keep:
+        if name not in known:
+            hint = nearest(name, known) or "."
+            raise BadInput(f"label '{name}' is to be kept and is not one of {', '.join(known)}{hint}")
+    wanted = set(keep)
+    return {role: [e for e in these if e.label and wanted.issuperset(_names_of(e))] for role, these in found.items()}
+
+
+def _divided(examples: Sequence[Example], shares: Mapping[str, float], seed: int) -> Splits:
+    """Texts, label by label and in the order of a keyed hash, each given to the split that is owed most.
+
+    So the shares of every label and of the whole are met to within a few texts, if no text has many copies.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for i, example in enumerate(examples):
+        groups.setdefault(_hash(seed, example.text, example.pair), []).append(i)
+    labels = {key: sorted({_names_of(examples[i]) for i in members}) for key, members in groups.items()}
+    owed = {"train": 0.0, **{role: 0.0 for role, share in shares.items() if share > 0}}
+    due = {"train": 1 - sum(shares.values()), **shares}
+    side: dict[int, str] = {}
+    for key in sorted(groups, key=lambda key: (_hash(seed, labels[key]), key)):
+        for role in owed:
+            owed[role] += due[role] * len(groups[key])
+        chosen = max(owed, key=lambda role: owed[role])
+        owed[chosen] -= len(groups[key])
+        side |= dict.fromkeys(groups[key], chosen)
+    return Splits(*([e for i, e in enumerate(examples) if side[i] == role] for role in ("train", "dev", "test")))
+
+
+def _hash(*parts: Any) -> bytes:
+    return blake2b(json.dumps(parts).encode(), digest_size=16).digest()
+
+
+__all__ = [
+    "Columns",
+    "Example",
+    "Splits",
+    "check_labels",
+    "fingerprint",
+    "label_names",
+    "load",
+    "read",
+    "splits",
+]

@@ -1,0 +1,402 @@
+"""Formats: a file, folder or dataset object -> rows, each a mapping with the place it came from.
+
+Every reader is a generator that holds one line, document, story or record batch. Formats with columns give them under
+their own names; the others give `text`, `pair`, `label` and `rationale_characters`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+from heedful.core.errors import BadInput
+
+Row = tuple[str, Mapping[str, Any]]  # ("'reviews.csv' line 17", {"text": …})
+IsHeader = Callable[[Sequence[str]], bool]
+Reader = Callable[[Path, IsHeader], Iterator[Row]]
+
+_PEEK = 200  # lines of a file without a header that are looked at to find its label
+_PIECE, _LONGEST = 1 << 16, 1 << 28  # characters of a JSON list that are held at once
+_WHOLE = re.compile(r"-?[0-9]+")
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line with its number and its line end; only "\\n" ends a line, and a byte order mark is dropped."""
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as e:
+                raise _not_utf8(path, number, raw[e.start]) from e
+
+
+def _not_utf8(path: Path, line: int, byte: int) -> BadInput:
+    return BadInput(f"'{path}' line {line} is not UTF-8 (byte 0x{byte:02x}); save the file as UTF-8.")
+
+
+# tables
+
+
+def _csv(path: Path, is_header: IsHeader) -> Iterator[Row]:
+    first = next((line for _, line in lines(path) if line.strip()), "")
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    records = _records(path, delimiter)
+    header = next(records, None)
+    if header is None:
+        return
+    if not is_header(header[1]):
+        unknown = f"'{path}' line {header[0]} names no column that heedful knows ({listed(header[1])})"
+        raise BadInput(f"{unknown}; add a header such as text,label or name the text with --text-column.")
+    yield from _named(path, header[1], records)
+
+
+def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of a csv file, each with the number of the line where it begins."""
+    reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as e:
+            wrong = f"'{path}' line {start} begins a record that is not csv ({e})"
+            raise BadInput(f"{wrong}; double each quote inside a quoted text, and close the last.") from e
+        if record:
+            yield start, record
+
+
+def _named(path: Path, header: Sequence[str], records: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
+    names = [name.strip() for name in header]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadInput(f"'{path}' line 1 names the column '{twice[0]}' twice; rename one.")
+    for number, record in records:
+        if len(record) != len(names):
+            raise _ragged(path, number, len(record), f"the header has {len(names)}")
+        yield f"'{path}' line {number}", dict(zip(names, record, strict=True))
+
+
+def _ragged(path: Path, line: int, fields: int, expected: str) -> BadInput:
+    plural = "" if fields == 1 else "s"
+    return BadInput(f"'{path}' line {line} has {fields} field{plural} and {expected}; quote the text or mend the line.")
+
+
+def _tsv(path: Path, is_header: IsHeader) -> Iterator[Row]:
+    records = _tab_records(path)
+    peeked = list(islice(records, 1))
+    if peeked and is_header(peeked[0][1]):
+        yield from _named(path, peeked[0][1], records)
+        return
+    peeked += islice(records, _PEEK)
+    if peeked:
+        names = _columns_of(path, [record for _, record in peeked])
+        yield from _named(path, names, chain(peeked, records))
+
+
+def _tab_records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The records of a tsv file, in which a quote is text (as in GLUE) unless only quoting makes sense of it.
+
+    It does where the header is quoted, where a line has too few or too many fields and one opens a quote, and where a
+    quoted field has what makes a csv writer quote: doubled quotes or a carriage return.
+    """
+    numbered = lines(path)
+    width, quoted = 0, False
+    for number, line in numbered:
+        bare = line.rstrip("\r\n")
+        if not bare.strip():
+            continue
+        fields = bare.split("\t")
+        if not width:
+            width, quoted = len(fields), all(_QUOTED.fullmatch(field) for field in fields)
+        opened = len(fields) != width and any(field.startswith('"') for field in fields)
+        if quoted or opened:
+            following = (text for _, text in numbered)
+            try:
+                fields = next(csv.reader(chain([line], following), delimiter="\t", strict=True))
+            except csv.Error as e:
+                raise _ragged(path, number, len(fields), "a quote in it is never closed") from e
+        else:
+            fields = [_unquoted(field) for field in fields]
+        if len(fields) != width:
+            raise _ragged(path, number, len(fields), f"line 1 has {width}")
+        yield number, fields
+
+
+def _unquoted(field: str) -> str:
+    match = _QUOTED.fullmatch(field)
+    written = match is not None and ('""' in match[1] or "\r" in match[1])
+    return match[1].replace('""', '"') if match is not None and written else field
+
+
+def _columns_of(path: Path, records: Sequence[Sequence[str]]) -> list[str]:
+    """The columns of a tsv file without a header: CoLA's four, or a text and a label that cannot be mistaken."""
+    if all(len(r) == 4 and r[1] in ("0", "1") and r[2] in ("", "*") for r in records):
+        return ["source", "label", "annotation", "text"]
+    if all(len(r) == 2 for r in records):
+        likely = [_like_labels([r[i] for r in records]) for i in (0, 1)]
+        if likely[0] != likely[1]:
+            return ["label", "text"] if likely[0] else ["text", "label"]
+    unknown = f"'{path}' line 1 names no column that heedful knows ({listed(records[0])})"
+    raise BadInput(f"{unknown} and the lines do not show which one is the label; add a header such as text, label.")
+
+
+def _like_labels(values: Sequence[str]) -> bool:
+    if all(_WHOLE.fullmatch(value) for value in values):
+        return True
+    # subtle: an unknown header looks like a label that never comes again
+    few = len(set(values)) <= len(values) / 2 and values[0] in values[1:]
+    return few and all(len(value) <= 40 for value in values)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names for an error message, cut where they are many or long."""
+    shown = [str(name)[:30] for name in names]
+    return "found: " + ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
+
+
+def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PIECE) as file:  # subtle: else it holds all of it
+            kept = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+            coded = _coded(json.loads(kept).get("info", {}).get("features", {}))
+            for batch in file.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"'{path}' row {number}", _decoded(row, coded, f"'{path}' row {number}")
+    except pa.ArrowException as e:
+        raise BadInput(f"'{path}' is not a whole parquet file ({str(e).splitlines()[0][:120].rstrip('.')}).") from e
+
+
+def objects(source: Any) -> Iterator[Row]:
+    """The rows of a Hugging Face dataset (anything with `.features`), or of a list of examples, mappings or pairs."""
+    coded = _coded(getattr(source, "features", None) or {})
+    for number, item in enumerate(source, 1):
+        where = f"row {number}"
+        if isinstance(item, Mapping):
+            yield where, _decoded(item, coded, where)
+        elif hasattr(item, "rationale"):
+            given = {"text": item.text, "pair": item.pair, "label": item.label, "rationale_characters": item.rationale}
+            yield item.where or where, given
+        elif isinstance(item, (tuple, list)) and len(item) == 2:
+            yield where, {"text": item[0], "label": item[1]}
+        else:
+            raise BadInput(f"{where} is a {type(item).__name__}; give Examples, mappings or (text, label) pairs.")
+
+
+def _coded(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
+    """The columns that hold numbers of classes, with the classes' names: a ClassLabel, or a list of them."""
+
+    def of(feature: Any, name: str) -> Any:
+        return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)
+
+    named = {column: of(f, "names") or of(of(f, "feature"), "names") for column, f in features.items()}
+    return {column: names for column, names in named.items() if names}
+
+
+def _decoded(row: Mapping[str, Any], coded: Mapping[str, Sequence[str]], where: str) -> Mapping[str, Any]:
+    def name(value: Any, names: Sequence[str]) -> Any:
+        if isinstance(value, (list, tuple)):
+            return [name(v, names) for v in value]
+        if not isinstance(value, Integral):
+            return value
+        code = int(value)
+        if not -1 <= code < len(names):
+            raise BadInput(f"label {code} in {where} has no name; the dataset names {len(names)} ({listed(names)}).")
+        return names[code] if code >= 0 else None  # -1 is how datasets hide the labels of a test set
+
+    return {**row, **{c: name(row[c], names) for c, names in coded.items() if c in row}} if coded else row
+
+
+# objects
+
+
+def _jsonl(path: Path, _: IsHeader) -> Iterator[Row]:
+    for number, line in lines(path):
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as e:
+                raise BadInput(f"'{path}' line {number} is not JSON ({e}); write one object in each line.") from e
+            yield _object(value, f"'{path}' line {number}")
+
+
+def _object(value: Any, where: str) -> Row:
+    if not isinstance(value, dict):
+        raise BadInput(f'{where} holds a {type(value).__name__} and not an object such as {{"text": …}}.')
+    return where, value
+
+
+def _json(path: Path, _: IsHeader) -> Iterator[Row]:
+    """The objects of one JSON list, decoded one by one, so that the list is never held."""
+    decode, between = json.JSONDecoder().raw_decode, re.compile(r"[\s,\[\]]*")
+    text, at, line, enough, closed = "", 0, 1, 0, False
+    for piece in _pieces(path):
+        text, at = text[at:] + piece, 0
+        while not piece or len(text) - at >= enough:
+            gap = between.match(text, at)[0]  # type: ignore[index]
+            line, at, closed = line + gap.count("\n"), at + len(gap), gap.rstrip().endswith("]") or closed
+            try:
+                value, end = decode(text, at)
+            except (ValueError, RecursionError) as e:
+                enough = 2 * (len(text) - at)  # the object may go on: try again when there is twice as much of it
+                if enough > _LONGEST or (not piece and (enough or not closed)):
+                    raise BadInput(f"'{path}' line {line} is not JSON, or is cut off; write a list of objects.") from e
+                break
+            yield _object(value, f"'{path}' line {line}")
+            line, at, enough, closed = line + text.count("\n", at, end), end, 0, False
+
+
+def _pieces(path: Path) -> Iterator[str]:
+    """The file in pieces of bounded length; the last one is empty."""
+    decoder, line = codecs.getincrementaldecoder("utf-8-sig")(), 1
+    with path.open("rb") as file:
+        for raw in chain(iter(lambda: file.readline(_PIECE), b""), [b""]):
+            try:
+                yield decoder.decode(raw, final=not raw)
+            except UnicodeDecodeError as e:
+                raise _not_utf8(path, line, e.object[e.start]) from e
+            line += raw.endswith(b"\n")
+
+
+def _eraser(path: Path, _: IsHeader) -> Iterator[Row]:
+    """DeYoung et al. 2020: annotations beside a folder docs/; evidence is counted in tokens of the whole document."""
+    for where, row in _jsonl(path, _):
+        try:
+            marks = [mark for group in row["evidences"] for mark in group]
+            named = [mark["docid"] for mark in marks] or row.get("docids") or [row["annotation_id"]]
+            label, query = row["classification"], row.get("query")
+        except (KeyError, TypeError) as e:
+            raise BadInput(f"{where} is not an ERASER annotation ({e}).") from e
+        text, found = "", list[tuple[int, int]]()
+        for docid in dict.fromkeys(named):
+            text += "\n" if text else ""
+            document = _document(path.parent / "docs", docid, where)
+            found += [_evidence(document, len(text), m, where) for m in marks if m["docid"] == docid]
+            text += document
+        yield where, {"text": text, "pair": query or None, "label": label, "rationale_characters": found}
+
+
+def _document(folder: Path, docid: Any, where: str) -> str:
+    path = folder / str(docid)
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise BadInput(f"{where} names the document '{docid}', which is not in '{folder}'; add one file per document.")
+    return _content(path)
+
+
+def _content(path: Path) -> str:
+    return "".join(line for _, line in lines(path)).rstrip("\r\n")
+
+
+def _evidence(document: str, offset: int, mark: Mapping[str, Any], where: str) -> tuple[int, int]:
+    tokens = [match.span() for match in re.finditer(r"[^ \r\n]+", document)]
+    begin, end = mark.get("start_token"), mark.get("end_token")
+    if not (isinstance(begin, int) and isinstance(end, int) and 0 <= begin <= end <= len(tokens)):
+        raise BadInput(f"the evidence [{begin}, {end}) in {where} is not inside the document's {len(tokens)} tokens.")
+    return (offset + tokens[begin][0], offset + tokens[end - 1][1]) if begin < end else (0, 0)
+
+
+# text formats
+
+
+def _folder(path: Path, _: IsHeader) -> Iterator[Row]:
+    """One folder for each class with a .txt file for each text (Maas et al. 2011); `unsup` has no class."""
+    classes = class_folders(path)
+    if not classes:
+        raise BadInput(f"'{path}' has no folder with .txt files for each class; give a file, or use splits().")
+    for folder in classes:
+        for file in sorted(folder.glob("*.txt")):
+            yield f"'{file}'", {"text": _content(file), "label": folder.name}
+
+
+def class_folders(path: Path) -> list[Path]:
+    """The folders that hold the texts of one class each."""
+    others = ("unsup", "train", "test")  # subtle: aclImdb/train has .txt files beside its classes
+    inside = sorted(p for p in path.iterdir() if p.is_dir() and p.name not in others and p.name[0] != ".")
+    return [folder for folder in inside if any(folder.glob("*.txt"))]
+
+
+def _sst(five: bool, phrases: bool) -> Reader:
+    """Socher et al. 2013: a tree in each line; two classes leave the neutral out, phrases are all subtrees."""
+
+    def read(path: Path, _: IsHeader) -> Iterator[Row]:
+        for number, line in lines(path):
+            where = f"'{path}' line {number}"
+            found = _subtrees(line, where) if line.strip() else []
+            for score, text in found if phrases else found[-1:]:
+                if five or score != 2:
+                    yield where, {"text": text, "label": str(score) if five else ("negative", "positive")[score > 2]}
+
+    return read
+
+
+def _subtrees(line: str, where: str) -> list[tuple[int, str]]:
+    """Every subtree's score and words, the whole tree last; brackets and slashes as the reader knows them."""
+    done: list[tuple[int, str]] = []
+    stack: list[tuple[int, int]] = []
+    words: list[str] = []
+    for opened, word, closed in re.findall(r"\(\s*([0-4])\s|([^\s()]+)|(\))", line):
+        if opened:
+            stack.append((int(opened), len(words)))
+        elif word:
+            words.append(word.replace("-LRB-", "(").replace("-RRB-", ")").replace("\\/", "/").replace("\\*", "*"))
+        if closed and stack:
+            score, start = stack.pop()
+            done.append((score, " ".join(words[start:])))
+    balanced = line.count("(") == line.count(")") == len(done)
+    if not (balanced and words and done[-1][1] == " ".join(words)):
+        raise BadInput(f"{where} is not one tree with scores from 0 to 4, such as (3 (2 So) (3 good)).")
+    return done
+
+
+def _babi(path: Path, _: IsHeader) -> Iterator[Row]:
+    """Weston et al. 2016: numbered statements and questions; the text of a question is its story so far."""
+    story, spans = "", dict[str, tuple[int, int]]()
+    for number, line in lines(path):
+        where = f"'{path}' line {number}"
+        if not line.strip():
+            continue
+        match = re.fullmatch(r"(\d+) ([^\t]+)(?:\t([^\t]+)(?:\t([\d ]*))?)?", line.strip())
+        if match is None:
+            raise BadInput(f"{where} is neither 'number statement' nor 'number question, answer, lines' with tabs.")
+        index, said, answer, support = match.groups()
+        if index == "1":
+            story, spans = "", {}
+        if answer is None:
+            start = len(story) + bool(story)
+            story += (" " if story else "") + said.strip()
+            spans[index] = (start, len(story))
+            continue
+        marks = support.split() if support is not None else []
+        lost = [mark for mark in marks if mark not in spans]
+        if lost:
+            raise BadInput(f"{where} is supported by statement {lost[0]}, which its story does not have.")
+        found = [spans[mark] for mark in marks] if marks else None
+        yield where, {"text": story, "pair": said.strip(), "label": answer.strip(), "rationale_characters": found}
+
+
+READERS: dict[str, Reader] = {
+    "csv": _csv,
+    "tsv": _tsv,
+    "jsonl": _jsonl,
+    "json": _json,
+    "parquet": _parquet,
+    "folder": _folder,
+    "sst": _sst(five=False, phrases=False),
+    "sst-5": _sst(five=True, phrases=False),
+    "sst-phrases": _sst(five=False, phrases=True),
+    "babi": _babi,
+    "eraser": _eraser,
+}

@@ -1,0 +1,1 @@
+"""Formulas from the papers: arrays in, numbers out."""

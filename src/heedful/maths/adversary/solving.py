@@ -1,0 +1,184 @@
+"""The furthest attention that keeps the output: exactly for one head and one number, else in a bracket.
+
+Distances are convex in what is sought, so that they are largest at corners: D(α) ≤ Σ α_t D(e_t), with equality for one
+token. What the solver (HiGHS) says is right to about 1e-7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from heedful.maths.adversary.problems import (
+    Distance,
+    Floats,
+    Polytope,
+    Problem,
+    apart,
+    corners,
+    limits,
+    polytope,
+    terms,
+)
+
+_SLACK = 1e-10
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An attention [h,n] and its distance from the network's own."""
+
+    attention: Floats
+    distance: float
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """No attention that keeps the output is further away than `upper`; `lower` is one that does keep it."""
+
+    lower: Witness
+    upper: float
+
+
+def exact(problem: Problem, epsilon: float, distance: Distance) -> Witness | None:
+    """The furthest attention that moves the output by ε at most; None where there are several heads or numbers.
+
+    A convex distance is largest at a vertex of {α ≥ 0, Σα = 1, low ≤ Σ α_t z_t ≤ high}: one token, or two whose mixture
+    lies on a border. All are tried.
+    """
+    kept, _ = limits(problem, epsilon)
+    if len(problem.attention) > 1 or len(kept.forms) > 1:
+        return None
+    space = polytope(problem, kept)
+    z, q = space.rows[0], problem.attention[0]
+    slack = _SLACK * max(1.0, float(np.abs(z).max()))
+    alone = np.where((z >= space.low - slack) & (z <= space.high + slack), corners(q[None], distance)[0], -np.inf)
+    best, found = float(alone.max()), np.eye(len(q))[int(alone.argmax())]
+    for border in (float(space.low[0]), float(space.high[0])):
+        value, mixture = _on_border(z, q, border, distance)
+        if value > best:
+            best, found = value, mixture
+    if best <= 0:
+        return Witness(problem.attention, 0.0)
+    return Witness(found[None], float(apart(found[None], q[None], distance)))
+
+
+def _on_border(z: Floats, q: Floats, border: float, distance: Distance) -> tuple[float, Floats]:
+    """The best mixture of two tokens, one on each side, whose mean is the border."""
+    below, above = np.flatnonzero(z < border), np.flatnonzero(z > border)
+    if not np.isfinite(border) or not len(below) or not len(above):
+        return -np.inf, q
+    share = (border - z[below, None]) / (z[above] - z[below, None])  # of the one above
+    absent = terms(np.zeros_like(q), q, distance)
+    low = terms(1 - share, np.broadcast_to(q[below, None], share.shape), distance) - absent[below, None]
+    high = terms(share, np.broadcast_to(q[above], share.shape), distance) - absent[above]
+    total = low + high
+    i, j = np.unravel_index(int(total.argmax()), total.shape)
+    found = np.zeros_like(q)
+    found[below[i]], found[above[j]] = 1 - share[i, j], share[i, j]
+    return float(total[i, j] + absent.sum()), found
+
+
+def envelope(space: Polytope, distance: Distance) -> Bracket:
+    """The largest Σ α_t D(e_t) in the polytope, an upper bound, and the distance of the attention that has it."""
+    gains = corners(space.centre, distance) / len(space.centre)
+    solved = _solved(space, gains.ravel())
+    if solved is None:
+        return Bracket(Witness(space.centre, 0.0), float(gains.max(1).sum()))
+    found = _cleaned(solved, space.centre.shape)
+    upper = float(gains.ravel() @ solved)
+    reached = float(apart(found, space.centre, distance))
+    return Bracket(Witness(found, reached), max(upper, reached))
+
+
+def bracket(problem: Problem, epsilon: float, distance: Distance) -> Bracket:
+    """Bounds of the largest distance, for any number of heads and classes."""
+    outer, inner = limits(problem, epsilon)
+    upper = envelope(polytope(problem, outer), distance).upper
+    lower = _kept(problem, envelope(polytope(problem, inner), distance).lower.attention, epsilon)
+    return Bracket(Witness(lower, float(apart(lower, problem.attention, distance))), upper)
+
+
+def _kept(problem: Problem, attention: Floats, epsilon: float) -> Floats:
+    """The solver's answer is right to 1e-7: drawn in until the output moves by ε at most."""
+    for share in (1.0, 1 - 1e-7, 1 - 1e-6, 1 - 1e-5, 1 - 1e-4, 1 - 1e-3, 1 - 1e-2):
+        inside = problem.attention + share * (attention - problem.attention)
+        if problem.change(inside[None])[0] <= epsilon:
+            return inside
+    return problem.attention
+
+
+def tvd_bound(space: Polytope, seconds: float) -> Bracket:
+    """Total variation by mixed integer programming: what was found in this time, and the bound proved for all.
+
+    α − α₀ = p − m with p_t ≤ (1 − α₀_t) b_t and m_t ≤ α₀_t (1 − b_t), b_t 0 or 1; Σ p is maximised.
+    """
+    q = space.centre.ravel()
+    one, none = np.eye(len(q)), np.zeros((len(q), len(q)))
+    gains = np.concatenate([np.ones_like(q), np.zeros(2 * len(q))]) / len(space.centre)
+    rows = np.concatenate([_scaled(space)[0], _sums(space.centre)])
+    low, high = (np.concatenate([side, np.zeros(len(space.centre))]) for side in _sides(space))
+    constraints = [
+        LinearConstraint(np.concatenate([rows, -rows, 0 * rows], axis=1), low, high),
+        LinearConstraint(np.concatenate([one, none, -np.diag(1 - q)], axis=1), -np.inf, 0),
+        LinearConstraint(np.concatenate([none, one, np.diag(q)], axis=1), -np.inf, q),
+    ]
+    solved = milp(
+        -gains,
+        constraints=constraints,
+        bounds=Bounds(0, np.concatenate([1 - q, q, np.ones_like(q)])),
+        integrality=np.repeat([0, 0, 1], len(q)),
+        options={"time_limit": seconds},
+    )
+    certain = float((1 - space.centre.min(1)).mean())
+    bound = certain if solved.mip_dual_bound is None else min(certain, -float(solved.mip_dual_bound))
+    if solved.x is None:
+        return Bracket(Witness(space.centre, 0.0), bound)
+    more, less, _ = np.split(solved.x, 3)
+    found = _cleaned(q + more - less, space.centre.shape)
+    reached = float(apart(found, space.centre, "tvd"))
+    return Bracket(Witness(found, reached), max(bound, reached))
+
+
+def _sums(centre: Floats) -> Floats:
+    """[h,h·n]: the sum of each head's weights."""
+    return np.repeat(np.eye(len(centre)), centre.shape[1], axis=1)
+
+
+def _scaled(space: Polytope) -> tuple[Floats, Floats]:
+    """Rows of largest number 1, so that a solver's tolerance means the same for all; and by what they were divided."""
+    size = np.abs(space.rows).max(axis=1, initial=0)
+    size[size == 0] = 1
+    return space.rows / size[:, None], size
+
+
+def _sides(space: Polytope) -> tuple[Floats, Floats]:
+    """The least and the largest that scaled rows · (α − centre) may be."""
+    rows, size = _scaled(space)
+    now = rows @ space.centre.ravel()
+    return np.minimum(space.low / size - now, 0), np.maximum(space.high / size - now, 0)
+
+
+def _solved(space: Polytope, gains: Floats) -> Floats | None:
+    """The attention of the largest gain [h·n], from a linear program; None if the solver gives up."""
+    q = space.centre.ravel()
+    rows = _scaled(space)[0]
+    low, high = _sides(space)
+    now = rows @ q
+    solved = milp(
+        -gains,
+        constraints=[
+            LinearConstraint(rows, low + now, high + now),
+            LinearConstraint(_sums(space.centre), space.centre.sum(1), space.centre.sum(1)),
+        ],
+        bounds=Bounds(0, 1),
+    )
+    return None if solved.x is None else np.asarray(solved.x)
+
+
+def _cleaned(attention: Floats, shape: tuple[int, ...]) -> Floats:
+    """What the solver's rounding left below 0, or off a sum of one, put right."""
+    positive = np.maximum(attention.reshape(shape), 0)
+    return np.asarray(positive / positive.sum(-1, keepdims=True))

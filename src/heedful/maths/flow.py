@@ -1,0 +1,143 @@
+"""Maximum flow through a network of layers, to every node of its last level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+from torch import Tensor
+
+from heedful.maths.formulas import with_residual
+
+_UNITS = 2**30  # scipy's capacities are 32-bit integers: this many stand for the most that can flow
+_PRECISION = 1e-6  # of the most that can flow
+_KEPT = (16, 128)  # strongest edges of each node that are tried before all of them
+_HUBS = 4
+
+Matrix = Float[np.ndarray, "a b"]
+Mask = Bool[np.ndarray, "a b"]
+
+
+def attention_flow(layers: Float[Tensor, "l t t"], pooled: Float[Tensor, "t"]) -> Float[Tensor, "t"]:
+    """Abnar & Zuidema 2020, §3: the maximum flow from the pooled output to each input, capacities ½ A + ½ I.
+
+    A source gives each output position its share of what is pooled. One layer -> the pooled row of ½ A + ½ I.
+    """
+    return maximum_flows(list(with_residual(layers).flip(0)), pooled)
+
+
+def cross_attention_flow(
+    encoder: Float[Tensor, "l k k"],
+    decoder: Float[Tensor, "m q q"],
+    cross: Float[Tensor, "m q k"],
+    pooled: Float[Tensor, "q"],
+) -> Float[Tensor, "k"]:
+    """The same in an encoder-decoder, with the capacities of `cross_rollout`.
+
+    A decoder layer sends half to the decoder's positions one layer below and half through cross attention to the top of
+    the encoder. What ends in the decoder's own input reaches no token.
+    """
+    q, k = cross.shape[1:]
+    passing = torch.cat([cross.new_zeros(k, q), torch.eye(k).to(cross)], dim=1)  # already in the encoder: wait there
+    upper = [
+        torch.cat([torch.cat([0.5 * mixing, 0.5 * reading], dim=1), passing])
+        for mixing, reading in zip(with_residual(decoder).flip(0), cross.flip(0), strict=True)
+    ]
+    lower = list(with_residual(encoder).flip(0))
+    lower[0] = torch.cat([cross.new_zeros(q, k), lower[0]])
+    return maximum_flows([*upper, *lower], torch.cat([pooled, pooled.new_zeros(k)]))
+
+
+def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, "n"]) -> Float[Tensor, "k"]:
+    """The most that can flow from a source, which feeds the first level by `supply`, to each node of the last alone.
+
+    `layers[i]` holds the capacities from level i to level i + 1. Exact to a millionth of the smaller of the source's
+    and the sink's capacity: a flow in a thin part of the network is at most the answer, and the capacity in the whole
+    network of the cut that stops it is at least the answer; where these differ, more edges are taken.
+    """
+    matrices = [layer.detach().double().cpu().numpy() for layer in layers]
+    given = supply.detach().double().cpu().numpy()
+    mass = [given]
+    for matrix in matrices:
+        mass.append(mass[-1] @ matrix)
+    thin = [[_strongest(m, kept, above) for m, above in zip(matrices, mass, strict=False)] for kept in _KEPT]
+    whole = [np.ones_like(m, dtype=bool) & (above > 0)[:, None] for m, above in zip(matrices, mass, strict=False)]
+    flows = [_to_sink(matrices, given, [*thin, whole], sink) for sink in range(matrices[-1].shape[1])]
+    return torch.tensor(flows, dtype=torch.float64)
+
+
+def _strongest(matrix: Matrix, kept: int, mass: NDArray[np.float64]) -> Mask:
+    """The strongest edges out of each node, and all edges out of the nodes through which most passes."""
+    kept = min(kept, matrix.shape[1])
+    use = np.zeros_like(matrix, dtype=bool)
+    np.put_along_axis(use, np.argpartition(-matrix, kept - 1, axis=1)[:, :kept], True, axis=1)
+    use[np.argsort(-mass)[:_HUBS]] = True
+    return use & (mass > 0)[:, None]
+
+
+def _to_sink(layers: list[Matrix], supply: NDArray[np.float64], tried: Sequence[Sequence[Mask]], sink: int) -> float:
+    need = [np.eye(layers[-1].shape[1])[sink]]
+    for matrix in reversed(layers):
+        need.insert(0, matrix @ need[0])
+    most = min(float(supply.sum()), float(layers[-1][:, sink].sum()))
+    if most <= 0 or not (supply * need[0]).any():
+        return 0.0
+    upper = most
+    for masks in tried:
+        used = [_towards(mask, below) for mask, below in zip(masks, need[1:], strict=True)]
+        flow, reached = _solve(layers, used, supply, most)
+        # subtle: a node from which nothing reaches the sink may lie on either side; on the source's it costs nothing
+        sides = [side | (below == 0) for side, below in zip(reached, need, strict=True)]
+        upper = min(most, _cut(layers, supply, sides))
+        if upper - flow <= _PRECISION * most:
+            break
+    return upper
+
+
+def _towards(mask: Mask, need: NDArray[np.float64]) -> Mask:
+    """And all edges into the nodes from which most reaches the sink; none into nodes from which nothing does."""
+    use = mask.copy()
+    use[:, np.argsort(-need)[:_HUBS]] = mask.any(1, keepdims=True)
+    return use & (need > 0)
+
+
+def _solve(
+    layers: list[Matrix], used: list[Mask], supply: NDArray[np.float64], most: float
+) -> tuple[float, list[NDArray[np.bool_]]]:
+    """The maximum flow along the used edges, and which nodes of each level lie on the source's side of its cut."""
+    sizes = [len(supply), *(m.shape[1] for m in layers)]
+    starts = np.cumsum([1, *sizes])  # node 0 is the source
+    fed = np.nonzero(supply)[0]
+    ends = [np.nonzero(use) for use in used]
+    tails = [np.zeros_like(fed), *(start + a for start, (a, _) in zip(starts, ends, strict=False))]
+    heads = [1 + fed, *(start + b for start, (_, b) in zip(starts[1:], ends, strict=False))]
+    sink = int(heads[-1][0]) if len(heads[-1]) else 0
+    if not sink:
+        return 0.0, _sides(np.zeros(1, dtype=int), sizes, starts)
+    values = np.concatenate([supply[fed], *(m[end] for m, end in zip(layers, ends, strict=True))])
+    units = np.rint(np.minimum(values, most) * (_UNITS / most)).astype(np.int32)
+    n = int(starts[-1])
+    graph = csr_array((units, (np.concatenate(tails), np.concatenate(heads))), shape=(n, n))
+    found = maximum_flow(graph, 0, sink)
+    left = graph - found.flow
+    left.eliminate_zeros()
+    reached = breadth_first_order(left, 0, return_predecessors=False)
+    return found.flow_value * most / _UNITS, _sides(reached, sizes, starts)
+
+
+def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> list[NDArray[np.bool_]]:
+    side = np.zeros(int(starts[-1]), dtype=bool)
+    side[reached] = True
+    return [side[start : start + size] for start, size in zip(starts, sizes, strict=False)]
+
+
+def _cut(layers: list[Matrix], supply: NDArray[np.float64], sides: list[NDArray[np.bool_]]) -> float:
+    """What the whole network could carry from the source's side to the other."""
+    crossing = [above @ m @ ~below for above, m, below in zip(sides, layers, sides[1:], strict=False)]
+    return float(supply[~sides[0]].sum() + sum(crossing))

@@ -1,0 +1,254 @@
+"""Surrogates: the linear model that LIME fits around a text. Pure: masks and values in, coefficients out.
+
+A Design says which features stay in each sample and how much each sample stands for, so that every design below has
+the same estimand as the `lime` package's own sampling: sizes uniform on 1 … d, then a uniform subset of that size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.core.errors import BadInput
+from heedful.maths import kriging
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Sampling = Literal["lime", "stratified", "antithetic"]
+
+
+LISTED = 20_000  # subsets of one size that are written out
+
+
+@dataclass(frozen=True)
+class Design:
+    """Samples of a text: `keep[n,d]`, how many of lime's samples each `counts` for, its stratum and its pair.
+
+    `left` is the share of a sample's stratum that was not drawn, 1 where draws may repeat: an enumerated stratum has 0
+    and adds nothing to the error of the fit. The first sample is the text itself.
+    """
+
+    keep: Bools
+    counts: Floats
+    stratum: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    left: Floats
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A weighted ridge regression: value ≈ intercept + Σ coefficients of the words that stay.
+
+    `operator[d,n]` makes the coefficients out of the values; `errors` are their standard errors over designs.
+    """
+
+    coefficients: Floats
+    errors: Floats
+    intercept: float
+    r2: float
+    operator: Floats
+
+
+def design(d: int, samples: int, sampling: Sampling, rng: np.random.Generator) -> Design:
+    """Samples of a text with d features, the text itself included."""
+    if samples < 2:
+        raise BadInput(f"lime needs at least two samples, not {samples}.")
+    if sampling not in ("lime", "stratified", "antithetic"):
+        raise BadInput(f"sampling '{sampling}' is not one of lime, stratified, antithetic.")
+    return plain(d, samples, rng) if sampling == "lime" else stratified(d, samples, rng, sampling == "antithetic")
+
+
+def plain(d: int, samples: int, rng: np.random.Generator) -> Design:
+    """The sampling law of the `lime` package: 1 … d features removed, each number and each subset equally likely."""
+    removed = np.r_[0, rng.integers(1, d + 1, samples - 1)]
+    keep = rng.random((samples, d)).argsort(1).argsort(1) >= removed[:, None]
+    return Design(keep, np.ones(samples), np.zeros(samples, int), np.arange(samples), np.ones(samples))
+
+
+def grown(made: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
+    """A design of twice as many samples; lime's own keeps those it has."""
+    d = made.keep.shape[1]
+    more = design(d, 2 * len(made), sampling, rng)
+    if sampling != "lime":
+        return more
+    keep = np.concatenate([made.keep, more.keep[len(made) :]])
+    return Design(keep, more.counts, more.stratum, more.pair, more.left)
+
+
+def kernel(keep: Bools, width: float) -> Floats:
+    """lime's weight of a sample, from the cosine distance to the text: exp(−(1 − √(kept/d))² / 2ν²)."""
+    found: Floats = np.exp(-((1 - np.sqrt(keep.mean(1))) ** 2) / (2 * width**2))
+    return found
+
+
+def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, width: float = 0.25) -> Design:
+    """One stratum for each number of features removed: small ones enumerated, the others drawn without repetition.
+
+    Strata get samples in proportion to the kernel's weight, and count for what lime would have drawn from them.
+    """
+    weight = kernel(np.tri(d + 1, d, -1, dtype=bool)[::-1], width)[1:]  # of 1 … d features removed
+    sizes = allocated(weight, [comb(d, s) for s in range(1, d + 1)], samples - 1)
+    mass = (samples - 1) / d
+    parts = [np.ones((1, d), bool)]
+    for s, n in enumerate(sizes, start=1):
+        parts.append(~_all(d, s) if n == comb(d, s) else ~_some(d, s, n, rng, paired))
+    lengths = [len(part) for part in parts]
+    stratum = np.repeat(np.arange(d + 1), lengths)
+    counts = np.repeat([1.0, *(mass / n for n in lengths[1:])], lengths)
+    left = np.repeat([0.0, *(_left(d, s, n, paired) for s, n in enumerate(sizes, start=1))], lengths)
+    return Design(np.concatenate(parts), counts, stratum, _pairs(lengths, paired), left)
+
+
+def _left(d: int, s: int, n: int, paired: bool) -> float:
+    """The share of a stratum that n samples leave out; 1 where they may repeat."""
+    whole = comb(d, s)
+    return 1.0 if n < whole and (paired or whole > LISTED) else 1 - n / whole
+
+
+def allocated(weight: Floats, available: list[int], samples: int) -> list[int]:
+    """How many of `available` samples each stratum gets: at least one, in proportion to its weight, none repeated.
+
+    Together at most `samples`, or one for each stratum.
+    """
+    if samples >= sum(available):
+        return available
+
+    def spent(factor: float) -> list[int]:
+        return [min(n, max(1, int(min(factor * w, samples)))) for w, n in zip(weight.tolist(), available, strict=True)]
+
+    low, high = 0.0, samples / float(weight.min())  # the larger the factor, the more is spent: halve what is between
+    for _ in range(64):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(spent(middle)) <= samples else (low, middle)
+    return spent(low)
+
+
+def _all(d: int, s: int) -> Bools:
+    """Every subset of size s."""
+    chosen = np.zeros((comb(d, s), d), dtype=bool)
+    for row, subset in enumerate(combinations(range(d), s)):
+        chosen[row, list(subset)] = True
+    return chosen
+
+
+def _some(d: int, s: int, n: int, rng: np.random.Generator, paired: bool) -> Bools:
+    """n subsets of size s, no two alike where that is easy; paired, each second from the other end of its order."""
+    if not paired and comb(d, s) <= LISTED:
+        return _all(d, s)[rng.permutation(comb(d, s))[:n]]
+    orders = rng.random((-(-n // 2) if paired else n, d)).argsort(1).argsort(1)
+    if not paired:
+        return orders < s
+    both = np.stack([orders < s, orders >= d - s], axis=1)
+    return both.reshape(-1, d)[:n]
+
+
+def _pairs(lengths: list[int], paired: bool) -> NDArray[np.int64]:
+    """Which samples were drawn together."""
+    each = [np.arange(n) // 2 if paired else np.arange(n) for n in lengths]
+    starts = np.cumsum([0, *(int(pair[-1]) + 1 for pair in each[:-1])])
+    return np.concatenate([pair + start for pair, start in zip(each, starts, strict=True)])
+
+
+def fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
+    """Weighted ridge regression with an intercept, as scikit-learn's, and what its coefficients owe to chance.
+
+    Errors are those of a regression on a random design (the sandwich), over strata and pairs; the model is exact, so
+    they measure how far the sample is from all samples, and vanish where everything was enumerated.
+    """
+    x = made.keep.astype(np.float64)
+    weights = made.counts * kernel(made.keep, width)
+    total = weights.sum()
+    centre = weights @ x / total
+    centred = x - centre
+    normal = (centred * weights[:, None]).T @ centred + ridge * np.eye(x.shape[1])
+    if ridge == 0 and np.linalg.matrix_rank(normal, hermitian=True) < len(normal):
+        raise BadInput(
+            f"{len(made)} samples do not determine {len(normal)} coefficients; ask for more, or give a ridge."
+        )
+    operator = np.linalg.solve(normal, (centred * weights[:, None]).T)
+    mean = float(values[0] + weights @ (values - values[0]) / total)  # of a constant, exactly that
+    coefficients = operator @ (values - mean)
+    rest = values - mean - centred @ coefficients
+    spread = float(weights @ (values - mean) ** 2)
+    return Fit(
+        coefficients=coefficients,
+        errors=_errors(operator * rest, made),
+        intercept=mean - float(centre @ coefficients),
+        r2=1 - float(weights @ rest**2) / spread if spread > 0 else 1.0,
+        operator=operator - np.outer(operator.sum(1), weights / total),
+    )
+
+
+def smooth_fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
+    """The same regression over all samples that lime could draw, with a guess in place of the values not asked for.
+
+    The guess is kriging's. What each value is off the guess made without it corrects the coefficients, so that they
+    are right whatever the guess is worth, and gives their errors.
+    """
+    plain_fit = fit(made, values, width, ridge)
+    keep, first, which = np.unique(made.keep, axis=0, return_index=True, return_inverse=True)
+    n, d = len(keep), keep.shape[1]
+    if n < 3 or np.ptp(values) == 0:
+        return plain_fit
+    x = kriging.signs(keep)
+    order = np.random.default_rng(0).permutation(n)  # ρ is chosen on the first few
+    rho = kriging.reach(x[order], values[first][order], odd=False)
+    solved = kriging.solved(kriging.with_level(x, x, np.full(d, rho)), values[first])
+    off = values - (values[first] - solved.residuals())[which.ravel()]
+    # the guess is right wherever the model was asked, so it is off on the rest of the sets of each size only
+    size, tried = keep.sum(1), np.bincount(keep.sum(1), minlength=d + 1)
+    rest = np.array([1 - int(n) / comb(d, s) for s, n in enumerate(tried)])[size][which.ravel()]
+    coefficients = population(made, rho, width, ridge, keep, solved.weights) + plain_fit.operator @ (off * rest)
+    weights = made.counts * kernel(made.keep, width)
+    centre = weights @ made.keep / weights.sum()
+    drawn = replace(made, left=np.sign(made.left), pair=which.ravel())  # a set drawn twice is one piece of news
+    return replace(
+        plain_fit,
+        coefficients=coefficients,
+        errors=_errors(plain_fit.operator * off * np.sqrt(rest), drawn),
+        intercept=plain_fit.intercept + float(centre @ (plain_fit.coefficients - coefficients)),
+    )
+
+
+def population(made: Design, rho: float, width: float, ridge: float, keep: Bools, weights: Floats) -> Floats:
+    """The coefficients of Σ weightsⱼ · covariance(·, keepⱼ) over all samples, each as often as lime draws it."""
+    d = keep.shape[1]
+    kept = np.arange(d + 1)
+    near = np.exp(-((1 - np.sqrt(kept / d)) ** 2) / (2 * width**2))
+    mass = np.r_[np.full(d, (made.counts.sum() - 1) / d), 1.0] * near  # of all samples with 0 … d words
+    total, one = mass.sum(), mass @ kept / d
+    two = mass @ (kept * (kept - 1)) / (d * (d - 1)) if d > 1 else 0.0
+    normal = np.full((d, d), two) + (one - two) * np.eye(d) - one**2 / total + ridge * np.eye(d)
+    every, inside, outside = kriging.size_covariances(d, rho, mass)
+    size = keep.sum(1)
+    level = kriging.LEVEL - 1
+    held = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * one
+    moment = weights @ (held - (one / total) * (every[size] + level * total)[:, None])
+    found: Floats = np.linalg.solve(normal, moment)
+    return found
+
+
+def _errors(influence: Floats, made: Design) -> Floats:
+    """The standard error of a sum of influences [d,n] drawn by strata, in pairs."""
+    drawn = np.flatnonzero(made.left)
+    if len(drawn) == 0:
+        return np.zeros(len(influence))
+    pairs, first = np.unique(made.pair[drawn], return_index=True)
+    clusters = np.zeros((len(pairs), len(influence)))
+    np.add.at(clusters, np.searchsorted(pairs, made.pair[drawn]), influence[:, drawn].T)
+    strata = made.stratum[drawn][first]
+    variance = np.zeros(len(influence))
+    for stratum in np.unique(strata):
+        own = clusters[strata == stratum] * np.sqrt(made.left[drawn][first][strata == stratum][:, None])
+        n = len(own)
+        # a stratum with a single draw tells nothing of its spread: take the draw itself
+        variance += ((own - own.mean(0)) ** 2).sum(0) * n / (n - 1) if n > 1 else own[0] ** 2
+    return np.sqrt(variance)

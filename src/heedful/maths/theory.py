@@ -1,0 +1,336 @@
+"""Theory: what gradients and LIME must say about a single-layer attention classifier, from its matrices alone.
+
+Lopardo, Precioso & Garreau 2024. f = mean over heads of Σ_t g_t s_t / Σ_t g_t, with g_t = exp(q · k_t / √d_att) and
+s_t = W_ℓ v_t. Pure: arrays in, arrays out, in float64. The derivations are in docs/theory.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+
+from heedful.core.errors import BadInput
+from heedful.maths.formulas import gauss_legendre
+
+Floats = NDArray[np.float64]
+STEP = 0.4  # of the trapezoidal rule for 1/Z: relative error about 1e-9
+FITTED = 32.0  # up to this ratio, a sum of exponentials is fitted to 1/Z
+ROOM = 1 << 16  # numbers held at a time: they should fit the cache
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The matrices of the network; `out` is the row of W_ℓ that makes the explained number."""
+
+    query: Float[Floats, "k a e"]
+    key: Float[Floats, "k a e"]
+    value: Float[Floats, "k o e"]
+    out: Float[Floats, "k o"]
+
+    def looks(self, cls: Float[Floats, "e"]) -> Float[Floats, "k e"]:
+        """W_kᵀ q / √d_att: the direction in which a vector draws the query's attention."""
+        queries = (self.query @ cls)[:, None]
+        return (queries @ self.key)[:, 0] / math.sqrt(self.key.shape[1])
+
+    def says(self) -> Float[Floats, "k e"]:
+        """W_vᵀ W_ℓᵀ: the direction in which a vector that is looked at moves the logit."""
+        return (self.out[:, None] @ self.value)[:, 0]
+
+
+def gradient(heads: Heads, vectors: Float[Floats, "t e"], query_term: bool = True) -> Float[Floats, "t e"]:
+    """Theorem 4.1: ∇_{e_t} f = mean over heads of α_t [W_vᵀ W_ℓᵀ + (s_t − Σ_r α_r s_r) W_kᵀ q / √d_att].
+
+    The theorem holds q constant; [CLS] makes q, so its own row (the first) lacks
+    W_qᵀ Σ_r α_r (s_r − Σ_u α_u s_u) k_r / √d_att, which `query_term` adds.
+    """
+    looks, says = heads.looks(vectors[0]), heads.says()
+    attention = _raised(looks @ vectors.T)  # [k,t]
+    attention /= attention.sum(-1, keepdims=True)
+    said = says @ vectors.T
+    pull = attention * (said - (attention * said).sum(-1, keepdims=True))
+    slopes: Floats = (attention.T @ says + pull.T @ looks) / len(says)
+    if query_term:
+        keys = (heads.key @ (pull @ vectors)[..., None])[..., 0] / math.sqrt(heads.key.shape[1])
+        slopes[0] += np.einsum("kae,ka->e", heads.query, keys) / len(says)
+    return slopes
+
+
+def _raised(scores: Float[Floats, "k t"]) -> Float[Floats, "k t"]:
+    """exp, up to a common factor of each head."""
+    raised: Floats = np.exp(scores - scores.max(-1, keepdims=True))
+    return raised
+
+
+@dataclass(frozen=True)
+class Masses:
+    """f of a text in which some words are replaced: a mean over heads of ratios of sums over words.
+
+    Of each word, summed over its occurrences: attention mass Σ g_t and said Σ g_t s_t, when it is kept and when it is
+    replaced; and the same of the positions that always stay ([CLS], padding). Masses of a head have a common factor.
+    """
+
+    kept: Float[Floats, "k d"]
+    kept_said: Float[Floats, "k d"]
+    gone: Float[Floats, "k d"]
+    gone_said: Float[Floats, "k d"]
+    fixed: Float[Floats, "k"]
+    fixed_said: Float[Floats, "k"]
+
+    def f(self, keep: Float[Floats, "n d"]) -> Float[Floats, "n"]:
+        """The number for each row of kept (1) and replaced (0) words."""
+        mass = keep @ self.kept.T + (1 - keep) @ self.gone.T + self.fixed
+        said = keep @ self.kept_said.T + (1 - keep) @ self.gone_said.T + self.fixed_said
+        found: Floats = (said / mass).mean(-1)
+        return found
+
+    def of(self, heads: slice) -> Masses:
+        """Some of the heads."""
+        return Masses(
+            self.kept[heads], self.kept_said[heads], self.gone[heads], self.gone_said[heads],
+            self.fixed[heads], self.fixed_said[heads],
+        )  # fmt: skip
+
+    def only(self) -> Float[Floats, "1"]:
+        """Of a text of one distinct word, over and over: what replacing it changes."""
+        whole, empty = self.f(np.array([[1.0], [0.0]]))
+        return np.array([whole - empty])
+
+    def centred(self) -> Masses:
+        """The same, less what each head says of the whole text."""
+        said, mass = self.kept_said.sum(-1) + self.fixed_said, self.kept.sum(-1) + self.fixed
+        usual = (said / mass)[:, None]
+        return Masses(
+            self.kept,
+            self.kept_said - usual * self.kept,
+            self.gone,
+            self.gone_said - usual * self.gone,
+            self.fixed,
+            self.fixed_said - usual[:, 0] * self.fixed,
+        )
+
+
+def masses(
+    heads: Heads, vectors: Float[Floats, "t e"], replaced: Float[Floats, "t e"], word: Int[NDArray[np.int64], "t"]
+) -> Masses:
+    """From the vectors of the text, those of its replacements in place, and the word at each position (−1: fixed)."""
+    k, n, d = len(heads.key), len(word), int(word.max()) + 1
+    found = np.concatenate([heads.looks(vectors[0]), heads.says()]) @ np.concatenate([vectors, replaced]).T
+    g = _raised(found[:k])
+    each = np.concatenate([g, g * found[k:]]).reshape(2, k, 2, n)  # mass or said, head, kept or gone, position
+    at = np.zeros((n, d + 1))
+    at[np.arange(n), word] = 1  # subtle: −1 is the last column, a spare one for the fixed
+    (kept, gone), (kept_said, gone_said) = (each @ at).swapaxes(1, 2)
+    return Masses(
+        kept[:, :d], kept_said[:, :d], gone[:, :d], gone_said[:, :d], fixed=kept[:, d], fixed_said=kept_said[:, d]
+    )
+
+
+def lime_paper(m: Masses) -> Float[Floats, "d"]:
+    """Theorem 5.1: β_j ≈ 3/2 · mean over heads of Σ_{t: x_t=j} (α_t s_t − α'_t s'_t), with ' for all words replaced."""
+    whole = m.kept.sum(-1, keepdims=True) + m.fixed[:, None]
+    empty = m.gone.sum(-1, keepdims=True) + m.fixed[:, None]
+    found: Floats = 1.5 * (m.kept_said / whole - m.gone_said / empty).mean(0)
+    return found
+
+
+@dataclass(frozen=True)
+class Draws:
+    """How LIME draws: m of d words are kept, m = 0 … d − 1 equally often; `kernel` is its weight of such a sample."""
+
+    kernel: Float[Floats, "d"]
+
+    @cached_property
+    def fraction(self) -> Float[Floats, "d"]:
+        """u = m / d."""
+        return _shared(np.arange(len(self.kernel)) / len(self.kernel))
+
+    @cached_property
+    def total(self) -> float:
+        """Σ over m of the kernel."""
+        return float(self.kernel.sum())
+
+    def mean(self, x: Floats) -> Floats | np.float64:
+        """E over m, along the last axis."""
+        found: Floats | np.float64 = x @ self.kernel / self.total
+        return found
+
+    @cached_property
+    def usual(self) -> float:
+        """E[u]."""
+        return float(self.mean(self.fraction))
+
+    @cached_property
+    def spread(self) -> float:
+        """E[u (1 − u)] · d / (d − 1): the variance of a word's presence, less its covariance with another's."""
+        d = len(self.kernel)
+        return float(self.mean(self.fraction * (1 - self.fraction))) * d / (d - 1)
+
+    @cached_property
+    def variance(self) -> float:
+        """Var(u)."""
+        return float(self.mean((self.fraction - self.usual) ** 2))
+
+
+def kernel(d: int, width: float | None) -> Float[Floats, "m"]:
+    """LIME's weight of a sample that keeps m = 0 … d words: exp(−(1 − √(m/d))² / 2ν²); None: all weights 1."""
+    kept = np.arange(d + 1) / d
+    return np.ones(d + 1) if width is None else np.exp(-((1 - np.sqrt(kept)) ** 2) / (2 * width**2))
+
+
+@cache
+def draws(d: int, width: float | None) -> Draws:
+    """LIME's draws of a text with d ≥ 2 distinct words."""
+    found = Draws(_shared(kernel(d, width)[:-1]))
+    if not (found.total > 0 and found.variance * d**2 > 1e-5):
+        raise BadInput(
+            f"with kernel width {width}, LIME's samples of {d} words that count all keep as many words as each other, "
+            "which leaves its coefficients open; use a wider kernel."
+        )
+    return found
+
+
+def lime_derived(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
+    """LIME's limit, but with the mean of each head's ratio taken as the ratio of its means.
+
+    β_j = E[u(1−u) φ_j] / spread + Cov(u, F) / (d Var(u)), where F(u) = E[f | m] and
+    φ_j(u) = E[f | m, j kept] − E[f | m, j replaced], u = m/d. Good where no word has much of the attention.
+    """
+    d = m.kept.shape[1]
+    if d == 1:
+        return m.only()
+    law, kept = draws(d, width), np.arange(d)
+    u = law.fraction
+    with_j = _ratio(m, 1.0, np.maximum(kept - 1, 0) / (d - 1))
+    without_j = _ratio(m, 0.0, kept / (d - 1))
+    level = (u * with_j + (1 - u) * without_j).mean(0)
+    covariance = law.mean(u * level) - law.usual * law.mean(level)
+    found: Floats = law.mean(u * (1 - u) * (with_j - without_j)) / law.spread + covariance / (d * law.variance)
+    return found
+
+
+def _ratio(m: Masses, word: float, others: Float[Floats, "m"]) -> Float[Floats, "d m"]:
+    """f at the mean masses when word j is kept (1) or replaced (0) and every other is kept with some probability."""
+
+    def mean(kept: Floats, gone: Floats, fixed: Floats) -> Floats:
+        gain = kept - gone
+        rest = gain.sum(-1, keepdims=True) - gain
+        found: Floats = ((fixed + gone.sum(-1))[:, None] + word * gain)[..., None] + others * rest[..., None]
+        return found
+
+    ratio: Floats = (mean(m.kept_said, m.gone_said, m.fixed_said) / mean(m.kept, m.gone, m.fixed)).mean(0)
+    return ratio
+
+
+def lime_exact(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
+    """The coefficients to which LIME converges, to about eight digits.
+
+    β_j = (E[z_j f] − E[u f]) / spread + Cov(u, f) / (d Var(u)), the solution of LIME's weighted least squares. The
+    expectations are sums over subsets of words; they factorise when subsets are drawn word by word (`mixture`) and
+    1/Z is written as a sum of exponentials (`inverse`).
+    """
+    d = m.kept.shape[1]
+    if d == 1:
+        return m.only()
+    law = draws(d, width)
+    # the mixture holds the whole text too, which LIME does not draw again: f is measured from there, so it adds nothing
+    f, joint = _expected(m.centred(), *mixture(d, width))
+    usual = float(joint.sum()) / d  # Σ w E[u f]
+    covariance = (usual - law.usual * f) / law.total
+    found: Floats = (joint - usual) / (law.total * law.spread) + covariance / (d * law.variance)
+    return found
+
+
+def _expected(m: Masses, nodes: Float[Floats, "q"], weights: Float[Floats, "q"]) -> tuple[float, Float[Floats, "d"]]:
+    """Σ_q w_q E[f] and Σ_q w_q E[z_j f], each word being kept with probability u_q by itself."""
+    least = m.fixed + np.minimum(m.kept, m.gone).sum(-1)
+    most = m.fixed + np.maximum(m.kept, m.gone).sum(-1)
+    rates, amounts = inverse(float((most / np.maximum(least, 1e-290)).max()))
+    rate, amount = rates / most[:, None], amounts / most[:, None]  # [k,l]
+    few = max(1, ROOM // (len(nodes) * len(rates) * m.kept.shape[1]))
+    parts = [
+        _summed(m.of(some), (nodes, weights), (rate[some], amount[some]))
+        for some in (slice(i, i + few) for i in range(0, len(most), few))
+    ]
+    joint: Floats = sum((each for _, each in parts), start=np.zeros(m.kept.shape[1])) / len(most)
+    return sum(f for f, _ in parts) / len(most), joint
+
+
+def _summed(
+    m: Masses, draws: tuple[Floats, Floats], inverse: tuple[Floats, Floats]
+) -> tuple[float, Float[Floats, "d"]]:
+    """The same summed over some heads; 1/Z is a sum of exponentials of these rates and amounts [k,l].
+
+    Of exp(−λ kept) and exp(−λ gone) the larger is set aside, so that of the two numbers c one is 1 and the other a fall
+    from it: no word's share underflows. Words come first in [d,k,l,q], which makes their product quick.
+    """
+    (u, weights), (rate, amount) = draws, inverse
+    chance = np.array([u, 1 - u])  # [2,q]
+    fall = np.exp(-np.abs(m.kept - m.gone).T[..., None] * rate)  # [d,k,l]
+    more = (m.kept > m.gone).T[..., None]
+    c = np.empty((*fall.shape, 2))
+    c[..., 0], c[..., 1] = np.where(more, fall, 1.0), np.where(more, 1.0, fall)
+    either = (c.reshape(-1, 2) @ chance).reshape(*fall.shape, -1)
+    least = m.fixed + np.minimum(m.kept, m.gone).sum(-1)
+    worth = either.prod(0) * ((np.exp(-rate * least[:, None]) * amount)[..., None] * weights)  # [k,l,q]
+    np.reciprocal(either, out=either)
+    by_head, c = either.transpose(1, 2, 0, 3), c.transpose(1, 2, 3, 0)  # views: [k,l,d,q] and [k,l,2,d]
+    each = np.array([m.kept_said, m.gone_said]).swapaxes(0, 1)[:, None] * c @ by_head  # [k,l,2,q]
+    said = worth * ((each * chance).sum(2) + m.fixed_said[:, None, None])
+    own = (by_head @ (said * u)[..., None])[..., 0]
+    np.multiply(either, either, out=either)
+    spread = (by_head @ (worth * (u * (1 - u)))[..., None])[..., 0]  # of z_j itself, which f holds too
+    gain = (m.kept_said - m.gone_said)[:, None] * c[:, :, 1]
+    return float(said.sum()), ((own + gain * spread) * c[:, :, 0]).sum((0, 1))
+
+
+def inverse(ratio: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
+    """Rates λ and amounts c with Σ c exp(−λ z) = 1/z for 1/ratio ≤ z ≤ 1, to a relative 1e-9."""
+    return _fitted(math.ceil(2 * math.log2(max(ratio, 1.0)))) if ratio <= FITTED else trapezoid(ratio, STEP)
+
+
+def trapezoid(ratio: float, step: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
+    """The same for any ratio; 1/z = ∫₀^∞ exp(−λ z) dλ by the trapezoidal rule in y.
+
+    λ = exp(y − exp(−y)): both ends of it fall off quickly.
+    """
+    tail = -math.log(1e-10)
+    y = np.arange(-math.log(tail), math.log(ratio * tail) + step, step)
+    fall = np.exp(-y)
+    rates = np.exp(y - fall)
+    return rates, step * rates * (1 + fall)
+
+
+@cache
+def _fitted(halves: int) -> tuple[Floats, Floats]:
+    """The same for a ratio of 2^(halves/2), not large, with about half the terms: amounts are fitted to given rates."""
+    ratio, n = 2 ** (halves / 2), 8 + halves
+    z = ratio ** ((np.cos(np.linspace(0, np.pi, 20 * n)) - 1) / 2)
+    rates: Floats = 0.6 * (20 * ratio) ** np.linspace(0, 1, n)
+    amounts = np.linalg.lstsq(z[:, None] * np.exp(-z[:, None] * rates), np.ones(len(z)), rcond=None)[0]
+    return _shared(rates), _shared(amounts.astype(np.float64))
+
+
+@cache
+def mixture(d: int, width: float | None) -> tuple[Float[Floats, "q"], Float[Floats, "q"]]:
+    """Probabilities u and weights w with Σ_q w_q Binomial(m; d, u_q) = the kernel's weight of m, for m = 0 … d.
+
+    Nodes are Gauss–Legendre's; weights are the least-squares solution. It is exact for d < 14, and lacks most (1e-3 at
+    worst) at m near 0, where the kernel has a vertical tangent; no coefficient moves by 1e-8 for it.
+    """
+    nodes = gauss_legendre(min(d + 1, 2 * math.isqrt(d) + 8))[0].numpy()
+    ways = np.array([math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in range(d + 1)])
+    kept = np.arange(d + 1)[:, None]
+    binomial = np.exp(ways[:, None] + kept * np.log(nodes) + (d - kept) * np.log1p(-nodes))
+    weights = np.linalg.lstsq(binomial, kernel(d, width), rcond=1e-9)[0]
+    return _shared(nodes), _shared(weights)
+
+
+def _shared(values: Floats) -> Floats:
+    """For all callers, and so for none to change."""
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,75 @@
+"""What the built-in methods share: running over several texts of like length at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.core.explanation import Explanation
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.model.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What an explanation will cost: texts sent through the model, forward and backward. `exactly`, or at most."""
+
+    forwards: int
+    backwards: int = 0
+    exactly: bool = True
+
+
+@runtime_checkable
+class Method(Protocol):
+    """What a method answers. Two more are optional:
+
+    `many(classifier, texts, targets, rngs)` does the same for several texts at once, for speed;
+    `passes(classifier, tokens)` says what one explanation will cost, before it is made.
+
+    Class attributes `summary` (one line) and `paper` say what it is; `settings` are the dataclass's fields.
+    """
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:
+        """Explain one prediction. The target is resolved; `rng` is the only source of chance."""
+        ...
+
+
+class Together:
+    """A method that works on several texts at once, and so on one."""
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:
+        """Explain one prediction."""
+        return self.many(classifier, [tokens], [target], [rng])[0]
+
+    def many(
+        self,
+        classifier: Classifier,
+        texts: Sequence[Tokens],
+        targets: Sequence[Target],
+        rngs: Sequence[torch.Generator],
+    ) -> list[Explanation]:
+        """Explain several predictions of texts that fit one batch."""
+        raise NotImplementedError
+
+
+def array(values: Tensor) -> NDArray[np.float64]:
+    """Numbers out of torch."""
+    return values.detach().double().cpu().numpy()
+
+
+def chance(rng: torch.Generator) -> np.random.Generator:
+    """The same chance for numpy."""
+    return np.random.default_rng(int(torch.randint(2**62, (), generator=rng)))
+
+
+def real(classifier: Classifier, tokens: Tokens, width: int) -> slice:
+    """Where a text stands in its padded row of the given width."""
+    pad = width - len(tokens)
+    return slice(pad, width) if pad and classifier.padding == "left" else slice(0, len(tokens))

@@ -1,0 +1,77 @@
+"""Controls: what knows nothing of the model. A check that cannot tell a method from these has found nothing.
+
+They score words, and a word's pieces share its score in equal parts: a number for each piece would put words of many
+pieces first, which is no control at all. `by=token` scores pieces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.methods.base import Passes, array
+from heedful.model.classifier import Classifier
+from heedful.model.masking import Unit, features, spread
+
+
+@dataclass(frozen=True)
+class Control:
+    """What all controls share: they ask the model nothing, and special tokens have no score."""
+
+    by: Unit = "word"
+
+    paper: ClassVar[str] = "control"
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """None: the model is not asked."""
+        return Passes(0)
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """A score for each word."""
+        groups = features(tokens, self.by)
+        scores = spread(groups, self.scores(len(groups), rng), len(tokens))
+        return Attribution(tokens=tokens, scores=scores, signed=False)
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """Of n words, in reading order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Random(Control):
+    """A random number for each word."""
+
+    summary: ClassVar[str] = "control: a random number for each word"
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """Uniform on [0, 1)."""
+        return array(torch.rand(n, generator=rng))
+
+
+@dataclass(frozen=True)
+class Uniform(Control):
+    """The same score for each word."""
+
+    summary: ClassVar[str] = "control: the same score for each word"
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """1/n."""
+        return np.full(n, 1 / n)
+
+
+@dataclass(frozen=True)
+class Position(Control):
+    """Earlier words count more."""
+
+    summary: ClassVar[str] = "control: the earlier, the higher"
+
+    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+        """From 1 for the first down to 1/n for the last."""
+        return 1 - np.arange(n) / n

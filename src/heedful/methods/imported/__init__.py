@@ -1,0 +1,1 @@
+"""Explanations made by other programs."""

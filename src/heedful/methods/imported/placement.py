@@ -1,0 +1,262 @@
+"""Placing: scores of any tokens, spans or words of a text, carried to a model's tokens by the characters of both.
+
+A span's score is divided over the model's tokens in it, in proportion to their characters, so that sums stay. The text
+and its pair are one string here, with a line end between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.core.alignment import align, plain
+from heedful.core.errors import BadInput
+from heedful.core.tokens import Span, Tokens, trim, words
+
+COVERED = 0.9  # of the characters that the model reads, of the letters of given tokens, and of the scores' magnitude
+UNKNOWN = frozenset(("[UNK]", "<unk>", "<UNK>", "[unk]"))
+SPECIAL = frozenset((
+    "", "[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]", "[cls]", "[sep]", "[pad]", "<s>", "</s>", "<pad>", "<cls>",
+    "<sep>", "<bos>", "<eos>", "<|endoftext|>", "<|startoftext|>", "<|begin_of_text|>", "<|end_of_text|>",
+    "<|im_start|>", "<|im_end|>",
+))  # fmt: skip
+_SHOWN = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
+_HIDDEN = [b for b in range(256) if b not in _SHOWN]
+_BYTES = {chr(b): b for b in _SHOWN} | {chr(256 + i): b for i, b in enumerate(_HIDDEN)}  # Radford et al. 2019
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # SentencePiece's, where a letter is not in its vocabulary
+
+Place = tuple[int, int, int]  # start and end, in the text (0) or its pair (1)
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One explanation as it was given: scores of tokens, of spans of characters, or, with neither, of words."""
+
+    text: str
+    method: str
+    scores: tuple[float, ...]
+    pair: str | None = None
+    tokens: tuple[str, ...] | None = None
+    spans: tuple[Place | None, ...] | None = None
+    label: str | int | None = None
+    signed: bool | None = None
+    where: str = ""
+
+    @cached_property
+    def whole(self) -> str:
+        """The text and its pair as one string."""
+        return self.text if self.pair is None else f"{self.text}\n{self.pair}"
+
+    def at(self, span: Span, segment: int) -> Span:
+        """Where a span of the text or of the pair is in `whole`."""
+        first = (len(self.text) + 1) * segment
+        return span[0] + first, span[1] + first
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A score for each token of the model; `details` has the sum of what found no token, if there is any."""
+
+    scores: Floats
+    details: Mapping[str, float] = field(default_factory=dict)
+
+
+def mapped(line: Line, tokens: Tokens) -> Mapped:
+    """The scores on the model's tokens. Where tokens or spans are the model's own, the scores are those given."""
+    given = np.array(line.scores)
+    if line.tokens is not None:
+        for positions in (range(len(tokens)), tokens.content):
+            if line.tokens == tuple(tokens.pieces[i] for i in positions):
+                return Mapped(_put(positions, given, len(tokens)))
+    places = _places(line)
+    own = [
+        None if span is None or segment is None else line.at(span, segment)
+        for span, segment in zip(tokens.spans, tokens.segments, strict=True)
+    ]
+    if places == own:
+        return Mapped(given)
+    return _carried(line.whole, places, given, own)
+
+
+def _put(positions: Sequence[int], given: Floats, n: int) -> Floats:
+    scores = np.zeros(n)
+    scores[list(positions)] = given
+    return scores
+
+
+def _carried(whole: str, places: Sequence[Span | None], given: Floats, own: Sequence[Span | None]) -> Mapped:
+    overlap = _overlaps(whole, _settled(places), own)
+    total = overlap.sum(1)
+    placed = np.array([place is not None for place in places])
+    _check_covered(whole, places, own)
+    lost = placed & (total == 0)
+    if np.abs(given[lost]).sum() > (1 - COVERED) * np.abs(given[placed]).sum():
+        raise BadInput("more than 10 % of the scores of this text are of characters that the model does not read.")
+    shares = np.divide(overlap, total[:, None], out=np.zeros_like(overlap), where=total[:, None] > 0)
+    scores = (shares * given[:, None]).sum(0)
+    special = _paired([place is None for place in places], [span is None for span in own])
+    for i, j in special.items():
+        scores[j] = given[i]
+    gone = lost | np.array([place is None and i not in special for i, place in enumerate(places)])
+    return Mapped(scores, {"dropped": float(given[gone].sum())} if given[gone].any() else {})
+
+
+def _overlaps(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> Floats:
+    """[given, model's]: characters in common, white space left out."""
+    solid = np.concatenate([[0], np.cumsum([not c.isspace() for c in whole])])
+    a, b = (np.array([span or (0, 0) for span in spans]).reshape(-1, 2) for spans in (places, own))
+    start, end = np.maximum(a[:, None, 0], b[None, :, 0]), np.minimum(a[:, None, 1], b[None, :, 1])
+    return np.where(end > start, solid[end] - solid[np.minimum(start, end)], 0).astype(np.float64)
+
+
+def _settled(places: Sequence[Span | None]) -> list[Span | None]:
+    """A blank piece goes with the piece after it, or, at the end, before it."""
+    found = list(places)
+    for order in (range(len(found) - 2, -1, -1), range(1, len(found))):
+        step = -1 if order.step > 0 else 1
+        for i in order:
+            here, beside = found[i], found[i + step]
+            if here is not None and here[0] == here[1] and beside is not None:
+                found[i] = beside
+    return found
+
+
+def _check_covered(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> None:
+    solid = np.array([not c.isspace() for c in whole])
+    read, covered = (_union(spans, len(whole)) & solid for spans in (own, places))
+    if (read & covered).sum() < COVERED * read.sum() or not read.any():
+        raise BadInput("less than 90 % of the characters that the model reads of this text have a score.")
+
+
+def _union(spans: Sequence[Span | None], n: int) -> NDArray[np.bool_]:
+    found = np.zeros(n, dtype=bool)
+    for span in spans:
+        if span is not None:
+            found[slice(*span)] = True
+    return found
+
+
+def _paired(given: Sequence[bool], own: Sequence[bool]) -> dict[int, int]:
+    """Special tokens given -> the model's, where both have as many before, between and after the texts."""
+    sides = [_sides(marks) for marks in (given, own)]
+    if [len(side) for side in sides[0]] != [len(side) for side in sides[1]]:
+        return {}
+    return {i: j for a, b in zip(*sides, strict=True) for i, j in zip(a, b, strict=True)}
+
+
+def _sides(marks: Sequence[bool]) -> tuple[list[int], list[int], list[int]]:
+    inside = [i for i, mark in enumerate(marks) if not mark] or [len(marks)]
+    at = [i for i, mark in enumerate(marks) if mark]
+    first, last = inside[0], inside[-1]
+    return [i for i in at if i < first], [i for i in at if first < i < last], [i for i in at if i > last]
+
+
+# where the given scores are
+
+
+def _places(line: Line) -> list[Span | None]:
+    if line.spans is not None:
+        return [None if p is None else trim(line.whole, line.at((p[0], p[1]), p[2])) for p in line.spans]
+    if line.tokens is not None:
+        return _located(line, line.tokens)
+    return [*_words(line)]
+
+
+def _words(line: Line) -> list[Span]:
+    """Of heedful's own words, or of what white space parts; there are as many of both only where both are the same."""
+    texts = [line.text] if line.pair is None else [line.text, line.pair]
+    own = [line.at(span, segment) for segment, text in enumerate(texts) for span in words(text)]
+    spaced = [m.span() for m in re.finditer(r"\S+", line.whole)]
+    for spans in (own, spaced):
+        if len(spans) == len(line.scores):
+            return spans
+    raise BadInput("there are not as many scores as this text has words; give tokens or spans with them.")
+
+
+def _located(line: Line, tokens: Sequence[str]) -> list[Span | None]:
+    """Tokens found one after the other. Special tokens between the texts of a pair say where the second begins."""
+    marks = [token in SPECIAL for token in tokens]
+    if any(token and token in line.whole for token in {t for t, mark in zip(tokens, marks, strict=True) if mark}):
+        raise BadInput("this text holds the name of a special token; give spans in place of tokens.")
+    found: list[Span | None] = [None] * len(tokens)
+    for some, first, text in _parts(line, marks):
+        surfaces = _surfaces([tokens[i] for i in some], text)
+        spans = align(text, surfaces)
+        _check_found(text, surfaces, spans)
+        for i, (start, end) in zip(some, spans, strict=True):
+            found[i] = (start + first, end + first)
+    return found
+
+
+def _parts(line: Line, marks: Sequence[bool]) -> list[tuple[list[int], int, str]]:
+    """Which tokens are of which text, as far as that can be told, and where it begins in the whole."""
+    content = [i for i, mark in enumerate(marks) if not mark]
+    between = _sides(marks)[1]
+    if line.pair is None or not between:
+        return [(content, 0, line.whole)]
+    cut = between[0]
+    return [
+        ([i for i in content if i < cut], 0, line.text),
+        ([i for i in content if i > cut], len(line.text) + 1, line.pair),
+    ]
+
+
+def _check_found(text: str, surfaces: Sequence[str | None], spans: Sequence[Span]) -> None:
+    """Refuse tokens of another text: what `align` cannot find it puts into gaps."""
+    letters = [(plain(s), plain(text[slice(*span)])) for s, span in zip(surfaces, spans, strict=True) if s is not None]
+    right = sum(len(token) for token, there in letters if token == there)
+    if right < COVERED * sum(len(token) for token, _ in letters):
+        raise BadInput("the tokens of this text are not found in it, one after the other; give spans.")
+
+
+def _surfaces(tokens: Sequence[str], text: str) -> list[str | None]:
+    """What tokens look like in the text: "##ing" -> "ing", "Ġgood" and "▁good" -> " good"; None for an unknown one.
+
+    A space in front says that a word begins. A mark is none where the text itself has it.
+    """
+    marked = "##" not in text and any(token.startswith("##") for token in tokens)
+    return [
+        None if token is None or token in UNKNOWN or _BYTE.fullmatch(token) else _surface(token, text, marked)
+        for token in _decoded(tokens, text)
+    ]
+
+
+def _surface(token: str, text: str, marked: bool) -> str:
+    if marked:
+        return token[2:] if token.startswith("##") and len(token) > 2 else f" {token}"
+    if "▁" not in text:
+        token = token.replace("▁", " ")
+    for mark in ("</w>", "@@"):
+        token = token if mark in text else token.removesuffix(mark)
+    return token
+
+
+def _decoded(tokens: Sequence[str], text: str) -> list[str | None]:
+    """Byte-level tokens as text, None for part of a letter; others as they are. Bytes are told by being UTF-8."""
+    known = [token for token in tokens if token not in UNKNOWN]
+    letters = {c for token in known for c in token}
+    if letters <= set(text) or not letters <= set(_BYTES):
+        return list(tokens)
+    try:
+        b"".join(map(_bytes, known)).decode("utf-8")
+    except UnicodeDecodeError:
+        return list(tokens)
+    return [token if token in UNKNOWN else _text(_bytes(token)) for token in tokens]
+
+
+def _bytes(token: str) -> bytes:
+    return bytes(_BYTES[c] for c in token)
+
+
+def _text(raw: bytes) -> str | None:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

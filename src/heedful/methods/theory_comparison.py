@@ -1,0 +1,275 @@
+"""Comparing: theory beside measurement on one text, as in Figures 4 and 5 of Lopardo et al. 2024.
+
+LIME, run several times, against the three forms of its limit; the gradient by autograd against Theorem 4.1. Holds for
+the network of `heedful.nets.MultiHead`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from heedful.core.errors import BadInput
+from heedful.core.explanation import FORMAT, Attribution, Explanation, Prediction, Source
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.methods.base import Method, array
+from heedful.methods.explain import explain
+from heedful.methods.gradient import gradients
+from heedful.methods.lime import Lime
+from heedful.methods.theory import TheoryGradient, TheoryLime
+from heedful.model.classifier import Classifier
+from heedful.model.masking import TOKENS, features
+
+Floats = NDArray[np.float64]
+Form = Literal["exact", "derived", "paper"]
+Reduce = Literal["x-input", "l2", "l1", "mean"]
+Tell = Callable[[str, Callable[[], int], int], None]
+FORMS: tuple[Form, ...] = ("exact", "derived", "paper")
+REDUCES: tuple[Reduce, ...] = ("x-input", "l2", "l1", "mean")
+LEFT_OUT = (
+    "the limit is without LIME's ridge penalty and its first sample, the text itself, which count where words or "
+    "samples are few"
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How the theory is tried: `runs` of LIME with `samples` each, which put the token `masking` in words' places.
+
+    `reduce` makes one number of a token's gradient: its product with e_t (position included), a norm, or its mean.
+    """
+
+    runs: int = 5
+    samples: int = 5000
+    masking: str = "unk"
+    reduce: Reduce = "x-input"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.runs < 1:
+            raise BadInput(f"LIME is run at least once, not {self.runs} times.")
+        if self.masking not in TOKENS and not self.masking.startswith("token:"):
+            ways = f"{', '.join(TOKENS)} or token:WORD"
+            raise BadInput(f"masking '{self.masking}' puts no token in a word's place; use {ways}.")
+        if self.reduce not in REDUCES:
+            raise BadInput(f"reduce '{self.reduce}' is not one of {', '.join(REDUCES)}.")
+        self.forms()
+
+    def lime(self) -> Lime:
+        """LIME as the theory means it: distinct words are features, and replaced words keep their place."""
+        return Lime(masking=self.masking, by="bag", samples=self.samples)
+
+    def forms(self) -> list[TheoryLime]:
+        """The three forms of its limit, for the same kernel."""
+        return [TheoryLime(form, self.lime().kernel_width, self.masking) for form in FORMS]
+
+    def gradients(self) -> list[Method]:
+        """Theorem 4.1 with the term of the query and without it, and autograd."""
+        return [TheoryGradient(self.reduce), TheoryGradient(self.reduce, query_term=False), _Autograd(self.reduce)]
+
+    def seeds(self) -> list[int]:
+        """A seed for each run; `heedful explain --method lime --seed …` makes that run again."""
+        digests = (blake2b(f"{self.seed} {run}".encode(), digest_size=4).digest() for run in range(self.runs))
+        return [int.from_bytes(digest, "little") for digest in digests]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How near a form is to LIME: Pearson's r, Kendall's τ-b (None where undefined) and the relative L2 distance."""
+
+    pearson: float | None
+    kendall: float | None
+    off: float | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Comparison:
+    """What was measured and what theory says: of each distinct word LIME's coefficient, of each token its gradient.
+
+    `words` stand in reading order. `stated` is Theorem 4.1 to the letter, which overlooks at the first token that this
+    token also makes the query; `slopes` has that term.
+    """
+
+    tokens: Tokens
+    words: tuple[str, ...]
+    runs: Float[Floats, "r d"]
+    forms: dict[Form, Float[Floats, "d"]]
+    gradient: Float[Floats, "t"]
+    slopes: Float[Floats, "t"]
+    stated: Float[Floats, "t"]
+    trial: Trial
+    prediction: Prediction
+    target: Target
+    source: Source
+
+    @property
+    def mean(self) -> Float[Floats, "d"]:
+        """LIME's coefficients, mean over the runs."""
+        return np.asarray(self.runs.mean(0), dtype=np.float64)
+
+    @property
+    def order(self) -> list[int]:
+        """Words by the size of LIME's mean, largest first."""
+        return [int(j) for j in np.argsort(-np.abs(self.mean), kind="stable")]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the tokens, as the user wrote them."""
+        return [self.tokens.surface(i) for i in range(len(self.tokens))]
+
+    @property
+    def worst(self) -> float:
+        """The largest difference between the gradient and theory."""
+        return float(np.abs(self.gradient - self.slopes).max())
+
+    @property
+    def overlooked(self) -> float:
+        """The largest difference between the gradient and Theorem 4.1 as it is stated."""
+        return float(np.abs(self.gradient - self.stated).max())
+
+    @property
+    def chance(self) -> float | None:
+        """The distance between LIME's mean and its limit that chance alone would make; None after a single run."""
+        if len(self.runs) < 2:
+            return None
+        return _share(float(np.sqrt(self.runs.var(0, ddof=1).sum() / len(self.runs))), self.mean)
+
+    def agreement(self, form: Form) -> Agreement:
+        """Of a form with LIME's mean."""
+        return agreement(self.forms[form], self.mean)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, for JSON."""
+        return {
+            "heedful": FORMAT,
+            "kind": "theory",
+            "text": self.tokens.text,
+            "pair": self.tokens.pair,
+            "dropped": self.tokens.dropped,
+            "model": self.source.model,
+            "fingerprint": self.source.fingerprint,
+            "versions": dict(self.source.versions),
+            "prediction": asdict(self.prediction),
+            "target": asdict(self.target),
+            "settings": asdict(self.trial) | {"kernel_width": self.trial.lime().kernel_width},
+            "seeds": self.trial.seeds(),
+            "words": [self._word(j) for j in range(len(self.words))],
+            "tokens": [self._token(t) for t in range(len(self.tokens))],
+            "agreement": {form: asdict(self.agreement(form)) for form in FORMS},
+            "chance": self.chance,
+            "worst": self.worst,
+            "worst_as_stated": self.overlooked,
+        }
+
+    def _word(self, j: int) -> dict[str, Any]:
+        own: dict[str, float] = {form: float(self.forms[form][j]) for form in FORMS}
+        return {"word": self.words[j], "mean": float(self.mean[j]), "runs": self.runs[:, j].tolist(), **own}
+
+    def _token(self, t: int) -> dict[str, Any]:
+        numbers = {"gradient": self.gradient, "theory": self.slopes, "as_stated": self.stated}
+        return {"token": self.names[t], **{name: float(of[t]) for name, of in numbers.items()}}
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(self.to_dict(), allow_nan=False, default=str)
+
+
+@dataclass(frozen=True)
+class _Autograd:
+    """The gradient with respect to e_t = word vector + position, by a backward pass."""
+
+    reduce: Reduce
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        words, slopes = gradients(classifier, classifier.batch([tokens]), [target])
+        vectors = words[0].double() + classifier.model.positions[: len(tokens)].double()
+        slope = slopes[0].double()
+        found = {
+            "x-input": (vectors * slope).sum(-1),
+            "l2": slope.pow(2).sum(-1).sqrt(),
+            "l1": slope.abs().sum(-1),
+            "mean": slope.mean(-1),
+        }
+        return Attribution(tokens=tokens, scores=array(found[self.reduce]))
+
+
+def compare(
+    classifier: Classifier,
+    text: str,
+    trial: Trial | None = None,
+    target: Target | str | int | None = None,
+    pair: str | None = None,
+    *,
+    truncate: bool = True,
+    tell: Tell | None = None,
+) -> Comparison:
+    """Run LIME and autograd on a text, and set the theory beside them; `tell` hears how far LIME is."""
+    trial = trial or Trial()
+    methods: list[Method] = [*trial.forms(), *trial.gradients()]
+    # theory first: it takes no time, and refuses a model that it does not hold for
+    found = explain(classifier, text, methods, target, pair, truncate=truncate)
+    first = found[0]
+    groups = features(first.tokens, "bag")
+    runs: list[Floats] = []
+    for n, seed in enumerate(trial.seeds(), 1):
+        if tell is not None:
+            before = classifier.forwards
+            tell(f"LIME, run {n} of {trial.runs}", lambda before=before: classifier.forwards - before, trial.samples)  # type: ignore[misc]
+        runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
+    slopes, stated, gradient = (_scores(why) for why in found[len(FORMS) :])
+    return Comparison(
+        tokens=first.tokens,
+        words=_named(first.tokens, groups),
+        runs=np.array(runs),
+        forms={form: _joined(why, groups) for form, why in zip(FORMS, found, strict=False)},
+        gradient=gradient,
+        slopes=slopes,
+        stated=stated,
+        trial=trial,
+        prediction=first.prediction,
+        target=first.target,
+        source=first.source,
+    )
+
+
+def agreement(found: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Agreement:
+    """How near numbers are to those measured."""
+    one, other = found - found.mean(), measured - measured.mean()
+    size = float(np.linalg.norm(one) * np.linalg.norm(other))
+    tau = float(kendalltau(found, measured).statistic) if size > 0 else float("nan")
+    return Agreement(
+        pearson=float(one @ other) / size if size > 0 else None,
+        kendall=tau if np.isfinite(tau) else None,
+        off=_share(float(np.linalg.norm(found - measured)), measured),
+    )
+
+
+def _share(distance: float, of: Floats) -> float | None:
+    length = float(np.linalg.norm(of))
+    return distance / length if length > 0 else None
+
+
+def _scores(why: Explanation) -> Floats:
+    assert isinstance(why, Attribution)
+    return why.scores
+
+
+def _joined(why: Explanation, groups: Sequence[Sequence[int]]) -> Floats:
+    """The coefficient of each distinct word, which its tokens share."""
+    return np.array([_scores(why)[list(group)].sum() for group in groups])
+
+
+def _named(tokens: Tokens, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    view, words = tokens.by("word")
+    surface = {group[0]: view.surface(j) for j, group in enumerate(words)}
+    return tuple(surface[group[0]] for group in groups)

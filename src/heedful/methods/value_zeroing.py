@@ -1,0 +1,166 @@
+"""Value zeroing: what a block's output loses when one token's value vectors are set to zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.core.tokens import Tokens
+from heedful.maths.formulas import chain, cosine_distance, cross_chain
+from heedful.methods.attention import chosen
+from heedful.methods.attention_layers import check_square
+from heedful.methods.base import Passes, array
+from heedful.model.batch import BUDGET, Batch
+from heedful.model.classifier import Classifier, Reading
+from heedful.model.edits import Site, at
+
+
+@dataclass(frozen=True)
+class ValueZeroing:
+    """C[i,j]: how far the output of a block at position i turns when j's value vectors are zero, rows adding up to one.
+
+    layer="rollout" multiplies the layers' matrices, without a further residual because C holds it already; a number is
+    one layer, and "all" the mean over layers. The pooled row is the score. In encoder-decoders a decoder block reads
+    its own positions and the encoder's tokens: both are zeroed one by one, a row adds up to one over both, and what
+    ends in the decoder's own input is left out. A row that nothing moves is the residual's alone: 1 at its own place.
+    """
+
+    layer: int | Literal["rollout", "all"] = "rollout"
+
+    summary: ClassVar[str] = "turn of each block's output when a token's values are zeroed"
+    paper: ClassVar[str] = "Mohebbi et al. 2023"
+
+    def __post_init__(self) -> None:
+        if self.layer not in ("rollout", "all") and not isinstance(self.layer, int):
+            raise BadInput(f"layer '{self.layer}' is not a number, 'rollout' or 'all'.")
+
+    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
+        """One run of one block for each layer and token."""
+        batch = classifier.batch([tokens])
+        reading = classifier.read(batch)
+        check_square(classifier, reading.weights)
+        if any(site.kind == "self" and w.shape[-1] != len(tokens) for site, w in reading.weights.items()):
+            raise Unsupported(
+                f"{classifier.name} fills texts up with padding and attends to it; value-zeroing cannot tell."
+            )
+        pooled = reading.pooled[0].detach().double()
+        joined = self._rolled if self.layer == "rollout" else self._averaged
+        return Attribution(tokens=tokens, scores=array(pooled @ joined(classifier, batch, reading)), signed=False)
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One reading, then every token once at each layer and kind of attention, beside an unchanged copy."""
+        kinds = ("self",) if classifier.reads == "self" else ("decoder", "cross")
+        layers = sum(kind == classifier.reads for kind, _ in classifier.sites)
+        sites = len(kinds) * (layers if self.layer == "all" else 1)
+        if self.layer == "rollout":
+            sites = len(classifier.sites)
+        return Passes(1 + sites * sum(1 + len(part) for part in _parts(len(tokens))))
+
+    def _rolled(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
+        encoder = torch.stack([_mixing(classifier, batch, [site])[0] for site in reading.layers("self")])
+        if classifier.reads == "self":
+            return chain(encoder)
+        pairs = zip(reading.layers("decoder"), reading.layers("cross"), strict=True)
+        own, cross = zip(*(_mixing(classifier, batch, pair) for pair in pairs), strict=True)
+        return cross_chain(encoder, torch.stack(own), torch.stack(cross))
+
+    def _averaged(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
+        """[q,k], the mean of the layers asked for; of a decoder block, what it takes from the encoder."""
+        assert self.layer != "rollout"
+        own = {site.layer: [site] for site in reading.layers("decoder")}
+        sites = chosen(reading.layers(classifier.reads), self.layer)
+        return torch.stack([_mixing(classifier, batch, [*own.get(site.layer, []), site])[-1] for site in sites]).mean(0)
+
+
+def _mixing(classifier: Classifier, batch: Batch, sites: Sequence[Site]) -> Sequence[Tensor]:
+    """C[q,k] of each site of one block, a row adding up to one over all of them."""
+    moved, precision = zip(*(_moved(classifier, batch, site) for site in sites), strict=True)
+    whole = torch.cat([m * site.allowed[0, 0].to(m) for m, site in zip(moved, sites, strict=True)], dim=1)
+    total = whole.sum(1, keepdim=True)
+    still = whole.amax(1, keepdim=True) <= precision[0] ** 2  # no further than rounding turns a vector
+    own = torch.eye(*whole.shape, dtype=whole.dtype, device=whole.device)
+    shares = torch.where(still, own, whole / torch.where(still, 1, total))
+    return torch.split(shares, [m.shape[1] for m in moved], dim=1)
+
+
+def _moved(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor, float]:
+    """[q,k]: the cosine distance of the block's output at q when k is zeroed; and the precision of that output."""
+    found: list[Tensor] = []
+    eps = 0.0
+    for part in _parts(batch.ids.shape[1]):
+        out = _zeroed(classifier, batch, site, part)
+        eps = torch.finfo(out.dtype).eps
+        found.append(cosine_distance(out[1:].double(), out[:1].double().expand(len(part), -1, -1)))
+    return torch.cat(found).T, eps
+
+
+def _parts(width: int) -> list[range]:
+    """Which tokens to zero together, each in its own copy, with one more copy to compare them to."""
+    rows = min(width + 1, max(2, BUDGET // width))
+    rows -= rows == width  # subtle: copies and positions are told apart by their number (xlnet computes with [t,b,d])
+    return [range(start, min(start + rows - 1, width)) for start in range(0, width, rows - 1)]
+
+
+def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Tensor:
+    """[1+n,t,d]: the output of the block around a site, as it is, then with each token of `part` zeroed."""
+    copies = 1 + len(part)
+    keep = torch.ones(copies, batch.ids.shape[1], device=batch.ids.device)
+    keep[range(1, copies), part] = 0  # subtle: a weight of zero, the rest not rescaled, is a value of zero
+    watch = _Watch()
+
+    def zero(_: Site, weights: Tensor) -> Tensor:
+        if not watch.running:
+            raise Unsupported(f"{classifier.name}: its {site.kind} layer {site.layer} is in no list of blocks.")
+        watch.block = watch.running[0]
+        return weights * keep[:, None, None, :].to(weights)
+
+    here = classifier.attention(at(zero, [site.layer], site.kind))
+    with torch.no_grad(), suppress(_Done), here, watch.over(classifier.model):
+        classifier.logits(batch, branch=((site.layer, len(part)),))
+    out = watch.output
+    assert out is not None
+    return out if out.shape[0] == copies else out.transpose(0, 1)
+
+
+class _Done(Exception):  # noqa: N818
+    """The block has run: what lies above is not needed."""
+
+
+@dataclass
+class _Watch:
+    """Which items of lists of modules are running; ends the forward pass when `block` has run, and keeps its output.
+
+    The outermost such item around an attention layer is its Transformer block, in every family, also where one block
+    serves as all layers.
+    """
+
+    running: list[nn.Module] = field(default_factory=list)
+    block: nn.Module | None = None
+    output: Tensor | None = None
+
+    @contextmanager
+    def over(self, model: nn.Module) -> Iterator[None]:
+        """Watch a model."""
+        items = {item for m in model.modules() if isinstance(m, nn.ModuleList) for item in m}
+        with ExitStack() as undo:
+            for item in items:
+                undo.callback(item.register_forward_pre_hook(self._enter).remove)
+                undo.callback(item.register_forward_hook(self._leave).remove)
+            yield
+
+    def _enter(self, module: nn.Module, _: Any) -> None:
+        self.running.append(module)
+
+    def _leave(self, module: nn.Module, _: Any, out: Any) -> None:
+        self.running.pop()
+        if module is self.block:
+            self.output = out if isinstance(out, Tensor) else out[0]
+            raise _Done

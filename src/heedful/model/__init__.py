@@ -1,0 +1,1 @@
+"""A model behind a few questions: loading, attention, masking, inference."""

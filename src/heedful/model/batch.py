@@ -1,0 +1,95 @@
+"""Batch: texts of one shape for the model, and which texts to run together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from heedful.core.tokens import Tokens
+
+Side = Literal["right", "left"]
+BUDGET = 4096  # tokens that run at a time
+
+
+def beside(width: int) -> int:
+    """How many changed copies of a text of this width run beside it."""
+    return max(1, BUDGET // width - 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Texts of one shape for the model: token ids, which of them attention may use (1), and token types if any.
+
+    `hidden` are tokens of the text that attention may not use; all others with mask 0 are padding.
+    """
+
+    ids: Int[Tensor, "b t"]
+    mask: Int[Tensor, "b t"]
+    segments: Int[Tensor, "b t"] | None = None
+    hidden: Bool[Tensor, "b t"] | None = None
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+    @property
+    def real(self) -> Bool[Tensor, "b t"]:
+        """Which cells hold a token of the text."""
+        return self.mask.bool() if self.hidden is None else self.mask.bool() | self.hidden
+
+    def row(self, i: int) -> Batch:
+        """One text of the batch, as padded as it is there."""
+        return self._each(lambda x: x[i : i + 1])
+
+    def repeat(self, copies: int) -> Batch:
+        """Each row `copies` times, one after the other."""
+        return self._each(lambda x: x.repeat_interleave(copies, 0))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        parts = (self.ids, self.mask, self.segments, self.hidden)
+        return Batch(*(None if part is None else change(part) for part in parts))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Padding:
+    """How a model's texts are made equally long: on which side, and with which token and token type."""
+
+    side: Side
+    token: int
+    type: int = 0
+
+    def batch(self, texts: Sequence[Tokens], device: torch.device, width: int = 0) -> Batch:
+        """Texts in one batch, as wide as the longest or as `width`."""
+        width = max(width, *(len(tokens) for tokens in texts))
+
+        def rows(values: Sequence[Sequence[int]], fill: int) -> Tensor:
+            pads = [[fill] * (width - len(row)) for row in values]
+            whole = [
+                [*pad, *row] if self.side == "left" else [*row, *pad] for row, pad in zip(values, pads, strict=True)
+            ]
+            return torch.tensor(whole, device=device)
+
+        types = [tokens.types for tokens in texts if tokens.types is not None]
+        return Batch(
+            ids=rows([tokens.ids for tokens in texts], self.token),
+            mask=rows([[1] * len(tokens) for tokens in texts], 0),
+            segments=rows(types, self.type) if types else None,
+        )
+
+
+def grouped(texts: Sequence[Tokens], budget: int, mixes: Callable[[Tokens, Tokens], bool]) -> list[list[int]]:
+    """Which texts to run together: of like length, at most `budget` tokens, and only what `mixes`."""
+    groups: list[list[int]] = []
+    for i in sorted(range(len(texts)), key=lambda i: len(texts[i])):
+        # subtle: sorted by length, so the newest text is the widest
+        fits = (g for g in groups[-3:] if len(texts[i]) * (len(g) + 1) <= budget and mixes(texts[g[0]], texts[i]))
+        found = next(fits, None)
+        if found is None:
+            groups.append([i])
+        else:
+            found.append(i)
+    return groups

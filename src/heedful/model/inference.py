@@ -1,0 +1,304 @@
+"""Inference: many variants of one or many texts -> logits, fast.
+
+Identical inputs run once. Inputs of one length run together without padding; a few of like length share a batch. A
+batch holds at most `budget` tokens, and half as many whenever memory runs out. Only the masks and the answers of all
+variants are held at once, so memory grows with the budget and not with the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.target import Target
+from heedful.model.batch import BUDGET, Batch
+from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
+from heedful.model.masking import Ints, Rows, Variants, joined
+
+Precision = Literal["float32", "bf16"]
+CHUNK = 4096  # variants made into inputs at a time
+ALONE = 8  # as many inputs of one length as run without company
+WASTE = 0.15  # the share of a batch that may be padding
+CHECKED = 5  # inputs, at least, that run in both precisions
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Logits [n,c] of n variants, in float64. `which` maps each to its distinct input.
+
+    Under bf16 they are moved by the mean difference to float32 on a random part of the inputs: `rough` are that part's
+    moved logits, `exact` its logits in float32.
+    """
+
+    logits: Tensor
+    which: Ints
+    notes: tuple[str, ...] = ()
+    rough: Tensor | None = None
+    exact: Tensor | None = None
+
+    @property
+    def distinct(self) -> int:
+        """How many different inputs there were."""
+        return int(self.which.max(initial=-1)) + 1
+
+    def values(self, classifier: Classifier, target: Target) -> NDArray[np.float64]:
+        """The target's value for each variant."""
+        return target.of(self.logits, classifier.head).numpy()
+
+    def noise(self, classifier: Classifier, target: Target) -> tuple[float, int]:
+        """The standard deviation of a value's error from the precision, and on how many inputs it was measured."""
+        if self.rough is None or self.exact is None:
+            return 0.0, 1
+        off = target.of(self.exact, classifier.head) - target.of(self.rough, classifier.head)
+        if len(off) < 2:  # one input, moved to where it belongs
+            return 0.0, 1
+        return float(off.std(correction=1)), len(off)
+
+    def rounding(
+        self, weights: NDArray[np.float64], classifier: Classifier, target: Target, start: int = 0
+    ) -> NDArray[np.float64]:
+        """The standard error that the precision gives to Σ weights[d,n] · values[start:start+n], for each of d."""
+        sigma, checked = self.noise(classifier, target)
+        if sigma == 0:
+            return np.zeros(len(weights))
+        which = self.which[start : start + weights.shape[1]]
+        together = np.zeros((len(weights), int(which.max()) + 1))
+        np.add.at(together.T, which, weights.T)  # the same input has the same error wherever it stands
+        found: NDArray[np.float64] = sigma * np.sqrt((together**2).sum(1) + together.sum(1) ** 2 / checked)
+        return found
+
+
+def answers(
+    classifier: Classifier,
+    variants: Sequence[Variants],
+    precision: Precision = "float32",
+    rng: torch.Generator | None = None,
+    budget: int = BUDGET,
+) -> Answers:
+    """What the model says of every variant, in order."""
+    return Engine(classifier, precision, rng, budget).ask(variants)
+
+
+@contextmanager
+def sharing(classifier: Classifier) -> Iterator[None]:
+    """Inside, an input that any method or check has run in float32 is not run again.
+
+    It still counts as a pass asked for, so that a method's cost does not depend on what was run before it.
+    """
+    before = classifier.answered
+    classifier.answered = {} if before is None else before
+    try:
+        yield
+    finally:
+        classifier.answered = before
+
+
+def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice]]]:
+    """Slices of the variants, about CHUNK at a time."""
+    chunk: list[tuple[Variants, slice]] = []
+    size = 0
+    for one in variants:
+        for start in range(0, len(one), CHUNK):
+            part = slice(start, min(start + CHUNK, len(one)))
+            chunk.append((one, part))
+            size += part.stop - part.start
+            if size >= CHUNK:
+                yield chunk
+                chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+@dataclass
+class Engine:
+    """Answers questions about one classifier, and remembers every input that it has run."""
+
+    classifier: Classifier
+    precision: Precision = "float32"
+    rng: torch.Generator | None = None
+    budget: int = BUDGET
+    known: dict[Any, int] = field(default_factory=dict)
+    found: list[Tensor] = field(default_factory=list)
+    shifts: list[bool] = field(default_factory=list)  # which parts of `found` were rounded, and are to be moved
+    rough: list[Tensor] = field(default_factory=list)
+    exact: list[Tensor] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.precision not in ("float32", "bf16"):
+            raise BadInput(f"precision '{self.precision}' is not one of float32, bf16.")
+        plain = isinstance(self.classifier, Plain)  # a function has its own precision
+        if self.precision == "bf16" and not plain and self.classifier.device.type == "cpu" and not _has_bf16():
+            self.notes.append("this processor has no bf16 units: float32 would be faster")
+
+    def ask(self, variants: Sequence[Variants]) -> Answers:
+        """What the model says of every variant, in order."""
+        one = self._splice if isinstance(self.classifier, Plain) else self._cut
+        which = np.concatenate([one(chunk) for chunk in _chunks(variants)])
+        index = torch.from_numpy(which)
+        if not self.rough:
+            return Answers(torch.cat(self.found)[index], which, tuple(self.notes))
+        rough, exact = torch.cat(self.rough), torch.cat(self.exact)
+        shift = (exact - rough).mean(0)
+        found = torch.cat([part + shift if off else part for part, off in zip(self.found, self.shifts, strict=True)])
+        return Answers(found[index], which, tuple(self.notes), rough + shift, exact)
+
+    def _new(self, keys: Sequence[Any]) -> dict[Any, int]:
+        """The keys never seen, and where each stands first."""
+        new: dict[Any, int] = {}
+        for i, key in enumerate(keys):
+            if key not in self.known:
+                new.setdefault(key, i)
+        return new
+
+    def _which(self, keys: Sequence[Any], new: Iterable[Any]) -> Ints:
+        """Which distinct input each key is, once the new ones have been answered."""
+        self.known |= {key: len(self.known) + i for i, key in enumerate(new)}
+        return np.array([self.known[key] for key in keys])
+
+    def _splice(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
+        """A function of texts gets texts."""
+        assert isinstance(self.classifier, Plain)
+        texts = [t for one, part in chunk for t in self.classifier.spliced(one.tokens, one.keep[part], one.way)]
+        new = self._new(texts)
+        if new:
+            classifier = self.classifier
+            self._recall(list(new), lambda which: classifier.of_texts([list(new)[i] for i in which]))
+        return self._which(texts, new)
+
+    def _cut(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
+        """A model gets token ids."""
+        rows = joined([one.rows(self.classifier, part) for one, part in chunk])
+        keys = rows.keys()
+        new = self._new(keys)
+        if new:
+            some = rows.take(np.array(list(new.values())))
+            with self.classifier.answering():
+                if self.precision == "float32" or not self._answer_roughly(some):
+                    self._recall(list(new), lambda which: self._run(some.take(which), rough=False))
+        return self._which(keys, new)
+
+    def _recall(self, keys: Sequence[Any], run: Callable[[Ints], Tensor]) -> None:
+        """Run those inputs that nobody has asked before, and take the others from what is shared, if anything is."""
+        shared = {} if self.classifier.answered is None else self.classifier.answered
+        fresh = [i for i, key in enumerate(keys) if key not in shared]
+        self.classifier.forwards += len(keys) - len(fresh)
+        self.classifier.recalled += len(keys) - len(fresh)
+        if fresh:
+            shared |= {keys[i]: logits for i, logits in zip(fresh, run(np.array(fresh)), strict=True)}
+        self.found.append(torch.stack([shared[key] for key in keys]))
+        self.shifts.append(False)
+
+    def _answer_roughly(self, rows: Rows) -> bool:
+        """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""
+        some = torch.randperm(len(rows), generator=self.rng)[: max(CHECKED, len(rows) // 20)]
+        try:
+            rough = self._run(rows, rough=True)
+        except Exception as e:  # a family's own code; what is wrong in float32 too will raise again there
+            self.precision = "float32"
+            self.notes.append(f"bf16 failed ({type(e).__name__}): float32 was used")
+            return False
+        self.exact.append(self._run(rows.take(some.numpy()), rough=False))
+        self.rough.append(rough[some])
+        self.found.append(rough)
+        self.shifts.append(True)
+        return True
+
+    def _run(self, rows: Rows, rough: bool) -> Tensor:
+        parts = [
+            (group, self._logits(rows.take(group), rough))
+            for group in _groups(self.classifier, rows, lambda: self.budget)
+        ]
+        order = torch.from_numpy(np.concatenate([group for group, _ in parts]))
+        found = torch.cat([logits for _, logits in parts])
+        return torch.empty_like(found).index_copy_(0, order, found)
+
+    def _logits(self, rows: Rows, rough: bool) -> Tensor:
+        try:
+            with torch.autocast(self.classifier.device.type, torch.bfloat16, enabled=rough):
+                return self.classifier.logits(self._batch(rows)).double().cpu()
+        except (RuntimeError, MemoryError) as e:
+            if not _out_of_memory(e):
+                raise
+        if len(rows) == 1:
+            raise BadInput(f"a text of {rows.lengths[0]:,} tokens does not fit in memory; shorten it.")
+        if self.classifier.device.type == "cuda":
+            torch.cuda.empty_cache()
+        self.budget = max(1, min(self.budget, int(rows.lengths.max()) * len(rows) // 2))
+        halves = np.array_split(np.arange(len(rows)), 2)
+        return torch.cat([self._logits(rows.take(half), rough) for half in halves])
+
+    def _batch(self, rows: Rows) -> Batch:
+        width = rows.ids.shape[1]
+        side = self.classifier.padding if rows.lengths.min() < width else "right"
+        padding = self.classifier.padding_with(side or "right")
+        cells = np.arange(width)
+        real = cells < rows.lengths[:, None]
+        order = (cells - (width - rows.lengths)[:, None]) % width if padding.side == "left" else None
+
+        def tensor(values: NDArray[np.generic], fill: int) -> Tensor:
+            values = np.where(real, values, fill)
+            placed = values if order is None else np.take_along_axis(values, order, axis=1)
+            return torch.from_numpy(np.ascontiguousarray(placed, dtype=np.int64)).to(self.classifier.device)
+
+        hidden = tensor(real & ~rows.seen, 0).bool() if (real & ~rows.seen).any() else None
+        segments = None if rows.types is None else tensor(rows.types, padding.type)
+        return Batch(tensor(rows.ids, padding.token), tensor(rows.seen, 0), segments, hidden)
+
+
+def _has_bf16() -> bool:
+    asked = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return any(getattr(torch.cpu, name, lambda: False)() for name in asked)
+
+
+def _out_of_memory(e: BaseException) -> bool:
+    said = str(e).lower()
+    return isinstance(e, (torch.OutOfMemoryError, MemoryError)) or (
+        not isinstance(e, HeedfulError)
+        and ("out of memory" in said or "allocate memory" in said or "alloc_cpu" in said)
+    )
+
+
+def _groups(classifier: Classifier, rows: Rows, budget: Callable[[], int]) -> Iterator[Ints]:
+    """Which rows run together. The budget is asked for each time: it may shrink on the way."""
+    kinds = classifier.kind(np.where(np.arange(rows.ids.shape[1]) < rows.lengths[:, None], rows.ids, -1))
+    for kind in np.unique(kinds):
+        lengths = {int(n): np.flatnonzero((kinds == kind) & (rows.lengths == n)) for n in np.unique(rows.lengths)}
+        few: list[Ints] = []
+        for n, group in sorted(lengths.items()):
+            if len(group) >= ALONE or (len(group) and classifier.padding is None):
+                yield from _split(group, n, budget)
+            elif len(group):
+                few.append(group)
+        yield from _merged(few, rows.lengths, budget)
+
+
+def _split(group: Ints, length: int, budget: Callable[[], int]) -> Iterator[Ints]:
+    """Rows of one length, as many at a time as the budget allows."""
+    while len(group):
+        fit = max(1, budget() // length)
+        some, group = group[:fit], group[fit:]
+        yield some
+
+
+def _merged(groups: Sequence[Ints], lengths: Ints, budget: Callable[[], int]) -> Iterator[Ints]:
+    """Groups of rising length, joined while the batch fits and little of it is padding."""
+    batch: list[int] = []
+    for i in (int(i) for group in groups for i in group):
+        cells = int(lengths[i]) * (len(batch) + 1)
+        real = int(lengths[batch].sum() + lengths[i])
+        if batch and (cells > budget() or cells - real > WASTE * cells):
+            yield np.array(batch)
+            batch = []
+        batch.append(i)
+    if batch:
+        yield np.array(batch)

@@ -1,0 +1,300 @@
+"""Loading: a folder, a hub name, a pipeline or nothing at all -> a Classifier. Executes nothing that it loads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.model import huggingface as facts
+from heedful.model.batch import Batch
+from heedful.model.classifier import Classifier
+from heedful.nets.saving import Saved, saved
+
+_TOKENIZER_FILES = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "sentencepiece.model",
+    "spm.model",
+)
+
+
+def load(
+    model: str | Path | Any | None = None,
+    revision: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+) -> Classifier:
+    """A classifier from a local folder or hub name, from a Hugging Face pipeline, or the embedded default.
+
+    Weights are read from safetensors only and no code of the repository runs. Numbers are float32 unless `dtype` says
+    otherwise ("auto" keeps the checkpoint's own). A pipeline keeps its device and dtype.
+    """
+    if isinstance(model, (str, Path)) or model is None:
+        source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
+        classifier = _from_files(source, revision, _dtype(dtype))
+        if model is None:
+            classifier.name = "heedful-default"
+        if device is not None:
+            _move(classifier, device)
+        return classifier
+    if isinstance(model, Classifier):
+        return model
+    if hasattr(model, "model") and hasattr(model, "tokenizer"):
+        if revision is not None or device is not None or dtype is not None:
+            raise BadInput("a pipeline has its own revision, device and dtype; set them where you make it.")
+        return Classifier(model.model, model.tokenizer)
+    raise BadInput(
+        f"a {type(model).__name__} was given as the model; give a folder, a hub name or a text-classification "
+        "pipeline, or call heedful.Classifier(model, tokenizer)."
+    )
+
+
+def _dtype(dtype: str | torch.dtype | None) -> Any:
+    if dtype is None or dtype == "auto":
+        return dtype or torch.float32
+    short = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
+    found = getattr(torch, short.get(dtype, dtype), None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise BadInput(f"dtype '{dtype}' is not one of float32, float64, float16, bfloat16, auto.")
+    return found
+
+
+def _move(classifier: Classifier, device: str | torch.device) -> None:
+    try:
+        classifier.model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as e:
+        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+
+
+def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
+    folder = Path(source).expanduser()
+    if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
+        raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
+    if (folder / "heedful.json").is_file():
+        classifier = from_saved(saved(folder), str(folder))
+        if dtype != "auto":
+            classifier.model.to(dtype)
+        return classifier
+    if folder.is_dir():
+        _check_folder(folder)
+        source = str(folder)
+    elif folder.exists() or source.startswith((".", "/", "~")):
+        raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
+    with _silence():
+        model = _model(source, revision, dtype)
+        tokenizer = _tokenizer(source, revision)
+    return Classifier(model, tokenizer, name=source)
+
+
+def from_saved(net: Saved, name: str) -> Classifier:
+    """One of the papers' networks as a classifier."""
+    return Classifier(net.model, wrapped(net.tokenizer, net.special), name=name)
+
+
+def wrapped(tokenizer: Any, special: Mapping[str, str], limit: int | None = None) -> Any:
+    """A `tokenizers.Tokenizer` as transformers would give it; `special` says what its special tokens are for."""
+    from transformers import PreTrainedTokenizerFast
+
+    named = ["input_ids", "token_type_ids", "attention_mask"]
+    length = {} if limit is None else {"model_max_length": limit}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=named, **special, **length)
+
+
+def _check_folder(folder: Path, loader: str = "AutoModelForSequenceClassification") -> None:
+    names = {path.name for path in folder.iterdir()}
+    if "config.json" not in names:
+        raise BadInput(f"'{folder}' has no config.json, so it is no model folder; give one made by save_pretrained.")
+    if not any(name.endswith(".safetensors") for name in names):
+        pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl")))
+        if pickled:
+            raise BadInput(
+                f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded; if you "
+                f"trust them, convert them once with {loader}.from_pretrained(folder, "
+                "use_safetensors=False).save_pretrained(folder)."
+            )
+        raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
+    if not names & set(_TOKENIZER_FILES) and not _reads_characters(folder):
+        raise BadInput(
+            f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
+        )
+
+
+def _reads_characters(folder: Path) -> bool:
+    """Tokenizers of bytes or characters have no vocabulary file."""
+    config = folder / "tokenizer_config.json"
+    return config.exists() and any(name in config.read_text("utf-8") for name in ("ByT5Tokenizer", "CanineTokenizer"))
+
+
+def _model(source: str, revision: str | None, dtype: Any) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    try:
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            source,
+            revision=revision,
+            dtype=dtype,
+            trust_remote_code=False,
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+        )
+    except Exception as e:
+        raise _explained(e, source) from e
+    missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
+    if missing:
+        shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        made = ", ".join(model.config.architectures or ["unknown"])
+        raise Unsupported(
+            f"'{source}' ({made}) has no trained weights for {shown}: as a classifier it would answer at random; "
+            "give a model that was fine-tuned for sequence classification."
+        )
+    return model
+
+
+def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:
+    """A pretrained encoder with a new head for these labels, its tokenizer, and how many tokens it reads."""
+    from transformers import AutoModelForSequenceClassification
+
+    if not source:
+        raise BadInput("no encoder was given; set encoder=FOLDER, or a Hugging Face hub name.")
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        _check_folder(folder)
+        source = str(folder)
+    kind = {"problem_type": "multi_label_classification"} if multi else {}
+    with _silence():
+        try:
+            model = AutoModelForSequenceClassification.from_pretrained(
+                source,
+                num_labels=len(labels),
+                id2label=dict(enumerate(labels)),
+                label2id={name: i for i, name in enumerate(labels)},
+                dtype=torch.float32,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                **kind,
+            )
+        except Exception as e:
+            raise _explained(e, source) from e
+        tokenizer = _tokenizer(source, None)
+    if not tokenizer.is_fast:
+        raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
+    if model.config.pad_token_id is None:
+        raise Unsupported(f"'{source}' has no padding token, so its texts cannot be trained in batches.")
+    return model, tokenizer, facts.limit(model, tokenizer)
+
+
+@lru_cache(maxsize=2)
+def _masked_model(source: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForMaskedLM
+
+    if not Path(source).is_dir():
+        raise BadInput(f"'{source}' is not a folder; give mlm:FOLDER with a masked language model.")
+    _check_folder(Path(source), "AutoModelForMaskedLM")
+    with _silence():
+        try:
+            model, report = AutoModelForMaskedLM.from_pretrained(
+                source, trust_remote_code=False, use_safetensors=True, output_loading_info=True, dtype=torch.float32
+            )
+        except Exception as e:
+            raise _explained(e, source) from e
+        if report["missing_keys"]:
+            raise Unsupported(f"'{source}' has no trained masked-language head ({sorted(report['missing_keys'])[0]}).")
+        return model.eval(), _tokenizer(source, None)
+
+
+def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
+    """A masked language model in a folder as a function: Batch -> chances [b,t,v], none for special tokens.
+
+    It must cut texts into the same token ids as the classifier's tokenizer.
+    """
+    model, own = _masked_model(str(Path(source).expanduser()))
+    if own.get_vocab() != tokenizer.get_vocab():
+        raise BadInput(f"'{source}' has another vocabulary than the classifier; its words cannot fill the gaps.")
+    special = sorted(set(own.all_special_ids))
+    limit = facts.limit(model, own)
+
+    def chances(batch: Batch) -> Tensor:
+        if limit is not None and batch.ids.shape[1] > limit:
+            raise BadInput(f"the text has {batch.ids.shape[1]:,} tokens and '{source}' reads {limit:,}; shorten it.")
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.mask}
+        if batch.segments is not None:
+            inputs["token_type_ids"] = batch.segments
+        with torch.no_grad():
+            scores = model(**inputs).logits.float()
+        scores[..., special] = -torch.inf
+        scores[..., len(own) :] = -torch.inf  # rows of the table that no token uses
+        return torch.softmax(scores, -1)
+
+    return chances
+
+
+def _tokenizer(source: str, revision: str | None) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+    except Exception as e:
+        raise BadInput(f"the tokenizer of '{source}' cannot be read ({_first_line(e)}).") from e
+    # subtle: transformers builds an empty tokenizer, everything unknown, where it finds no vocabulary
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise BadInput(f"the tokenizer of '{source}' has an empty vocabulary; save it with tokenizer.save_pretrained.")
+    return tokenizer
+
+
+def _explained(e: Exception, source: str) -> HeedfulError:
+    """What went wrong while loading, in one sentence."""
+    said = f"{type(e).__name__}: {e}"
+    if type(e).__name__ == "SafetensorError" or "SafetensorError" in said or "header" in said.lower():
+        return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
+    if "Unrecognized configuration class" in said or "Unrecognized model" in said or "does not recognize" in said:
+        return Unsupported(
+            f"'{source}' is of a kind for which transformers has no sequence classifier ({_first_line(e)})."
+        )
+    if "trust_remote_code" in said:
+        return Unsupported(f"'{source}' needs code of its own to run, which heedful does not execute.")
+    if Path(source).exists():
+        return BadInput(f"the model in '{source}' cannot be loaded ({_first_line(e)}).")
+    return BadInput(
+        f"'{source}' is no folder here and the Hugging Face hub cannot give it ({_first_line(e)}); "
+        "check the name and the connection, or give a local folder."
+    )
+
+
+def _first_line(e: BaseException) -> str:
+    line = (str(e).strip().splitlines() or [type(e).__name__])[0].split(". ")[0].rstrip(".")
+    return line if len(line) <= 160 else line[:157] + "…"
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No progress bars and no reports on stderr while loading: what matters becomes an error of ours."""
+    from transformers.utils import logging as hf
+
+    verbosity, bars = hf.get_verbosity(), hf.is_progress_bar_enabled()
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    try:
+        hf.set_verbosity(logging.CRITICAL)
+        hf.disable_progress_bar()
+        hub.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        hf.set_verbosity(verbosity)
+        hub.setLevel(level)
+        if bars:
+            hf.enable_progress_bar()

@@ -1,0 +1,97 @@
+"""Projection: the linear map that a model applies to what its attention heads have read, found in its own calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heedful.model.edits import Site
+
+PRODUCTS = {torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.bmm, torch.Tensor.__matmul__, torch.einsum}
+_ADDED = {torch.addmm, torch.Tensor.addmm}  # (bias, input, weight)
+MAPS = {torch.nn.functional.linear} | _ADDED | PRODUCTS
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Σ_h context[b,q,h,:] weight[h] + bias = result: W_O of one attention layer, and what it gave."""
+
+    weight: Tensor  # [h,d,D]
+    bias: Tensor | None  # [D]
+    result: Tensor  # [b,q,D]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the heads of one site have read, [b,q,h,d], and where the tensor that holds it has these axes."""
+
+    site: Site
+    read: Tensor
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, site: Site, weights: Tensor, args: Any, out: Tensor) -> Context:
+        """From the call that multiplied weights [b,h,q,k] and values."""
+        if isinstance(args[0], str):
+            first, told = args[0].replace(" ", "").replace("->", ",").split(",")[::2]
+            feature = next(letter for letter in told if letter not in first)
+            order = tuple(told.index(letter) for letter in (first[0], first[2], first[1], feature))
+            return cls(site, out.detach().permute(order), order)
+        b, h, q, _ = weights.shape
+        return cls(site, out.detach().reshape(b, h, q, -1).permute(0, 2, 1, 3), (0, 2, 1, 3))
+
+    def projection(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> Projection | None:
+        """From a later call: its linear map, if what it maps is this context, number by number."""
+        if isinstance(args[0], str):
+            return self._summed(args, out)
+        factors = [*args, *kwargs.values()]
+        if func in _ADDED:
+            bias, given, weight = factors[:3]
+        else:
+            given, weight, bias = [*factors, None][:3]
+        if not all(isinstance(x, Tensor) for x in (given, weight)) or weight.ndim != 2:
+            return None
+        if given.numel() != self.read.numel() or not self._same(given.reshape(self.read.shape)):
+            return None
+        b, q, h, d = self.read.shape
+        columns = weight.T if func is torch.nn.functional.linear else weight
+        if columns.shape[0] != h * d:
+            return None
+        return Projection(columns.reshape(h, d, -1), bias, out.detach().reshape(b, q, -1))
+
+    def _summed(self, args: Any, out: Tensor) -> Projection | None:
+        """einsum(equation, context, weight), or the weight first."""
+        equation, *factors = args
+        if len(factors) == 1 and isinstance(factors[0], (list, tuple)):
+            factors = list(factors[0])
+        if len(factors) != 2:
+            return None
+        first, second, told = equation.replace(" ", "").replace("->", ",").split(",")
+        found = (
+            self._contracted((first, second, told), factors[0], factors[1], out),
+            self._contracted((second, first, told), factors[1], factors[0], out),
+        )
+        return found[0] or found[1]
+
+    def _contracted(
+        self, letters: tuple[str, str, str], given: Tensor, weight: Tensor, out: Tensor
+    ) -> Projection | None:
+        ours, theirs, told = letters
+        if given.ndim == 3 and self.read.shape[1] == 1:  # one query, its axis left out
+            axis = self.order[1]
+            given, ours = given.unsqueeze(axis), f"{ours[:axis]}?{ours[axis:]}"
+            out, told = out[None], f"?{told}"
+        if given.ndim != 4 or not self._same(given.permute(self.order)):
+            return None
+        b, q, h, d = (ours[axis] for axis in self.order)
+        wide = [letter for letter in theirs if letter not in ours]
+        if len(wide) != 1 or sorted(theirs) != sorted((h, d, *wide)) or sorted(told) != sorted((b, q, *wide)):
+            return None
+        columns = weight.permute([theirs.index(letter) for letter in (h, d, *wide)])
+        return Projection(columns, None, out.detach().permute([told.index(letter) for letter in (b, q, *wide)]))
+
+    def _same(self, given: Tensor) -> bool:
+        return given.shape == self.read.shape and torch.equal(given.detach(), self.read.to(given.dtype))

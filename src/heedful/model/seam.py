@@ -1,0 +1,355 @@
+"""The seam: read, edit and differentiate every attention matrix and the word embeddings of a model, and undo it all.
+
+It runs the model's own eager attention and steps in at the softmax, so each family keeps its own mask, soft-cap,
+relative positions and scaling: it is their code. `quietly` is what every forward pass of heedful runs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from heedful.core.errors import BadInput, Unsupported
+from heedful.maths.activations import ACTIVATIONS
+from heedful.model.edits import Edit, Site
+from heedful.model.projection import MAPS, PRODUCTS, Context, Projection
+
+_SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
+
+# subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores come nowhere near
+_MASKED_BELOW = -3e4
+
+
+@dataclass
+class Seen:
+    """What passed through the seam: `seen[i]` maps each site of forward i to the weights that the model used.
+
+    If asked for, `values[i]` maps a site to the value vectors [b,h,k,d] that its weights were multiplied with, and
+    `projections[i]` to the linear map that came next, where one did.
+    """
+
+    forwards: list[dict[Site, Tensor]] = field(default_factory=list)
+    values: list[dict[Site, Tensor]] = field(default_factory=list)
+    projections: list[dict[Site, Projection]] = field(default_factory=list)
+
+    def __getitem__(self, i: int) -> dict[Site, Tensor]:
+        return self.forwards[i]
+
+    def __len__(self) -> int:
+        return len(self.forwards)
+
+
+@dataclass
+class _Door:
+    """One open context on a model."""
+
+    attention: bool
+    paused: bool = False
+
+
+_OPEN: WeakKeyDictionary[nn.Module, list[_Door]] = WeakKeyDictionary()
+
+
+@contextmanager
+def _door(model: nn.Module, attention: bool) -> Iterator[_Door]:
+    door = _Door(attention)
+    _OPEN.setdefault(model, []).append(door)
+    try:
+        yield door
+    finally:
+        _OPEN[model] = [other for other in _OPEN[model] if other is not door]
+
+
+class _Interception(TorchFunctionMode):
+    """Sees every torch call of a forward pass and steps in where a softmax makes a [b,h,q,k] matrix."""
+
+    def __init__(self, order: Sequence[tuple[str, int]], edit: Edit | None, want_values: bool) -> None:
+        super().__init__()
+        self.order, self.edit, self.want_values = order, edit, want_values
+        self.seen = Seen()
+        self.inside = False
+        self.last: Site | None = None
+        self.context: Context | None = None
+
+    def start(self) -> None:
+        self.seen.forwards.append({})
+        self.seen.values.append({})
+        self.seen.projections.append({})
+        self.last = self.context = None
+        self.inside = True
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not self.inside:
+            return out
+        if func in _SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and _axis(args, kwargs) in (-1, 3):
+            return self.softmax(args[0] if args else (kwargs or {})["input"], out)
+        if self.want_values and self.last is not None and func in PRODUCTS:
+            self.product(args, out)
+        elif self.context is not None and func in MAPS:
+            self.linear(func, args, kwargs or {}, out)
+        return out
+
+    def softmax(self, scores: Tensor, weights: Tensor) -> Tensor:
+        forward = self.seen.forwards[-1]
+        if len(forward) == len(self.order):
+            raise Unsupported(f"more attention matrices passed than the {len(self.order)} that the configuration has")
+        site = Site(*self.order[len(forward)], allowed=(scores > _MASKED_BELOW).any(1, keepdim=True))
+        forward[site], used = (weights, weights) if self.edit is None else apply(self.edit, site, weights)
+        self.last, self.context = site, None
+        return used
+
+    def product(self, args: Any, out: Tensor) -> None:
+        """The first product with the weights as a factor has the values as the other."""
+        assert self.last is not None
+        weights = self.seen.forwards[-1][self.last]
+        values = _other_factor(weights, args)
+        if values is not None:
+            self.seen.values[-1][self.last] = values
+            self.context = Context.of(self.last, weights, args, out)
+            self.last = None
+
+    def linear(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> None:
+        """The first linear map of what the heads have read is the model's output projection."""
+        assert self.context is not None
+        found = self.context.projection(func, args, kwargs, out)
+        if found is not None:
+            self.seen.projections[-1][self.context.site] = found
+            self.context = None
+
+
+def _axis(args: Any, kwargs: Any) -> Any:
+    return (kwargs or {}).get("dim", args[1] if len(args) > 1 else None)
+
+
+def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
+    """Values [b,h,k,d] out of matmul(weights, values), bmm of their flattened forms, or einsum(equation, …)."""
+    b, h, _, k = weights.shape
+    equation = args[0] if isinstance(args[0], str) else None
+    factors = args[1:] if equation is not None else args
+    if len(factors) == 1 and isinstance(factors[0], (list, tuple)):
+        factors = factors[0]
+    if len(factors) != 2 or not all(isinstance(f, Tensor) for f in factors):
+        return None
+    left: Tensor = factors[0]
+    right: Tensor = factors[1]
+    if left.numel() != weights.numel() or not torch.equal(
+        left.detach().reshape(weights.shape), weights.detach().to(left.dtype)
+    ):
+        return None
+    if equation is not None:
+        first, second = equation.split("->")[0].replace(" ", "").split(",")
+        feature = next(letter for letter in second if letter not in first)
+        return right.permute([second.index(letter) for letter in (*first[:2], first[3], feature)])
+    if right.ndim == 4:
+        return right.expand(b, h, k, right.shape[-1])  # falcon has one value head for all
+    return right.reshape(b, h, k, right.shape[-1])
+
+
+def apply(edit: Edit, site: Site, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The edited weights, checked: as edited, and as the model gets them, rows without an allowed key restored."""
+    new = edit(site, weights)
+    if new is weights:
+        return weights, weights
+    if new.shape != weights.shape or new.dtype != weights.dtype:
+        raise BadInput(
+            f"the edit turned {site} weights of shape {tuple(weights.shape)} and {weights.dtype} into "
+            f"{tuple(new.shape)} and {new.dtype}; return the same shape and dtype."
+        )
+    if site.allowed.all():
+        return new, new.contiguous()
+    readable = site.allowed.any(-1, keepdim=True)
+    outside = (new.detach() != 0) & ~site.allowed & readable
+    if outside.any():
+        raise BadInput(f"the edit gave weight to masked keys at {site}; leave zeros wherever site.allowed is False.")
+    # subtle: bloom calls .view on its weights, which an expanded tensor refuses
+    return new, new.contiguous() if readable.all() else torch.where(readable, new, weights)
+
+
+@contextmanager
+def attention(
+    model: nn.Module, order: Sequence[tuple[str, int]], edit: Edit | None = None, values: bool = False
+) -> Iterator[Seen]:
+    """Every attention matrix of every forward pass inside: read, and changed by `edit`."""
+    if any(door.attention and not door.paused for door in _OPEN.get(model, ())):
+        raise RuntimeError("attention() is already open on this model; combine edits with heedful.model.edits.then")
+    interception = _Interception(order, edit, values)
+
+    def start(*_: Any) -> None:
+        if not door.paused:
+            interception.start()
+
+    def count(*_: Any) -> None:
+        if not interception.inside:
+            return
+        interception.inside = False
+        if (n := len(interception.seen.forwards[-1])) != len(order):
+            raise Unsupported(f"{n} attention matrices passed and the configuration has {len(order)}")
+
+    with ExitStack() as undo:
+        door = undo.enter_context(_door(model, attention=True))
+        undo.enter_context(eager(model))
+        undo.callback(model.register_forward_pre_hook(start).remove)
+        undo.callback(model.register_forward_hook(count).remove)
+        undo.enter_context(interception)
+        yield interception.seen
+
+
+@contextmanager
+def paused(model: nn.Module) -> Iterator[None]:
+    """Inside, edits that are open now do not see the model: for trying something out in the middle of a job."""
+    doors = [door for door in _OPEN.get(model, ()) if not door.paused]
+    try:
+        for door in doors:
+            door.paused = True
+        yield
+    finally:
+        for door in doors:
+            door.paused = False
+
+
+def eager(model: nn.Module) -> AbstractContextManager[None]:
+    """The model's own eager attention, which computes its weights; restored on exit."""
+    return implementation(model, "eager")
+
+
+@contextmanager
+def implementation(model: nn.Module, name: str) -> Iterator[None]:
+    """One of transformers' implementations of attention; restored on exit."""
+    # subtle: set_attn_implementation logs and carries on where a family ignores it, so set it directly and count later
+    configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
+    former = [
+        (c, c._attn_implementation_internal) for c in configs.values() if hasattr(c, "_attn_implementation_internal")
+    ]
+    try:
+        for config, _ in former:
+            config._attn_implementation_internal = name
+        yield
+    finally:
+        for config, implementation in former:
+            config._attn_implementation_internal = implementation
+
+
+@contextmanager
+def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Word vectors [b,t,d] of the text, changed by `edit` once per forward pass.
+
+    Encoder-decoders embed the text twice, the second time shifted by one: both copies get the same edited vectors, so
+    that a gradient with respect to them is the sum over both.
+    """
+    word = model.get_input_embeddings()  # type: ignore[operator]
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight is word.weight]
+    state: dict[str, Tensor] = {}
+
+    def start(_: nn.Module, args: Any, kwargs: Any) -> None:
+        state.clear()
+        state["ids"] = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
+
+    def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
+        if door.paused:
+            return out
+        ids, given = state["ids"], args[0]
+        if given.shape == ids.shape and torch.equal(given, ids):
+            if "edited" not in state:
+                state["edited"] = _edited(edit, out)
+            return state["edited"].clone()  # subtle: ctrl scales word vectors in place, which a leaf does not allow
+        if given.shape == ids.T.shape and torch.equal(given, ids.T):  # xlnet computes with [t,b,d]
+            state["edited"] = _edited(edit, out.transpose(0, 1))
+            return state["edited"].transpose(0, 1)
+        if "edited" in state and given.shape == ids.shape and torch.equal(given[:, 1:], ids[:, :-1]):
+            return torch.cat([out[:, :1], state["edited"][:, :-1]], dim=1)
+        raise Unsupported("the word embeddings were asked for something other than the text")
+
+    with ExitStack() as undo:
+        door = undo.enter_context(_door(model, attention=False))
+        undo.callback(model.register_forward_pre_hook(start, with_kwargs=True).remove)
+        for table in tables:
+            undo.callback(table.register_forward_hook(hook).remove)
+        yield
+
+
+def _edited(edit: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
+    new = edit(vectors)
+    if new.shape != vectors.shape:
+        raise BadInput(f"the edit turned word vectors of shape {tuple(vectors.shape)} into {tuple(new.shape)}.")
+    return new
+
+
+@contextmanager
+def quietly(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored."""
+    training = [m for m in model.modules() if m.training]
+    saving: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False)]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    try:
+        for m in training:
+            m.training = False
+        for m in saving:
+            m.gradient_checkpointing = False
+        for p in trained:
+            p.requires_grad_(False)
+        yield
+    finally:
+        for m in training:
+            m.training = True
+        for m in saving:
+            m.gradient_checkpointing = True
+        for p in trained:
+            p.requires_grad_(True)
+
+
+@contextmanager
+def reporting(model: nn.Module) -> Iterator[None]:
+    """Inside, the model may be asked for hidden states: the hooks that transformers then adds are removed again."""
+    mark = "_output_capturing_hooks_installed"
+    former = [(m, set(m._forward_hooks), mark in vars(m)) for m in model.modules()]
+    try:
+        yield
+    finally:
+        for module, hooks, marked in former:
+            for key in set(module._forward_hooks) - hooks:
+                del module._forward_hooks[key]
+            if mark in vars(module) and not marked:
+                delattr(module, mark)
+
+
+@contextmanager
+def branched(plan: Sequence[tuple[nn.Module, int]]) -> Iterator[None]:
+    """One forward pass of one text: at each of these blocks, so many copies of the text join the batch.
+
+    What lies below runs once for all. A copy starts without a history: derivatives do not go below its block.
+    """
+    axis: int | None = None
+
+    def grown(hidden: Tensor, copies: int) -> Tensor:
+        nonlocal axis
+        if axis is None:  # at the first block the batch is one text
+            axis = 0 if hidden.shape[0] == 1 else 1  # xlnet computes with [t,b,d]
+        return torch.cat([hidden, *[hidden.narrow(axis, 0, 1).detach()] * copies], dim=axis)
+
+    def joining(copies: int) -> Callable[[nn.Module, Any, Any], Any]:
+        def expand(_: nn.Module, args: Any, kwargs: Any) -> Any:
+            if args:
+                return (grown(args[0], copies), *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": grown(kwargs["hidden_states"], copies)}
+
+        return expand
+
+    with ExitStack() as undo:
+        for block, copies in plan:
+            undo.callback(block.register_forward_pre_hook(joining(copies), with_kwargs=True).remove)
+        yield
+
+
+def blocks(model: nn.Module, layers: int) -> list[nn.Module]:
+    """The model's Transformer blocks, first to last; empty where they are not one list of the right length."""
+    lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == layers]
+    alike = [m for m in lists if len({type(block) for block in m}) == 1]
+    return list(alike[0]) if alike else []

@@ -1,0 +1,133 @@
+"""A task that is generated: dates as people write them, one or several in a text -> dates as ISO 8601 writes them.
+
+"due the 3rd of March, 2026" -> "2026-03-03"          "from Tue 03/11/87 to 8.11.87" -> "1987-11-03 1987-11-08"
+
+With every date that a text has, there is more that an encoder must remember: the task grows with its length.
+"""
+
+from __future__ import annotations
+
+import datetime
+import string
+from collections.abc import Container
+from dataclasses import dataclass
+from random import Random
+
+from heedful.core.errors import BadInput
+
+SOURCE = string.ascii_letters + string.digits + " ,./-'"
+TARGET = string.digits + "- "
+MOST = 4  # dates in a text, unless told otherwise
+
+_DAY = datetime.timedelta(days=1)
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+    "twentieth", "twenty-first", "twenty-second", "twenty-third", "twenty-fourth", "twenty-fifth", "twenty-sixth",
+    "twenty-seventh", "twenty-eighth", "twenty-ninth", "thirtieth", "thirty-first",
+)  # fmt: skip
+# between slashes and dots the day comes first, unless the year does; a year of two digits lies in 1970 … 2069
+_FORMATS = (
+    "{d} {month} {y}", "{d} {mon} {y}", "{d} {mon} {yy}", "{dth} {month} {y}", "{month} {d}, {y}", "{month} {dth}, {y}",
+    "{mon} {dth}, {y}", "{mon} {d} {yy}", "the {dth} of {month}, {y}", "the {dth} of {month} {yy}",
+    "the {ordinal} of {month} {y}", "{month} the {ordinal}, {y}", "{weekday}, {d} {month} {y}", "{wd} {dd}/{mm}/{y}",
+    "{wd} {d} {mon} {yy}", "{weekday} the {dth} of {month} {y}", "{dd}/{mm}/{y}", "{d}/{m}/{yy}", "{dd}.{mm}.{y}",
+    "{d}.{m}.{yy}", "{y}-{mm}-{dd}", "{y}/{mm}/{dd}", "{dd}-{mon}-{y}", "{d}-{mon}-{yy}",
+)  # fmt: skip
+_BEFORE = (
+    "due ", "on ", "from ", "before ", "since ", "we met on ", "she was born on ", "please call before ",
+    "the train left on ", "it opened on ", "paid ", "the letter of ", "they moved house on ", "our next visit is ",
+)  # fmt: skip
+_BETWEEN = (", ", " and ", " to ", " then ", ", then again on ", " and also ", ", not ", " or ")
+_AFTER = (" at the latest", ", as agreed", ", I think", " in the old town", " and no sooner", ", said the clerk", ".")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A text and what is to be written for it."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Examples to learn from, to choose by and to judge by; no text is in two of them."""
+
+    train: tuple[Pair, ...]
+    dev: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+
+
+def examples(
+    n: int,
+    seed: int,
+    length: tuple[int, int] | None = None,
+    dates: tuple[int, int] = (1, MOST),
+    without: Container[str] = (),
+) -> tuple[Pair, ...]:
+    """n different texts of so many dates and, if asked, so many characters; the same for the same seed.
+
+    `without` are texts that may not be among them.
+    """
+    if dates[0] < 1 or dates[0] > dates[1]:
+        raise BadInput(f"texts of {dates[0]} to {dates[1]} dates were asked for; give a range from 1 upwards.")
+    rng = Random(seed)
+    found: dict[str, Pair] = {}
+    in_vain = 0
+    while len(found) < n:
+        pair = _text(rng, rng.randint(*dates))
+        fits = length is None or length[0] <= len(pair.source) <= length[1]
+        if fits and pair.source not in found and pair.source not in without:
+            found[pair.source] = pair
+            in_vain = 0
+        elif (in_vain := in_vain + 1) > 10_000:
+            raise BadInput(f"only {len(found)} such texts were found and {n} asked for; ask for fewer or widen length.")
+    return tuple(found.values())
+
+
+def splits(n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MOST)) -> Splits:
+    """Three sets from three seeds; a text that one has is in none of the others."""
+    train = examples(n_train, 3 * seed, dates=dates)
+    known = {pair.source for pair in train}
+    dev = examples(n_dev, 3 * seed + 1, dates=dates, without=known)
+    test = examples(n_test, 3 * seed + 2, dates=dates, without=known | {pair.source for pair in dev})
+    return Splits(train, dev, test)
+
+
+def _text(rng: Random, dates: int) -> Pair:
+    source, target = [], []
+    for i in range(dates):
+        written, iso = _date(rng)
+        source += [rng.choice(_BETWEEN), written] if i else [written]
+        target.append(iso)
+    before = rng.choice(_BEFORE) if rng.random() < 0.6 else ""
+    after = rng.choice(_AFTER) if rng.random() < 0.3 else ""
+    return Pair(before + "".join(source) + after, " ".join(target))
+
+
+def _date(rng: Random) -> tuple[str, str]:
+    """A date in one of the formats, and in the standard's."""
+    how = rng.choice(_FORMATS)
+    first, last = (1970, 2069) if "{yy}" in how else (1900, 2099)
+    start = datetime.date(first, 1, 1)
+    day = start + _DAY * rng.randrange((datetime.date(last, 12, 31) - start).days + 1)
+    written = how.format_map(_parts(day))
+    case = rng.random()
+    return (written.lower() if case < 0.15 else written.upper() if case < 0.2 else written), day.isoformat()
+
+
+def _parts(day: datetime.date) -> dict[str, str]:
+    """Whatever a format may name."""
+    month, weekday = _MONTHS[day.month - 1], _WEEKDAYS[day.weekday()]
+    ending = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
+    return {
+        "d": str(day.day), "dd": f"{day.day:02}", "dth": f"{day.day}{ending}", "ordinal": _ORDINALS[day.day - 1],
+        "m": str(day.month), "mm": f"{day.month:02}", "month": month, "mon": month[:3],
+        "y": str(day.year), "yy": f"{day.year % 100:02}", "weekday": weekday, "wd": weekday[:3],
+    }  # fmt: skip

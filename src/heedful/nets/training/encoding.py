@@ -1,0 +1,116 @@
+"""Encoding: a whole data set as token ids in one array, and batches of texts of like length cut out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heedful.model.batch import Padding
+
+Ints = NDArray[np.int64]
+RIGHT = Padding("right", 0)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Texts of one batch, padded to the longest: what a network's forward pass takes."""
+
+    ids: Int[Tensor, "b t"]
+    mask: Int[Tensor, "b t"]
+    types: Int[Tensor, "b t"] | None
+    at: Int[Tensor, "b"]  # which texts of the data set
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """All texts, one after the other: text i is `ids[starts[i] : starts[i + 1]]`; `types` marks the texts of a pair."""
+
+    ids: Int[np.ndarray, "n"]
+    types: Int[np.ndarray, "n"] | None
+    starts: Int[np.ndarray, "m"]
+    padding: Padding = RIGHT
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each text."""
+        return np.diff(self.starts)
+
+    def rows(self, texts: Ints) -> Rows:
+        """These texts as one batch."""
+        lengths = self.lengths[texts]
+        width = max(1, int(lengths.max()))
+        first = width - lengths if self.padding.side == "left" else np.zeros_like(lengths)
+        steps = np.arange(width) - first[:, None]
+        real = (steps >= 0) & (steps < lengths[:, None])
+        cells = np.where(real, self.starts[texts][:, None] + steps, 0)
+        ids = np.where(real, self.ids[cells], self.padding.token)
+        types = None if self.types is None else _tensor(np.where(real, self.types[cells], self.padding.type))
+        return Rows(_tensor(ids), _tensor(real), types, _tensor(texts))
+
+    def take(self, texts: Ints) -> Encoded:
+        """Only these texts, in this order."""
+        cells = np.concatenate(
+            [np.arange(self.starts[i], self.starts[i + 1]) for i in texts] or [np.zeros(0, np.int64)]
+        )
+        starts = np.concatenate([[0], np.cumsum(self.lengths[texts])])
+        return Encoded(self.ids[cells], None if self.types is None else self.types[cells], starts, self.padding)
+
+
+def _tensor(cells: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(cells.astype(np.int64))
+
+
+def encoded(
+    tokenizer: Any, texts: Sequence[tuple[str, str | None]], padding: Padding = RIGHT, typed: bool = True
+) -> Encoded:
+    """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time; `typed` if the model wants types."""
+    ids: list[NDArray[np.int32]] = []
+    types: list[NDArray[np.int8]] = []
+    lengths: list[int] = []
+    for start in range(0, len(texts), 4096):
+        group = [text if pair is None else (text, pair) for text, pair in texts[start : start + 4096]]
+        for found in tokenizer.encode_batch_fast(group):
+            ids.append(np.array(found.ids, dtype=np.int32))
+            types.append(np.array(found.type_ids, dtype=np.int8))
+            lengths.append(len(found.ids))
+    starts = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))])
+    return Encoded(np.concatenate(ids), np.concatenate(types) if typed else None, starts, padding)
+
+
+def bucketed(lengths: Ints, size: int, rng: np.random.Generator, budget: int | None = None) -> list[Ints]:
+    """Batches of texts of like length, in random order: sorted by length, give or take 10 %, and cut.
+
+    `size` texts at most, and at most `budget` cells, padding included. Which texts meet changes with `rng`.
+    """
+    noisy = lengths * rng.uniform(0.9, 1.1, len(lengths))
+    order = np.argsort(noisy, kind="stable")
+    batches = list(_cut(order, lengths, size, budget))
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def in_order(lengths: Ints, size: int, budget: int | None = None) -> list[Ints]:
+    """Batches for answering: all texts, sorted by length."""
+    return list(_cut(np.argsort(lengths, kind="stable"), lengths, size, budget))
+
+
+def _cut(order: Ints, lengths: Ints, size: int, budget: int | None) -> Iterator[Ints]:
+    begin, widest = 0, 0
+    for end, i in enumerate(order):
+        wider = max(widest, int(lengths[i]))
+        full = end - begin >= size or (budget is not None and wider * (end - begin + 1) > budget)
+        if full and end > begin:
+            yield order[begin:end]
+            begin, wider = end, int(lengths[i])
+        widest = wider
+    if begin < len(order):
+        yield order[begin:]

@@ -1,0 +1,184 @@
+"""Jobs: what it takes to train a classifier on labelled texts, and to score one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from heedful.core.errors import BadInput, nearest
+from heedful.core.target import activation
+from heedful.data import Example, label_names
+from heedful.maths import classification as scoring
+from heedful.model.batch import Padding
+from heedful.nets.training.encoding import Encoded, Rows, bucketed, encoded, in_order
+from heedful.nets.training.settings import Batches
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Label names in the order of the network's answers; with `multi` a text may have any number of them."""
+
+    names: tuple[str, ...]
+    multi: bool
+
+    @classmethod
+    def of(cls, examples: Sequence[Example]) -> Labels:
+        """What the training texts are labelled with."""
+        names = label_names(examples)
+        multi = any(isinstance(e.label, tuple) for e in examples)
+        if len(names) < (1 if multi else 2):
+            raise BadInput(f"the training texts have only the label '{names[0] if names else ''}'; two are needed.")
+        return cls(names, multi)
+
+    def truth(self, examples: Sequence[Example], split: str) -> NDArray[Any]:
+        """Numbers of the labels [n], or yes and no [n,c]."""
+        known = {name: i for i, name in enumerate(self.names)}
+        given = [e.label if isinstance(e.label, tuple) else (e.label,) for e in examples]
+        for row, (example, labels) in enumerate(zip(examples, given, strict=True), 1):
+            where = example.where or f"{split} text {row}"
+            if None in labels or (not labels and not self.multi):
+                raise BadInput(f"{where} has no label; write one, or remove the text.")
+            strange = next((x for x in labels if x not in known), None)
+            if strange is not None:
+                hint = nearest(strange, self.names) or "."
+                shown = ", ".join(self.names[:12])
+                raise BadInput(f"label '{strange}' in {where} is not one of the training texts' labels {shown}{hint}")
+        if not self.multi:
+            return np.array([known[str(labels[0])] for labels in given], dtype=np.int64)
+        found = np.zeros((len(given), len(self.names)), dtype=bool)
+        for row, labels in enumerate(given):
+            found[row, [known[str(x)] for x in labels]] = True
+        return found
+
+
+@dataclass(frozen=True)
+class Split:
+    """Batches as ids, and their labels as numbers."""
+
+    texts: Encoded
+    truth: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class ClassifierJob:
+    """A classifier's training: cross-entropy, or one yes-or-no question for each label."""
+
+    model: Any
+    settings: Batches
+    labels: Labels
+    train: Split
+    dev: Split
+    identity: str = ""
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """Batches of like length together, differently in each epoch."""
+        chance = np.random.default_rng([self.settings.seed, epoch])
+        return bucketed(self.train.texts.lengths, self.settings.batch, chance, self.settings.budget)
+
+    def loss(self, batch: Any) -> Tensor:
+        """Mean over texts, and what the network itself adds."""
+        rows = self.train.texts.rows(batch)
+        out = forward(self.model, rows)
+        truth = torch.from_numpy(self.train.truth)[rows.at]
+        extra = getattr(out, "penalty", None)
+        loss = self._loss(out.logits.float(), truth)
+        return loss if extra is None else loss + extra
+
+    def _loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
+        if self.labels.multi or logits.shape[1] == 1:
+            wanted = truth if self.labels.multi else truth[:, None]
+            return nn.functional.binary_cross_entropy_with_logits(
+                logits, wanted.to(logits.dtype), pos_weight=self._rarity
+            )
+        return nn.functional.cross_entropy(logits, truth, weight=self._rarity)
+
+    @cached_property
+    def _rarity(self) -> Tensor | None:
+        """Weights of the labels, more for rare ones: of positives N/N₊ − 1, of one among several N/(c·N_c)."""
+        if not self.settings.balanced:
+            return None
+        truth, c = self.train.truth, len(self.labels.names)
+        if self.labels.multi or (c == 2 and self._answers_once):
+            counts = truth.reshape(len(truth), -1).sum(0)
+            return torch.from_numpy(len(truth) / np.maximum(counts, 1) - 1).float()
+        counts = np.bincount(truth, minlength=c)
+        return torch.from_numpy(len(truth) / (c * np.maximum(counts, 1))).float()
+
+    @property
+    def _answers_once(self) -> bool:
+        return bool(self.model.config.num_labels == 1)
+
+    def score(self) -> dict[str, float]:
+        """Of dev: the score that chooses, then the others."""
+        found = scores(self.model, self.labels, self.dev, self.settings)
+        return {self.settings.select: found.get(self.settings.select, float("nan")), **found}
+
+    def decays(self, name: str) -> bool:
+        """Matrices, but for those that score attention, which Jain & Wallace spare."""
+        return self.model.get_parameter(name).ndim > 1 and not name.startswith("score.")
+
+
+def forward(model: Any, rows: Rows) -> Any:
+    """One forward pass of a batch."""
+    types = {} if rows.types is None else {"token_type_ids": rows.types}
+    return model(input_ids=rows.ids, attention_mask=rows.mask, **types)
+
+
+def chances(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
+    """What the network says of each text, as probabilities; of a single logit, no and yes."""
+    found: list[NDArray[np.float64]] = []
+    groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16):
+        for group in groups:
+            logits = forward(model, texts.rows(group)).logits.double()
+            found.append(_chances(model, logits).numpy())
+    return np.concatenate(found)[np.argsort(np.concatenate(groups))]
+
+
+def _chances(model: Any, logits: Tensor) -> Tensor:
+    if model.config.num_labels == 1:
+        return activation(torch.cat([-logits, logits], -1), "sigmoid")
+    multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
+    return activation(logits, "sigmoid" if multi else "softmax")
+
+
+def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
+    """Accuracy, F1 and ROC-AUC of a split."""
+    said = chances(model, split.texts, settings)
+    found = scoring.multi_label(split.truth, said) if labels.multi else scoring.single_label(split.truth, said)
+    return {name: value for name, value in found.items() if not np.isnan(value)}  # no AUC without every label
+
+
+@dataclass(frozen=True)
+class Cutter:
+    """Examples -> Split, by one tokenizer and one way with long texts."""
+
+    tokenizer: tokenizers.Tokenizer
+    settings: Batches
+    labels: Labels
+    padding: Padding
+    typed: bool = True
+
+    def split(self, examples: Sequence[Example], name: str) -> Split:
+        """The examples of a split; texts that do not fit are cut or dropped."""
+        backend = tokenizers.Tokenizer.from_str(self.tokenizer.to_str())
+        backend.no_padding()
+        backend.no_truncation()
+        if self.settings.max_length is not None and self.settings.long == "cut":
+            backend.enable_truncation(self.settings.max_length)
+        texts = encoded(backend, [(e.text, e.pair) for e in examples], self.padding, self.typed)
+        truth = self.labels.truth(examples, name)
+        longest = self.settings.max_length if self.settings.long == "drop" else None
+        fits = np.flatnonzero((texts.lengths > 0) & (texts.lengths <= (longest or texts.lengths.max())))
+        if not len(fits):
+            raise BadInput(f"no {name} text has a word in it or fits max_length={longest}; set another max_length.")
+        return Split(texts, truth) if len(fits) == len(texts) else Split(texts.take(fits), truth[fits])

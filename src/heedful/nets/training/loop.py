@@ -1,0 +1,277 @@
+"""Fitting: the one training loop. Early stopping on the validation score, a log, and a state that survives a kill.
+
+Chance of step s in epoch e comes from (seed, e, s) alone, so a run that was killed and resumed ends with the same
+bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from heedful.core.errors import BadInput
+from heedful.core.writing import whole
+from heedful.nets.training.optimising import Plan, clip, optimisers, share
+
+STATE, LOG = "resume.safetensors", "training.jsonl"
+EVERY = 60.0  # seconds between two states on disk
+
+
+class Job(Protocol):
+    """What is trained, on what, and how good it is."""
+
+    @property
+    def model(self) -> nn.Module:
+        """The network, with its initial weights."""
+        ...
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """The batches of an epoch; they depend on the epoch and the job's seed alone."""
+        ...
+
+    def loss(self, batch: Any) -> Tensor:
+        """The mean loss of a batch."""
+        ...
+
+    def score(self) -> dict[str, float]:
+        """Scores on the validation split; the first decides, more is better."""
+        ...
+
+    def decays(self, name: str) -> bool:
+        """Whether weight decay applies to a parameter."""
+        ...
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands: for a progress bar."""
+
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    history: tuple[dict[str, float], ...] = ()
+
+
+Watch = Callable[[Moment], None]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """How it went: a record of each epoch, and which was best (counted from 1)."""
+
+    history: tuple[dict[str, float], ...]
+    best: int
+
+
+@dataclass
+class _State:
+    """All that changes during training, apart from weights: what a resumed run needs."""
+
+    epoch: int = 0
+    step: int = 0
+    total: float = 0.0  # loss, summed over the steps of this epoch
+    rate: float = 1.0  # what plateaus have left of the learning rate
+    best: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: float = EVERY) -> Fitted:
+    """Train, and leave the best epoch's weights in the job's model. Goes on where a killed run in the folder stopped.
+
+    The state is in the folder until `forget` is called.
+    """
+    with _calm(), _training(job.model):
+        return _Run(job, plan, folder, watch, every).run()
+
+
+def forget(folder: Path) -> None:
+    """Remove the state of a finished run."""
+    (folder / STATE).unlink(missing_ok=True)
+
+
+class _Run:
+    """One call of `fit`."""
+
+    def __init__(self, job: Job, plan: Plan, folder: Path, watch: Watch | None, every: float) -> None:
+        self.job, self.plan, self.folder, self.watch, self.every = job, plan, folder, watch, every
+        self.weights = dict(job.model.named_parameters())
+        self.buffers = dict(job.model.named_buffers())
+        self.optimisers = optimisers(job.model, job.decays, plan)
+        self.best = {name: p.detach().clone() for name, p in self.weights.items()}
+        self.state = _State()
+        self.saved = time.monotonic()
+
+    def run(self) -> Fitted:
+        self._resume()
+        while self.state.epoch < self.plan.epochs and not self._stalled():
+            self._epoch()
+        with torch.no_grad():
+            for name, p in self.weights.items():
+                p.copy_(self.best[name])
+        return Fitted(tuple(self.state.history), self.state.best)
+
+    def _stalled(self) -> bool:
+        state, patience = self.state, self.plan.patience
+        return patience is not None and state.epoch - state.best >= patience
+
+    def _epoch(self) -> None:
+        state, batches = self.state, self.job.batches(self.state.epoch)
+        for step in range(state.step, len(batches)):
+            loss = self._step(batches[step], step, len(batches))
+            if not math.isfinite(loss):
+                raise BadInput(
+                    f"the loss became {loss} in epoch {state.epoch + 1}, step {step + 1}; set a smaller lr (now "
+                    f"{self.plan.lr:g}) or a clip."
+                )
+            state.step, state.total = step + 1, state.total + loss
+            self._tell(len(batches))
+            if time.monotonic() - self.saved > self.every:
+                self._save()
+        self._finish_epoch(len(batches))
+
+    def _step(self, batch: Any, step: int, steps: int) -> float:
+        plan = self.plan
+        torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
+        rate = plan.lr * self.state.rate * share(plan, self.state.epoch * steps + step, steps * plan.epochs)
+        for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
+            group["lr"] = rate
+        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
+            loss = self.job.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if plan.clip is not None:
+            clip(list(self.weights.values()), plan.clip)
+        for optimiser in self.optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        return float(loss.detach())
+
+    def _finish_epoch(self, steps: int) -> None:
+        state = self.state
+        self.job.model.eval()
+        with torch.no_grad():
+            scores = self.job.score()
+        self.job.model.train()
+        decider = next(iter(scores))
+        if math.isnan(scores[decider]):
+            raise BadInput(
+                f"{decider} of the validation texts is not a number; give texts of every label, or set select."
+            )
+        so_far = [row[decider] for row in state.history]
+        better = not so_far or scores[decider] > max(so_far)
+        state.epoch += 1
+        state.history.append({"epoch": state.epoch, "loss": state.total / max(1, steps), **scores})
+        if better:
+            state.best = state.epoch
+            self.best = {name: p.detach().clone() for name, p in self.weights.items()}
+        elif self.plan.schedule == "plateau":
+            state.rate /= 2
+        state.step, state.total = 0, 0.0
+        self._save()
+        self._write_log()
+        self._tell(steps)
+
+    def _tell(self, steps: int) -> None:
+        state = self.state
+        if self.watch is not None:
+            loss = state.total / state.step if state.step else state.history[-1]["loss"]
+            self.watch(Moment(state.epoch, self.plan.epochs, state.step, steps, loss, tuple(state.history)))
+
+    # what survives a kill
+
+    def _write_log(self) -> None:
+        lines = [json.dumps(row) + "\n" for row in self.state.history]
+        whole(self.folder / LOG, lambda part: part.write_text("".join(lines), "utf-8"))
+
+    def _save(self) -> None:
+        self.saved = time.monotonic()
+        tensors = {f"weight {n}": p.detach() for n, p in self.weights.items()}
+        tensors |= {f"buffer {n}": b for n, b in self.buffers.items()}
+        tensors |= {f"best {n}": p for n, p in self.best.items()}
+        names = {id(p): n for n, p in self.weights.items()}
+        for p, kept in ((p, kept) for optimiser in self.optimisers for p, kept in optimiser.state.items()):
+            tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in kept.items()}
+        told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
+        own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+        whole(self.folder / STATE, lambda part: save_file(own, part, told))
+
+    def _resume(self) -> None:
+        file = self.folder / STATE
+        if not file.exists():
+            return
+        with safe_open(file, "pt") as opened:
+            told = opened.metadata()
+            if told["identity"] != _identity(self.job, self.plan):
+                raise BadInput(
+                    f"'{self.folder}' holds an unfinished training with other settings or data; give another folder, "
+                    "or start it again (--restart)."
+                )
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        self.state = _State(**json.loads(told["state"]))
+        with torch.no_grad():
+            for name, p in self.weights.items():
+                p.copy_(tensors[f"weight {name}"])
+                self.best[name] = tensors[f"best {name}"]
+            for name, b in self.buffers.items():
+                b.copy_(tensors[f"buffer {name}"])
+        for optimiser in self.optimisers:
+            owned = {id(p) for group in optimiser.param_groups for p in group["params"]}
+            for name, p in ((name, p) for name, p in self.weights.items() if id(p) in owned):
+                kept = {
+                    k.split(" ")[1]: t for k, t in tensors.items() if k.startswith("optim") and k.endswith(f" {name}")
+                }
+                if kept and isinstance(optimiser, torch.optim.SparseAdam):
+                    kept["step"] = int(kept["step"])
+                if kept:
+                    optimiser.state[p] = kept
+
+
+def _seed(*parts: int) -> int:
+    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _identity(job: Job, plan: Plan) -> str:
+    """What must be the same for a run to go on: the plan but for its length, the network, the job's own word."""
+    sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
+    told = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
+    if plan.schedule == "linear":
+        told.append(plan.epochs)
+    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def _calm() -> Iterator[None]:
+    """The caller's chance is afterwards as before."""
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+@contextmanager
+def _training(model: nn.Module) -> Iterator[None]:
+    try:
+        model.train()
+        yield
+    finally:
+        model.eval()
+        for table in (m for m in model.modules() if isinstance(m, nn.Embedding)):
+            table.sparse = False
+
+
+__all__ = ["Fitted", "Job", "Moment", "Plan", "Watch", "fit", "forget"]

@@ -1,0 +1,313 @@
+"""Translating: a trained encoder-decoder with its symbols. Trained, kept in a folder, asked, and laid open.
+
+job             settings -> what `loop.fit` trains          Translator     translate, align, classifier
+exact_match     how often a translator is right                     by_length      the same, by how long the texts are
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+from torch import Tensor, nn
+
+from heedful.core.errors import BadInput
+from heedful.core.tokens import check_text
+from heedful.nets import saving
+from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
+from heedful.nets.training.dates import MOST, SOURCE, TARGET, Pair, Splits, splits
+from heedful.nets.training.loop import Plan
+
+if TYPE_CHECKING:
+    from heedful.model.classifier import Classifier
+
+PAD, UNK, STOP = "<pad>", "<unk>", "</s>"
+LONGEST = 64  # symbols that a translator writes before it is stopped
+_TOGETHER, _POOL = 128, 20  # texts translated at a time; batches' worth of texts that are sorted by length together
+
+
+@dataclass(frozen=True)
+class Seq2SeqSettings(Plan):
+    """What is trained on how many generated examples. `most` is how many dates a text has at most."""
+
+    lr: float = 3e-3
+    schedule: Literal["constant", "linear", "plateau"] = "linear"
+    warmup: float = 0.05
+    clip: float | None = 1.0
+    attention: Attention = "additive"
+    embedding: int = 32
+    hidden: int = 96
+    units: int = 32
+    dropout: float = 0.0
+    batch: int = 64
+    n_train: int = 10_000
+    n_dev: int = 1_000
+    n_test: int = 2_000
+    most: int = MOST
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A text, what was written for it, and where each symbol looked: weights[s,t], rows of 0 without attention.
+
+    The last row is that of the end, "</s>", unless the translator was stopped before it came.
+    """
+
+    text: str
+    written: str
+    symbols: tuple[str, ...]
+    weights: NDArray[np.float32]
+    model: str = ""
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        told = {"text": self.text, "translation": self.written, "symbols": self.symbols, "model": self.model}
+        return json.dumps(told | {"alignment": np.round(self.weights, 6).tolist()}, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A network and the symbols that it reads; those that it writes are its labels."""
+
+    model: Seq2Seq
+    symbols: tuple[str, ...]
+    name: str = "translator"
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    def translate(self, text: str, longest: int = LONGEST) -> str:
+        """What the network writes for a text."""
+        return self.translate_all([text], longest)[0]
+
+    def translate_all(self, texts: Sequence[str], longest: int = LONGEST) -> list[str]:
+        """The same for many texts, those of like length together."""
+        return [found.written for found in self.align_all(texts, longest)]
+
+    def align(self, text: str, longest: int = LONGEST) -> Alignment:
+        """What the network writes for a text, and where it looked for each symbol."""
+        return self.align_all([text], longest)[0]
+
+    def align_all(self, texts: Sequence[str], longest: int = LONGEST) -> list[Alignment]:
+        """The same for many texts, those of like length together."""
+        for text in texts:
+            check_text(text)
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        found: dict[int, Alignment] = {}
+        for start in range(0, len(order), _TOGETHER):
+            chosen = order[start : start + _TOGETHER]
+            found |= dict(zip(chosen, self._together([texts[i] for i in chosen], longest), strict=True))
+        return [found[i] for i in range(len(texts))]
+
+    def _together(self, texts: Sequence[str], longest: int) -> list[Alignment]:
+        ids = self.read(texts)
+        training = self.model.training
+        try:
+            self.model.eval()
+            with torch.no_grad():
+                out = greedy(self.model, ids, ids != self.model.config.pad_token_id, longest)
+        finally:
+            self.model.train(training)
+        rows = zip(texts, out.symbols.tolist(), out.alignment.cpu().float().numpy(), strict=True)
+        return [self._alignment(text, row, weights[:, : len(text)]) for text, row, weights in rows]
+
+    def _alignment(self, text: str, ids: Sequence[int], weights: NDArray[np.float32]) -> Alignment:
+        length = ids.index(END) + 1 if END in ids else len(ids)
+        symbols = tuple(self.model.config.labels[i] for i in ids[:length])
+        return Alignment(text, "".join(s for s in symbols if s != STOP), symbols, weights[:length], self.name)
+
+    def read(self, texts: Sequence[str]) -> Tensor:
+        """Texts as a batch of ids, filled up on the right."""
+        config, unknown = self.model.config, self._ids[UNK]
+        rows = [torch.tensor([self._ids.get(c, unknown) for c in text]) for text in texts]
+        ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=config.pad_token_id)
+        return ids.to(self.model.words.weight.device)
+
+    def classifier(self, text: str, step: int) -> Classifier:
+        """Which symbol comes at output position `step`, after those that the translator itself wrote for `text`?
+
+        The classifier reads any source, shares the translator's weights, and keeps these symbols before the one that
+        is asked for whatever it reads. Its one attention matrix is that of this step, and edits act on no other.
+        """
+        from heedful.model.classifier import Classifier
+        from heedful.model.loading import wrapped
+
+        written = self.align(text).symbols
+        if not 0 <= step < len(written):
+            raise BadInput(
+                f"output position {step} was asked for and the translator wrote {len(written)} symbols for this text, "
+                f"with its end; give a position from 0 to {len(written) - 1}."
+            )
+        labels = self.model.config.labels
+        view = Seq2Seq(replace(self.model.config, before=tuple(labels.index(s) for s in written[:step])))
+        view.load_state_dict(self.model.state_dict(), assign=True)
+        special = {"pad_token": PAD, "unk_token": UNK}
+        return Classifier(view.eval(), wrapped(tokenizer(self.symbols), special), f"{self.name}, symbol {step}")
+
+    def save(self, folder: str | Path) -> None:
+        """model.safetensors and heedful.json, each written whole or not at all."""
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
+        saving.write(self.model, folder, {"symbols": self.symbols})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Translator:
+        """The translator in a folder; nothing in it is executed."""
+        folder = Path(folder).expanduser()
+        if not (folder / saving.ABOUT).is_file():
+            raise BadInput(
+                f"'{folder}' has no {saving.ABOUT}, so it is no translator; make one with: "
+                f"heedful train seq2seq-additive dates --out {folder}"
+            )
+        told = saving.about(folder)
+        if told.get("network") != Seq2SeqShape.model_type:
+            raise BadInput(f"'{folder}' holds a {told.get('network')}, which translates nothing; see heedful explain.")
+        try:
+            model: Seq2Seq = saving.rebuilt(Seq2Seq, folder, told)
+            symbols = tuple(map(str, told["symbols"]))
+        except Exception as e:  # whatever a damaged file makes of itself
+            said = str(e).splitlines()[0][:120]
+            raise BadInput(f"the translator in '{folder}' is damaged ({said}); copy or train it again.") from e
+        if len(symbols) != model.config.vocabulary or not {PAD, UNK} <= set(symbols):
+            raise BadInput(
+                f"the translator in '{folder}' names {len(symbols)} symbols and its network reads "
+                f"{model.config.vocabulary}, {PAD} and {UNK} among them; copy or train it again."
+            )
+        return cls(model, symbols, folder.name)
+
+
+def tokenizer(symbols: Sequence[str]) -> Tokenizer:
+    """A tokenizer that makes a token of each character, spaces included."""
+    made = Tokenizer(models.WordLevel({symbol: i for i, symbol in enumerate(symbols)}, unk_token=UNK))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    made.add_special_tokens([PAD, UNK])
+    return made
+
+
+@dataclass(frozen=True)
+class _Batch:
+    ids: Tensor
+    symbols: Tensor
+    counts: Tensor  # which of the symbols are the target's, its end included
+
+
+@dataclass(frozen=True)
+class DatesJob:
+    """A translator, and the generated dates that it learns from."""
+
+    settings: Seq2SeqSettings
+    translator: Translator
+    data: Splits
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The network."""
+        return self.translator.model
+
+    @property
+    def identity(self) -> str:
+        """What a resumed training must have in common with the one that was killed."""
+        return json.dumps(asdict(replace(self.settings, epochs=1, patience=None)), sort_keys=True)
+
+    def decays(self, name: str) -> bool:
+        """Weight decay is for matrices."""
+        return "bias" not in name
+
+    def batches(self, epoch: int) -> list[_Batch]:
+        """All training examples, those of like length together, in an order that the seed and the epoch decide."""
+        rng = Random(f"{self.settings.seed} {epoch}")
+        size, pairs = self.settings.batch, list(self.data.train)
+        rng.shuffle(pairs)
+        pools = [pairs[i : i + size * _POOL] for i in range(0, len(pairs), size * _POOL)]
+        ordered = [sorted(pool, key=lambda pair: len(pair.source)) for pool in pools]
+        groups = [pool[i : i + size] for pool in ordered for i in range(0, len(pool), size)]
+        rng.shuffle(groups)
+        return [self._batch(group) for group in groups]
+
+    def _batch(self, pairs: Sequence[Pair]) -> _Batch:
+        known = {symbol: i for i, symbol in enumerate(self.model.config.labels)}
+        rows = [torch.tensor([*(known[c] for c in pair.target), END]) for pair in pairs]
+        counts = [torch.ones_like(row, dtype=torch.bool) for row in rows]
+        padded = nn.utils.rnn.pad_sequence
+        return _Batch(self.translator.read([p.source for p in pairs]), padded(rows, True, END), padded(counts, True))
+
+    def loss(self, batch: _Batch) -> Tensor:
+        """Mean cross-entropy of a symbol, given the right ones before it."""
+        logits = self.model.taught(batch.ids, batch.ids != self.model.config.pad_token_id, batch.symbols)
+        return nn.functional.cross_entropy(logits[batch.counts], batch.symbols[batch.counts])
+
+    def score(self) -> dict[str, float]:
+        """The share of validation texts that are translated without a mistake."""
+        return {"exact match": exact_match(self.translator, self.data.dev)}
+
+
+def job(settings: Seq2SeqSettings) -> DatesJob:
+    """What `heedful.nets.training.loop.fit` trains; initial weights and data come from the settings' seed."""
+    source, target = (PAD, UNK, *SOURCE), (STOP, *TARGET)
+    shape = Seq2SeqShape(
+        vocabulary=len(source), num_labels=len(target), labels=target, embedding=settings.embedding,
+        hidden=settings.hidden, attention=settings.attention, units=settings.units, dropout=settings.dropout,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = Seq2Seq(shape)
+    data = splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
+    return DatesJob(settings, Translator(model, source, f"seq2seq-{settings.attention}"), data)
+
+
+def right(translator: Translator, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Which texts are translated without a mistake."""
+    written = translator.translate_all([pair.source for pair in pairs])
+    return np.array([w == pair.target for w, pair in zip(written, pairs, strict=True)], dtype=bool)
+
+
+def exact_match(translator: Translator, pairs: Sequence[Pair]) -> float:
+    """The share of texts that are translated without a mistake."""
+    return float(right(translator, pairs).mean())
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Texts of `low` to `high` characters: how many there are, and the share that is right."""
+
+    low: int
+    high: int
+    n: int
+    share: float
+
+    @property
+    def middle(self) -> float:
+        """The length in the middle of the bin."""
+        return (self.low + self.high) / 2
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the share, with 95 % confidence (Wilson 1927): it stays within 0 and 1."""
+        z, n, p = 1.959964, self.n, self.share
+        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+        half = z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def by_length(translator: Translator, pairs: Sequence[Pair], width: int = 15, fewest: int = 25) -> list[Bin]:
+    """Exact match of short to long texts; bins with fewer texts than `fewest` are left out."""
+    correct, lengths = right(translator, pairs), np.array([len(pair.source) for pair in pairs])
+    bins = [(low, lengths // width == low // width) for low in range(0, int(lengths.max()) + 1, width)]
+    return [
+        Bin(low, low + width - 1, int(inside.sum()), float(correct[inside].mean()))
+        for low, inside in bins
+        if inside.sum() >= fewest
+    ]

@@ -1,0 +1,243 @@
+"""Frames: what charts have in common: the words of one, axes, rows with labels, legends, and the finished figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from heedful.report.charts.svg import (
+    LINE,
+    WIDTH,
+    Point,
+    Scale,
+    colour,
+    dash,
+    digits_for,
+    element,
+    escaped,
+    line,
+    marker,
+    path,
+    tick_words,
+    trace,
+    width_of,
+    write,
+)
+from heedful.report.document import Figure
+from heedful.report.saying import exists, said
+
+NOTHING = "nothing to show"
+LABELS, NOTES = 168.0, 112.0  # the widest columns of words beside rows
+EDGE = 18.0  # right of a plot, for half of its last tick's words
+FOOT = 21.0  # below a plot, for its ticks
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a chart; x and y are the axes' labels. Without an `alt` the numbers are told."""
+
+    name: str
+    title: str
+    x: str = ""
+    y: str = ""
+    alt: str = ""
+    caption: str = ""
+
+
+def figure(words: Words, height: float, body: str, told: str, width: float = WIDTH) -> Figure:
+    """A finished chart."""
+    alt = words.alt or told
+    attributes: dict[str, str | float] = {
+        "class": "chart" + ("" if width <= WIDTH else " c-wide" if width <= 1.45 * WIDTH else " c-wide c-wider"),
+        "viewBox": f"0 0 {math.ceil(width)} {math.ceil(height)}",
+        "role": "img",
+        "aria-label": f"{words.title}: {alt}" if words.title else alt,
+    }
+    svg = element("svg", attributes, f"<title>{escaped(words.title)}</title>{body}")
+    return Figure(name=words.name, title=words.title, svg=svg, alt=alt, caption=words.caption)
+
+
+def nothing(words: Words, why: str = "") -> Figure:
+    """A chart of no numbers, which says so."""
+    told = f"{NOTHING}: {why}" if why else NOTHING
+    return figure(words, 60, write((WIDTH / 2, 35), told, "c-soft c-middle", WIDTH - 20), told)
+
+
+def without(missing: int, what: str) -> str:
+    """How many have none: without(3, "text") -> "3 texts without one"."""
+    return f"{missing:,} {what}{'' if missing == 1 else 's'} without one" if missing else ""
+
+
+def sentence(parts: Iterable[str]) -> str:
+    """Parts that are not empty, in one line."""
+    return "; ".join(part for part in parts if part)
+
+
+def interval(mean: float, low: float | None, high: float | None, digits: int) -> str:
+    """A number with its interval: "0.31 [0.28, 0.34]"."""
+    both = exists(low) and exists(high)
+    return f"{said(mean, digits)} [{said(low, digits)}, {said(high, digits)}]" if both else said(mean, digits)
+
+
+def reach(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> tuple[float, float]:
+    """What an axis covers: the limits, and every number, also one beyond them. Never empty."""
+    seen = [x for x in values if x is not None and math.isfinite(x)] + list(limits or ())
+    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
+    if low == high:
+        return low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
+    edge = 0.0 if limits else (high - low) * 0.03
+    return low - (edge if low else 0.0), high + (edge if high else 0.0)
+
+
+def digits_of(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> int:
+    """How many digits the numbers of a chart are told with."""
+    return digits_for(*reach(values, limits))
+
+
+def numbered(keys: Iterable[str]) -> dict[str, int]:
+    """Series by number, in the order in which they come."""
+    return {key: i for i, key in enumerate(dict.fromkeys(keys))}
+
+
+def spot(series: int, at: Point) -> str:
+    """A marker in its series' colour."""
+    return path(marker(series, at), f"{colour(series)} c-fill")
+
+
+def stroke(series: int, at: Point) -> str:
+    """A bit of a line in its series' colour and dashes, around a point."""
+    return path(trace([(at[0] - 10, at[1]), (at[0] + 10, at[1])]), f"{colour(series)} {dash(series)} c-stroke")
+
+
+def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: float = WIDTH) -> tuple[str, float]:
+    """Series with their marks, in as many lines as they need, and how high that is; nothing for a single one."""
+    if len(series) < 2:
+        return "", 0.0
+    made, x, y = [], 0.0, LINE
+    for name, i in series.items():
+        wide = min(width_of(name), width / 2)
+        if x and x + 26 + wide > width:
+            x, y = 0.0, y + LINE
+        made += [swatch(i, (x + 10, y - 5)), write((x + 26, y), name, "", wide)]
+        x += 26 + wide + 16
+    return "".join(made), y + 8
+
+
+def across(scale: Scale, top: float, bottom: float, label: str) -> str:
+    """An axis below a plot: a fine line up through it at every tick, its numbers and its label."""
+    values = _sparse(scale)
+    rules = "".join(line((scale(v), top), (scale(v), bottom), "c-grid") for v in values)
+    numbers = "".join(
+        write((scale(v), bottom + 18), word, "c-soft c-middle")
+        for v, word in zip(values, tick_words(values), strict=True)
+    )
+    room = 2 * min((scale.start + scale.end) / 2, WIDTH - (scale.start + scale.end) / 2)
+    return rules + numbers + write(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
+
+
+def _sparse(scale: Scale) -> list[float]:
+    """Ticks whose words have room beside each other."""
+    values = scale.ticks()
+    widest = max((width_of(word) for word in tick_words(values)), default=0.0)
+    return values if widest < 45 else scale.ticks(2 * widest)
+
+
+def foot(label: str) -> float:
+    """How high an axis below a plot is."""
+    return FOOT + (LINE if label else 0.0) + 4
+
+
+def margin(scale: Scale) -> float:
+    """How wide the numbers of an axis left of a plot are."""
+    return max((width_of(word) for word in tick_words(scale.ticks())), default=0.0) + 8
+
+
+def upright(scale: Scale, left: float, right: float) -> str:
+    """An axis left of a plot: a fine line through it at every tick, and its numbers."""
+    values = scale.ticks()
+    return "".join(
+        line((left, scale(v)), (right, scale(v)), "c-grid") + write((left - 6, scale(v) + 4.5), word, "c-soft c-end")
+        for v, word in zip(values, tick_words(values), strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows from `top` down, with labels left and notes right; neighbours of one label stand close, and share it."""
+
+    labels: Sequence[str]
+    notes: Sequence[str]
+    top: float
+    pitch: float = 25.0
+    close: float = 17.0
+
+    @cached_property
+    def left(self) -> float:
+        """Where the plot begins."""
+        return min(LABELS, max((width_of(label) for label in self.labels), default=0.0)) + 10
+
+    @cached_property
+    def right(self) -> float:
+        """Where it ends."""
+        wide = max((width_of(note) for note in self.notes), default=0.0)
+        return WIDTH - (min(NOTES, wide) + 12 if wide else EDGE)
+
+    @cached_property
+    def centres(self) -> list[float]:
+        """Of each row."""
+        found = [self.top + self.pitch / 2]
+        for above, here in zip(self.labels, self.labels[1:], strict=False):
+            found.append(found[-1] + (self.close if above == here else self.pitch))
+        return found
+
+    @cached_property
+    def bottom(self) -> float:
+        """Below the last row."""
+        return self.centres[-1] + self.pitch / 2
+
+    def words(self) -> str:
+        """Labels and notes."""
+        made = []
+        for label, some in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
+            centres = [y for _, y in some]
+            made.append(write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
+        for note, y in zip(self.notes, self.centres, strict=True):
+            made.append(write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
+        return "".join(made)
+
+
+def head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], str]) -> tuple[str, float]:
+    """What stands above a chart: the legend, then the label of the axis that goes down. And how high it is."""
+    named = {name or "other": i for name, i in series.items()}
+    made, high = legend(named, swatch)
+    if not words.y:
+        return made, high + 6
+    return made + write((0, high + 13), words.y, "", WIDTH), high + LINE + 10
+
+
+__all__ = [
+    "EDGE",
+    "LABELS",
+    "NOTHING",
+    "Rows",
+    "Words",
+    "across",
+    "digits_of",
+    "figure",
+    "foot",
+    "head",
+    "interval",
+    "legend",
+    "margin",
+    "nothing",
+    "numbered",
+    "reach",
+    "sentence",
+    "spot",
+    "stroke",
+    "upright",
+    "without",
+]

@@ -1,0 +1,228 @@
+"""Row charts: one thing to a row, its label left: means with intervals, boxes, and violins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.report.charts.frame import (
+    Rows,
+    Words,
+    across,
+    digits_of,
+    figure,
+    foot,
+    head,
+    interval,
+    nothing,
+    numbered,
+    reach,
+    sentence,
+    spot,
+    without,
+)
+from heedful.report.charts.svg import Point, Scale, colour, element, line, path, rectangle, trace, write
+from heedful.report.document import Figure
+from heedful.report.saying import exists, said
+
+Floats = NDArray[np.float64]
+
+FEW = 5  # values that are shown one by one: a density of so few would be invented
+GRID = 61  # points of a violin's outline
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its interval; `note` is a few words at the right, "rank 1–3"."""
+
+    label: str
+    mean: float
+    low: float | None
+    high: float | None
+    series: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Box:
+    """Five numbers of a distribution; `n` is of how many."""
+
+    label: str
+    lowest: float
+    lower: float
+    median: float
+    upper: float
+    highest: float
+    note: str = ""
+    n: int = 0
+
+    @property
+    def numbers(self) -> tuple[float, float, float, float, float]:
+        """From the lowest to the highest."""
+        return (self.lowest, self.lower, self.median, self.upper, self.highest)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Values of a row; `series` says which colour."""
+
+    label: str
+    values: Floats
+    series: str = ""
+
+
+def dots(
+    words: Words,
+    rows: Sequence[Interval],
+    zero: float | None = None,
+    limits: tuple[float, float] | None = None,
+    marks: Sequence[float] = (),
+) -> Figure:
+    """Means with their intervals, one to a row, beside a line at `zero` and at each of `marks`."""
+    there = [row for row in rows if exists(row.mean)]
+    if not there:
+        return nothing(words, without(len(rows), "row"))
+    ends = [x for row in there for x in (row.mean, row.low, row.high)]
+    series = numbered(row.series for row in rows)
+    above, top = head(words, series, spot)
+    frame = Rows([row.label for row in rows], [row.note for row in rows], top)
+    upright = [*marks] if zero is None else [zero, *marks]
+    scale = Scale(*reach([*ends, *upright], limits), frame.left, frame.right)
+    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    made += [line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
+    made += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
+    told = [_told(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
+    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+
+
+def _dot(row: Interval, scale: Scale, y: float, series: int) -> str:
+    if not exists(row.mean):
+        return _none(scale, y)
+    whisker = ""
+    if row.low is not None and row.high is not None and exists(row.low) and exists(row.high):
+        whisker = path(_whisker(scale(row.low), scale(row.high), y), f"{colour(series)} c-stroke")
+    return whisker + spot(series, (scale(row.mean), y))
+
+
+def _whisker(a: float, b: float, y: float) -> str:
+    return trace([(a, y - 3.5), (a, y + 3.5)]) + trace([(a, y), (b, y)]) + trace([(b, y - 3.5), (b, y + 3.5)])
+
+
+def _none(scale: Scale, y: float) -> str:
+    return write((scale.start + 8, y + 4.5), "no number", "c-soft")
+
+
+def _told(row: Interval, digits: int) -> str:
+    name = f"{row.label}, {row.series}" if row.series else row.label
+    return f"{name} {interval(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
+
+
+def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
+    """Quartiles as a box, the median as a line, and whiskers to the lowest and the highest."""
+    there = [box for box in boxes if all(exists(x) for x in box.numbers)]
+    if not there:
+        return nothing(words, without(len(boxes), "row"))
+    ends = [x for box in there for x in box.numbers]
+    above, top = head(words, {}, spot)
+    frame = Rows([box.label for box in boxes], [box.note for box in boxes], top)
+    scale = Scale(*reach(ends), frame.left, frame.right)
+    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    made += [
+        _box(box, scale, y) if box in there else _none(scale, y) for box, y in zip(boxes, frame.centres, strict=True)
+    ]
+    told = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
+    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+
+
+def _box(box: Box, scale: Scale, y: float) -> str:
+    a, b, c, d, e = (scale(x) for x in box.numbers)
+    whiskers = trace([(a, y - 3.5), (a, y + 3.5)]) + trace([(a, y), (b, y)])
+    whiskers += trace([(d, y), (e, y)]) + trace([(e, y - 3.5), (e, y + 3.5)])
+    return (
+        path(whiskers, "c-s0 c-stroke")
+        + rectangle((b, y - 7), d - b, 14, "c-s0 c-box")
+        + line((c, y - 7), (c, y + 7), "c-mid")
+    )
+
+
+def _five(box: Box, digits: int) -> str:
+    half = f"half within {said(box.lower, digits)} and {said(box.upper, digits)}"
+    whole = f"all within {said(box.lowest, digits)} and {said(box.highest, digits)}"
+    return f"{box.label}: median {said(box.median, digits)}, {half}, {whole}" + (f" (n = {box.n:,})" if box.n else "")
+
+
+def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] | None = None) -> Figure:
+    """Densities with the median and the quartiles marked; groups of one label stand under it, told apart by colour.
+
+    Every outline is as high as its row at its densest; nothing is drawn beyond the values. Fewer than five are dots.
+    """
+    own = [np.asarray(group.values, dtype=np.float64) for group in groups]
+    kept = [values[np.isfinite(values)] for values in own]
+    missing = sum(len(a) - len(b) for a, b in zip(own, kept, strict=True))
+    if not any(len(values) for values in kept):
+        return nothing(words, without(missing, "text"))
+    extent = reach([float(f(values)) for values in kept if len(values) for f in (np.min, np.max)], limits)
+    series = numbered(group.series for group in groups)
+    above, top = head(words, series, spot)
+    frame = Rows([g.label for g in groups], [f"n = {len(values):,}" for values in kept], top, pitch=44, close=36)
+    scale = Scale(*extent, frame.left, frame.right)
+    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    for group, values, y in zip(groups, kept, frame.centres, strict=True):
+        made.append(_violin(values, scale, y, series[group.series], extent if limits else None))
+    digits = digits_of(extent)
+    told = [_spread(g, values, digits) for g, values in zip(groups, kept, strict=True)] + [without(missing, "text")]
+    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+
+
+def _violin(values: Floats, scale: Scale, y: float, series: int, limits: tuple[float, float] | None) -> str:
+    if not len(values):
+        return _none(scale, y)
+    if len(values) < FEW:
+        return "".join(spot(series, (scale(float(v)), y)) for v in np.sort(values))
+    a, b, c = (scale(float(q)) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    outline = "" if np.ptp(values) == 0 else path(_outline(values, scale, y, limits) + "z", f"{colour(series)} c-area")
+    median = element("circle", {"class": "c-median", "cx": b, "cy": y, "r": 3.4})
+    return outline + line((a, y), (c, y), "c-quartiles") + median
+
+
+def _outline(values: Floats, scale: Scale, y: float, limits: tuple[float, float] | None) -> str:
+    grid = np.linspace(values.min(), values.max(), GRID)
+    dense = density(values, grid, limits)
+    high = 15 * dense / dense.max()
+    upper: list[Point] = [(scale(float(x)), y - float(h)) for x, h in zip(grid, high, strict=True)]
+    lower: list[Point] = [(x, 2 * y - v) for x, v in reversed(upper)]
+    return trace(upper + lower)
+
+
+def density(values: Floats, grid: Floats, limits: tuple[float, float] | None = None) -> Floats:
+    """A Gaussian kernel density with Silverman's bandwidth (1986, eq. 3.31).
+
+    At the limits it is reflected: what would leak over an end, where no value can be, is put back inside.
+    """
+    h = bandwidth(values)
+    mirrored = [values] + ([2 * limit - values for limit in limits] if limits else [])
+    distances = (grid[:, None] - np.concatenate(mirrored)[None, :]) / h
+    kernels = np.exp(-0.5 * distances**2) / (h * np.sqrt(2 * np.pi))
+    found: Floats = kernels.sum(axis=1) / len(values)
+    return found
+
+
+def bandwidth(values: Floats) -> float:
+    """0.9 · min(standard deviation, interquartile range / 1.34) · n^(−1/5); of a range of 0, the deviation alone."""
+    deviation = float(np.std(values, ddof=1))
+    quartiles = float(np.subtract(*np.quantile(values, (0.75, 0.25)))) / 1.34
+    return float(0.9 * (min(deviation, quartiles) or deviation) * len(values) ** -0.2)
+
+
+def _spread(group: Group, values: Floats, digits: int) -> str:
+    name = f"{group.label}, {group.series}" if group.series else group.label
+    if not len(values):
+        return f"{name}: no number"
+    a, b, c = (said(float(q), digits) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    return f"{name}: median {b}, half within {a} and {c} (n = {len(values):,})"
+
+
+__all__ = ["Box", "Group", "Interval", "bandwidth", "boxes", "density", "dots", "violins"]

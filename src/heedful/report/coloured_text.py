@@ -1,0 +1,248 @@
+"""Colouring: the texts of a run read word by word, and shown with their words coloured by scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from heedful.audits.record import Record, Row, gold_index
+from heedful.core.explanation import Prediction
+from heedful.core.tokens import Span, Tokens, word_indices
+from heedful.core.tokens import words as cut
+from heedful.report.document import Shown, Word
+from heedful.report.telling import ATTENTION, CONTROLS
+from heedful.report.wording import said
+
+Floats = NDArray[np.float64]
+LOO = "leave-one-out"
+PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
+METHODS = 3
+LONG = 40  # characters of a word that are shown
+ROOM = 60  # words of a text that are shown
+BETWEEN = "‖"  # stands between the two texts of a pair
+CUT = "…"
+
+
+# a text, read
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A text of a run by words: special tokens are units of their own, and no words."""
+
+    row: Row
+    view: Tokens
+    groups: list[list[int]]
+
+    @property
+    def words(self) -> list[str]:
+        """The words, in reading order."""
+        return [self.view.surface(j) for j in self.view.content]
+
+    def summed(self, pieces: Sequence[float] | Floats) -> Floats:
+        """Scores of pieces added up within each unit."""
+        unit = np.empty(len(self.row["pieces"]), dtype=np.int64)
+        for j, group in enumerate(self.groups):
+            unit[group] = j
+        return np.bincount(unit, np.asarray(pieces, dtype=np.float64), len(self.groups)).astype(np.float64)
+
+    def scores(self, method: str) -> tuple[Floats, bool] | None:
+        """A method's score of each unit, and whether its sign says for or against; None where it has none."""
+        own = next((told for told in self.row["scores"] or () if told["method"] == method), None)
+        return None if own is None else (self.summed(own["scores"]), bool(own["signed"]))
+
+
+def read(row: Row) -> Read:
+    """A row of the run's texts, cut into words as the audit did."""
+    segments = tuple(None if s < 0 else int(s) for s in row["segments"])
+    bounds = zip(row["starts"], row["ends"], strict=True)
+    spans = tuple(None if start < 0 else (int(start), int(end)) for start, end in bounds)
+    pair = row["pair"]
+    indices = tuple(word_indices(spans, segments, (row["text"], pair or "")))
+    view, groups = Tokens(row["text"], pair, (), tuple(row["pieces"]), spans, indices, segments).by("word")
+    return Read(row, view, groups)
+
+
+def preferred(present: Iterable[str], most: int = METHODS) -> list[str]:
+    """The methods that are shown: the mean attention last, where there is one, after those that ask the model."""
+    names = [name for name in dict.fromkeys(present) if name not in CONTROLS]
+    asking = [name for name in PREFERRED if name in names]
+    rest = [name for name in names if name not in asking and name != ATTENTION]
+    attention = [ATTENTION] if ATTENTION in names else []
+    return [*(asking + rest)[: most - len(attention)], *attention]
+
+
+def explaining(record: Record) -> list[str]:
+    """The run's methods that explained some text, in its order."""
+    told = pc.struct_field(pc.list_flatten(record.texts.column("scores")), "method")
+    found = set(told.unique().to_pylist())
+    return [name for name in record.methods if name in found] + sorted(found - set(record.methods))
+
+
+def short(name: str) -> str:
+    """At most LONG characters."""
+    return name if len(name) <= LONG else name[: LONG - 1] + CUT
+
+
+# of a run
+
+
+def key(row: Row) -> tuple[str, str | None]:
+    """What makes two texts one."""
+    return row["text"], row["pair"]
+
+
+def row_at(record: Record, place: int) -> Row:
+    """The row of the text at a place of the run."""
+    row: Row = record.texts.slice(place, 1).to_pylist()[0]
+    return row
+
+
+def place_of(record: Record, text: int) -> int:
+    """The place of a text in the run, by its number; they differ where chunks are missing."""
+    return int(np.searchsorted(record.facts["number"], text))
+
+
+def exclusive(chances: Sequence[float] | None) -> bool:
+    """Whether one label excludes the others."""
+    return bool(chances) and len(chances or ()) > 1 and abs(sum(chances or ()) - 1) < 1e-3
+
+
+def explained(record: Record) -> str | None:
+    """The label that scores are towards; None where it is each text's predicted one."""
+    label = (record.run.manifest.settings.get("target") or {}).get("label")
+    if label is None:
+        return None
+    index = gold_index(str(label), record.labels)
+    return short(record.labels[index] if index >= 0 else str(label))
+
+
+def frame(record: Record, one: Read, title: str) -> Shown:
+    """What is said of a text, whatever it is shown for."""
+    chances = tuple(one.row["probabilities"] or ())
+    names = tuple(map(short, record.labels))
+    label = said(Prediction(names, chances, chances)) if chances else short(str(one.row["predicted"]))
+    gold = int(record.facts["gold"][place_of(record, one.row["number"])])
+    known = record.labels[gold] if gold >= 0 else one.row["label"]
+    return Shown(title, int(one.row["number"]), label, None if known is None else short(known), ())
+
+
+def noted(one: Read, note: str) -> str:
+    """A note, and what the sign between two texts is."""
+    return note + (f" {BETWEEN} stands between the two texts." if one.row["pair"] else "")
+
+
+# a text, shown
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A word as it stands in the text; `unit` is its place in the scores, None for characters that no piece has."""
+
+    text: str
+    space: str
+    unit: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Canvas:
+    """A text and its pair, cut to what fits around the words that matter; all colourings are of the same words."""
+
+    parts: tuple[tuple[Slot, ...], ...]
+
+    def coloured(self, scores: Floats, signed: bool, largest: float) -> tuple[Word, ...]:
+        """The words coloured by scores, of which `largest` is full colour."""
+        made: list[Word] = []
+        for k, part in enumerate(self.parts):
+            made += [Word(BETWEEN)] if k else []
+            made += [_word(slot, scores, signed, largest) for slot in part]
+        return tuple(made)
+
+
+def canvas(one: Read, scores: Sequence[Floats], special: bool = False, room: int = ROOM) -> Canvas:
+    """What is shown of a text, given all scores that will colour it, each on the same scale.
+
+    Of each text of a pair at least half of the room; with `special`, also special tokens that have a score.
+    """
+    weights = np.sum([np.abs(own) for own in scores], 0) if scores else np.zeros(len(one.groups))
+    parts = slots(one, {j for j in range(len(weights)) if special and weights[j] > 0})
+    lengths = [len(part) for part in parts]
+    rooms = [max(room // len(parts), room - sum(lengths) + own) for own in lengths]
+    return Canvas(tuple(_window(part, weights, most) for part, most in zip(parts, rooms, strict=True)))
+
+
+def slots(one: Read, special: set[int]) -> list[list[Slot]]:
+    """The words of each text with all characters between them; of special tokens those asked for."""
+    sources = [one.row["text"], *([one.row["pair"]] if one.row["pair"] else [])]
+    parts: list[list[Slot]] = [[] for _ in sources]
+    at, segment = [0] * len(sources), 0
+    for j, (own, span) in enumerate(zip(one.view.segments, one.view.spans, strict=True)):
+        segment = segment if own is None else own
+        if own is None or span is None:
+            parts[segment] += [Slot(one.view.pieces[j], " ", j)] if j in special else []
+            continue
+        start, end = max(at[own], span[0]), max(at[own], span[1])
+        parts[own] += _unscored(sources[own], (at[own], start))
+        own_text = " ".join(sources[own][start:end].split()) or one.view.pieces[j]
+        parts[own].append(Slot(own_text, _space(sources[own], start), j))
+        at[own] = end
+    for part, source, begin in zip(parts, sources, at, strict=True):
+        part += _unscored(source, (begin, len(source)))
+    return parts
+
+
+def _unscored(source: str, span: Span) -> list[Slot]:
+    """Characters that the model did not read: dropped by its tokenizer, or beyond its length."""
+    found = [(span[0] + a, span[0] + b) for a, b in cut(source[slice(*span)])]
+    return [Slot(source[a:b], _space(source, a)) for a, b in found]
+
+
+def _space(source: str, start: int) -> str:
+    """What stands before a word, in one line."""
+    return " " if start == 0 or source[start - 1].isspace() or source[start : start + 1].isspace() else ""
+
+
+def _window(part: Sequence[Slot], weights: Floats, most: int) -> tuple[Slot, ...]:
+    """So many neighbouring words, those with the largest sum of weights; the first of equals."""
+    if len(part) <= most:
+        return tuple(part)
+    own = [0.0 if slot.unit is None else float(weights[slot.unit]) for slot in part]
+    sums = [0.0, *accumulate(own)]
+    starts = range(len(part) - most + 1)
+    start = max(starts, key=lambda i: sums[i + most] - sums[i])
+    before = [Slot(CUT, " ")] if start else []
+    after = [Slot(CUT, " ")] if start + most < len(part) else []
+    return (*before, *part[start : start + most], *after)
+
+
+def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> Word:
+    if slot.unit is None:
+        return Word(short(slot.text), space=slot.space)
+    score = float(scores[slot.unit])
+    strength = min(1.0, abs(score) / largest) if largest > 0 else 0.0
+    if not signed:
+        return Word(short(slot.text), "weight", strength, score, slot.space)
+    return Word(
+        short(slot.text), "for" if score > 0 else "against" if score < 0 else "none", strength, score, slot.space
+    )
+
+
+__all__ = [
+    "Canvas",
+    "Read",
+    "canvas",
+    "exclusive",
+    "explained",
+    "explaining",
+    "frame",
+    "key",
+    "noted",
+    "preferred",
+    "read",
+    "short",
+]

@@ -1,0 +1,239 @@
+"""Examples: the extreme texts of a run, found by rule, with their words coloured by what explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.audits.record import Record
+from heedful.report.coloured_text import (
+    CUT,
+    LOO,
+    ROOM,
+    canvas,
+    exclusive,
+    explained,
+    explaining,
+    frame,
+    key,
+    noted,
+    place_of,
+    preferred,
+    read,
+    row_at,
+)
+from heedful.report.document import Colouring, Section, Shown
+from heedful.report.sidebyside import farthest
+from heedful.report.telling import ATTENTION, number, texts
+
+Floats = NDArray[np.float64]
+MOST = 8  # examples
+WRONG = 3  # of them wrong predictions, at most
+LEAST = 5  # words, below which an order of words says little
+FIFTH = 0.2
+ROUNDING = 1e-6
+EVERYWHERE = {"layer": "all", "head": "all"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why some texts are worth a look: their places in the run, the most telling first."""
+
+    title: str
+    order: Sequence[int]
+    note: Callable[[int], str]
+    methods: tuple[str, ...]
+    notes: Mapping[str, Callable[[int], str]] = field(default_factory=dict)  # of a method's colouring
+    least: int = LEAST
+
+
+def examples(record: Record) -> Section:
+    """The worst and most telling texts of a run; none twice."""
+    methods = _methods(record)
+    first = farthest(record)
+    shown = [] if first is None else [first]
+    used = {key(row_at(record, place_of(record, one.text))) for one in shown}
+    reasons = [*_agreement(record, methods), *_erasure(record, methods), *_shuffled(record, methods)]
+    for reason in [*reasons, *_wrong(record, methods)]:
+        half = reason.order[: -(-len(reason.order) // 2)]  # what comes later is no extreme, whatever was passed over
+        place = next((i for i in half if _fits(record, i, reason, used)), None)
+        if place is not None and len(shown) < MOST:
+            used.add(key(row_at(record, place)))
+            shown.append(_shown(record, place, reason))
+    return Section(
+        name="examples",
+        title="Texts to look at",
+        question="What does this look like in single texts?",
+        findings=tuple(_findings(record, shown)),
+        examples=tuple(shown),
+        reading=_reading(record),
+        source="Jain & Wallace 2019" if first is not None else "",
+    )
+
+
+def _methods(record: Record) -> tuple[str, ...]:
+    """Up to three, attention first."""
+    chosen = preferred(explaining(record))
+    return tuple(sorted(chosen, key=lambda name: name != ATTENTION))
+
+
+# which texts
+
+
+def _agreement(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+    other = next((name for name in (LOO, *methods) if name in methods and name != ATTENTION), None)
+    if ATTENTION not in methods or other is None or "agreement" not in record.checks:
+        return
+    found = record.found("agreement")
+    taus = found.values("tau", ATTENTION, {"with": other})
+    if np.isnan(taus).all():  # a pair stands under the name that comes first
+        taus = found.values("tau", other, {"with": ATTENTION})
+
+    def note(i: int) -> str:
+        return f"Kendall's τ of the two orders of words is {number(taus[i], 2)}; {_mean(taus)}."
+
+    shown = tuple(dict.fromkeys((ATTENTION, other, *methods)))[:3]
+    yield Reason(f"Attention and {other} disagree most", lowest(taus), note, shown)
+    yield Reason(f"Attention and {other} agree best", lowest(-taus), note, shown)
+
+
+def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+    """Where words that attention puts first matter least beside those of a method that asks the model."""
+    other = next((name for name in ("integrated-gradients", *methods) if name in methods and name != ATTENTION), None)
+    if ATTENTION not in methods or other is None or "input-erasure" not in record.checks:
+        return
+    found = record.found("input-erasure")
+    places = [at for at in found.places("tvd", ATTENTION) if at.get("share") == FIFTH]
+    at = next((at for at in places if at["masking"] == "delete"), places[0] if places else {})
+    own, others = (found.values("tvd", name, at) for name in (ATTENTION, other))
+    falls = {name: found.values("comprehensiveness", name, at) for name in (ATTENTION, other)}
+    flips = {name: _flips(record, fall) for name, fall in falls.items()}
+    apart = others - own
+    telling = (flips[other] == 1) & (flips[ATTENTION] == 0)
+    order = [i for i in lowest(-apart - 2 * telling) if apart[i] > 0]  # TVD differs by 1 at most
+
+    def note(i: int) -> str:
+        more, less, of = int((apart > 0).sum()), int((apart < 0).sum()), texts(int((~np.isnan(apart)).sum()))
+        return (
+            f"A fifth of the words is taken out ({at['masking']}): those that one or the other puts first. Of {of} "
+            f"the output moves farther without the words of {other} on {more:,}, "
+            f"and without those of attention on {less:,}."
+        )
+
+    def told(name: str, values: Floats) -> Callable[[int], str]:
+        ends = {1.0: ", to another label", 0.0: ", and the label stays"}
+        return lambda i: (
+            f"without its first fifth of the words the output moves by {number(values[i], 3)} (TVD)"
+            + ends.get(float(flips[name][i]), "")
+        )
+
+    notes = {ATTENTION: told(ATTENTION, own), other: told(other, others)}
+    title = f"The first words of {other} matter more than those of attention"
+    yield Reason(title, order, note, (ATTENTION, other), notes)
+
+
+def _flips(record: Record, falls: Floats) -> Floats:
+    """1 where the label changes for certain, 0 where it stays, NaN where one label's fall does not decide it.
+
+    What falls below 1/c is not the highest of c probabilities; what stays above ½ is.
+    """
+    made = np.full(len(falls), np.nan)
+    if explained(record) is not None:
+        return made  # the fall is of another label than the predicted one
+    for i, chances in enumerate(record.texts.column("probabilities").to_pylist()):
+        if exclusive(chances):
+            left = max(chances) - falls[i]
+            made[i] = 1 if left < 1 / len(chances) - ROUNDING else 0 if left > 0.5 + ROUNDING else np.nan
+    return made
+
+
+def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+    if "permutation" not in record.checks:
+        return
+    moved = record.found("permutation").values("tvd", at=EVERYWHERE)
+
+    def note(i: int) -> str:
+        return (
+            f"Shuffled at random, attention moves the output by {number(moved[i], 3)} (median TVD); {_mean(moved, 3)}."
+        )
+
+    yield Reason("Shuffled attention changes the answer most", lowest(-moved), note, tuple(methods))
+    yield Reason("Shuffled attention changes the answer least", lowest(moved), note, tuple(methods))
+
+
+def _wrong(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+    facts = record.facts
+    wrong = (facts["gold"] >= 0) & (facts["predicted"] >= 0) & (facts["gold"] != facts["predicted"])
+    order = lowest(np.where(wrong, -facts["confidence"], np.nan))
+    counted = f"The model is wrong on {int(wrong.sum()):,} of {texts(int((facts['gold'] >= 0).sum()))} with a label."
+    for title in ("Wrong with the highest confidence", *["Wrong with the next highest confidence"] * (WRONG - 1)):
+        yield Reason(title, order, lambda _: counted, tuple(methods), least=1)
+
+
+def lowest(values: Floats) -> list[int]:
+    """Places by value, the lowest first and equal ones as they come; what is NaN is left out."""
+    return [i for i in np.argsort(values, kind="stable").tolist() if not np.isnan(values[i])]
+
+
+def _mean(values: Floats, digits: int = 2) -> str:
+    some = values[~np.isnan(values)]
+    return f"the mean over {texts(len(some))} is {number(float(some.mean()), digits)}"
+
+
+def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str | None]]) -> bool:
+    row = row_at(record, place)
+    return bool(row["pieces"]) and key(row) not in used and len(read(row).words) >= reason.least
+
+
+def _shown(record: Record, place: int, reason: Reason) -> Shown:
+    one = read(row_at(record, place))
+    told = {name: found for name in reason.methods if (found := one.scores(name)) is not None}
+    content = list(one.view.content)
+    tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in told.items()}
+    shown = canvas(one, [scores / (tops[name] or 1) for name, (scores, _) in told.items()])
+    colourings = tuple(
+        Colouring(
+            name,
+            shown.coloured(scores, signed, tops[name]),
+            reason.notes[name](place) if name in reason.notes else "",
+        )
+        for name, (scores, signed) in told.items()
+    )
+    fewer = f" or of fewer than {reason.least} words" if reason.least > 1 else ""
+    passed = "" if place == reason.order[0] else f" Texts shown above{fewer} are passed over."
+    note = noted(one, reason.note(place) + passed)
+    return replace(frame(record, one, reason.title), colourings=colourings, note=note)
+
+
+# sentences
+
+
+def _findings(record: Record, shown: Sequence[Shown]) -> Iterator[str]:
+    n = len(record.texts)
+    if not shown:
+        yield f"None of {texts(n)} can be shown: nothing was measured by which one would stand out."
+        return
+    verb = "is" if len(shown) == 1 else "are"
+    yield (
+        f"{texts(len(shown))} of {n:,} {verb} shown: extremes, found by the rule above each and not by eye. They show "
+        "what happens, not how often; the sections on each check say how often."
+    )
+
+
+def _reading(record: Record) -> str:
+    label = explained(record)
+    towards = "the predicted label" if label is None else f"“{label}”"
+    return (
+        f"Words are coloured by their scores, the strongest of a text in full colour: for {towards}, against it, or, "
+        "where a method has no sign, by weight alone. So colours can be compared within one colouring, and not between "
+        "methods, texts, or two attentions side by side. A word's score is the sum over its pieces. Special tokens "
+        "are shown only where two attentions stand side by side and one of them is on them. In a network that "
+        f"attends to sentences, a sentence's weight stands at its last word. Of a text of more than {ROOM} words the "
+        f"part is shown where scores are largest, with “{CUT}” for the rest."
+    )
+
+
+__all__ = ["examples"]

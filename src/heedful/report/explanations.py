@@ -1,0 +1,155 @@
+"""Report: explanations in, HTML out. Knows pixels and nothing of models: no torch is needed to draw.
+
+page        one self-contained document, which asks nothing of the network and carries its own data
+tree_page   the same, for an attribution tree
+notebook    a fragment without script, for a cell of Jupyter
+
+What is shown is prepared by pure functions into small frozen records; the templates only lay them out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import jinja2
+
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
+from heedful.core.tokens import Tokens
+from heedful.core.tree import Tree, tree
+from heedful.report.heatmaps import CELLS, Map, pairs, thinned
+from heedful.report.rows import Cut, Row, Run, by_word, comparison, cut, distinct, labels, row, verdict
+from heedful.report.templating import environment
+from heedful.report.tree_layout import Drawn, drawn
+from heedful.report.wording import number
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything the page shows about one text. `labels` are (name, probability or None, logit), largest first."""
+
+    tokens: Tokens
+    verdict: str
+    labels: list[tuple[str, float | None, float]]
+    models: list[str]
+    targets: list[str]
+    warnings: list[str]
+    notes: list[str]
+    rows: list[Row] = field(default_factory=list)
+    lines: list[tuple[Run, list[Run | None]]] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    maps: list[Map] = field(default_factory=list)
+    trees: list[Drawn] = field(default_factory=list)
+
+
+def page(explanations: Sequence[Explanation]) -> str:
+    """One HTML document: a section per text, the methods side by side, the heads, and what was run."""
+    groups = _by_text(explanations)
+    cells = CELLS // max(1, sum(isinstance(e, Interaction) for e in explanations))
+    sections = [replace(section(group), maps=_maps(group, cells), trees=_trees(group)) for group in groups]
+    return _page(sections, [e.source for e in explanations])
+
+
+def tree_page(why: Tree) -> str:
+    """One HTML document with an attribution tree, drawn and as a list."""
+    shown = Section(
+        tokens=why.tokens,
+        verdict=verdict(why.prediction),
+        labels=labels(why.prediction),
+        models=_unique([why.source.model]),
+        targets=[str(why.target)],
+        warnings=_unique([why.tokens.notice]),
+        notes=[],
+        trees=[drawn(why)],
+    )
+    return _page([shown], [why.source])
+
+
+def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
+    # the results as `to_dict` writes them: whoever has the page can read the raw scores back with `from_dict`
+    data = {
+        "attributions": [[row.why.to_dict() for row in s.rows] for s in sections],
+        "counterfactuals": [[cut.why.to_dict() for cut in s.cuts] for s in sections],
+        "trees": [[grown.why.to_dict() for grown in s.trees] for s in sections],
+        "maps": [[m.data for m in s.maps] for s in sections],
+    }
+    made = _templates().get_template("page.html.j2")
+    return made.render(sections=sections, sources=ran(sources), data=script_json(data))
+
+
+def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
+    """Each heat map, with the number of the one that is shown beside it."""
+    maps = [e for e in group if isinstance(e, Interaction)]
+    mates = pairs(maps)
+    made = [thinned(e, cells) for e in maps]
+    return [replace(m, data=m.data | {"mate": mates.get(i)}) for i, m in enumerate(made)]
+
+
+def _trees(group: Sequence[Explanation]) -> list[Drawn]:
+    """The tree that a page draws of attention attributions."""
+    square = [e for e in group if isinstance(e, Interaction) and e.weights.shape[2] == len(e.tokens)]
+    return [drawn(tree(e)) for e in square if e.method == "attattr"]
+
+
+def notebook(explanations: Sequence[Explanation]) -> str:
+    """A fragment with the prediction and the coloured text of each method: no script, no class, no id."""
+    others = [e for e in explanations if isinstance(e, Interaction)]
+    sections = [section(group) for group in _by_text(explanations)]
+    return _templates().get_template("notebook.html.j2").render(sections=sections, interactions=others)
+
+
+def section(group: Sequence[Explanation]) -> Section:
+    """What is shown about one text, without its heat maps."""
+    prediction = next((e.prediction for e in group if e.prediction.logits), Prediction())
+    attributions = [e for e in group if isinstance(e, Attribution)]
+    names = distinct([a.method or "unnamed" for a in attributions])
+    return Section(
+        tokens=group[0].tokens,
+        verdict=verdict(prediction),
+        labels=labels(prediction),
+        models=_unique(e.source.model for e in group),
+        targets=_unique(str(e.target) for e in group),
+        warnings=_unique(e.truncation for e in group),
+        notes=_unique(f"{e.method}: {note}" for e in group for note in e.notes),
+        rows=[row(a, name) for a, name in zip(attributions, names, strict=True)],
+        lines=comparison([by_word(a) for a in attributions]),
+        cuts=[cut(e) for e in group if isinstance(e, Counterfactual)],
+    )
+
+
+def ran(sources: Iterable[Source]) -> list[tuple[Source, list[Source]]]:
+    """The methods run, under the model, seed and versions they share; what each text cost is left out."""
+    groups: dict[str, tuple[Source, dict[str, Source]]] = {}
+    for source in sources:
+        run = replace(source, forwards=0, backwards=0, windows=1)
+        shared = replace(run, method="", settings={})
+        groups.setdefault(repr(shared), (shared, {}))[1][repr(run)] = run
+    return [(shared, list(runs.values())) for shared, runs in groups.values()]
+
+
+def script_json(data: object) -> str:
+    """JSON that cannot end the script element it stands in, whatever the texts and labels say."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
+    escapes = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+    return text.translate(escapes)
+
+
+def _by_text(explanations: Sequence[Explanation]) -> list[list[Explanation]]:
+    if not explanations:
+        raise BadInput("there is no explanation to show; give at least one.")
+    groups: dict[tuple[str, str | None], list[Explanation]] = {}
+    for e in explanations:
+        groups.setdefault((e.tokens.text, e.tokens.pair), []).append(e)
+    return list(groups.values())
+
+
+def _unique(values: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(value for value in values if value))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return environment({"number": number})

@@ -1,0 +1,116 @@
+"""Figures: explanations in, a matplotlib Figure out. Needs the extra: pip install 'heedful[figures]'.
+
+draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, one under the other
+draw_tree   an attribution tree
+draw_theory LIME and gradient beside what theory says of them
+encoded     a figure as the bytes of a png, pdf or svg file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from heedful.core.errors import BadInput
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
+from heedful.report.heatmaps import narrowed, pairs
+from heedful.report.wording import said
+
+try:
+    import matplotlib  # noqa: F401
+except ImportError as e:
+    raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
+
+from heedful.report.figures.drawing import Bars, Block, Branches, Maps, Struck
+from heedful.report.figures.glyphs import Letters
+from heedful.report.figures.sheet import MARGIN, SOFT, Picture, Sheet, encoded, plainly
+from heedful.report.figures.theory import Coefficients, Slopes
+
+if TYPE_CHECKING:
+    from heedful.core.tree import Tree
+    from heedful.methods.theory_comparison import Comparison
+
+KINDS = ("png", "pdf", "svg")
+PANELS = 5  # methods side by side; more go below
+_HEAD, _SPACE = 0.62, 0.3
+
+
+def kind(path: str) -> str:
+    """The kind of figure that a file name asks for: kind("a/b.PDF") -> "pdf"."""
+    found = PurePath(path).suffix.lower().removeprefix(".")
+    if found not in KINDS:
+        raise BadInput(f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure.")
+    return found
+
+
+def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
+    """One figure of one text, with a panel for each explanation."""
+    found = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    if not found:
+        raise BadInput("there is no explanation to draw; give at least one.")
+    if len({(e.tokens.text, e.tokens.pair) for e in found}) > 1:
+        raise BadInput("a figure shows one text; draw each text by itself.")
+    blocks = [*_bars(found), *_maps(found), *(Struck(e) for e in found if isinstance(e, Counterfactual))]
+    prediction = next((e.prediction for e in found if e.prediction.logits), Prediction())
+    return _assembled(blocks, prediction, str(found[0].target), found[0].source.model)
+
+
+def draw_tree(tree: Tree) -> Picture:
+    """The tree: each token at its place in the text and its height, edges as wide as their share of the layer."""
+    return _assembled([Branches(tree)], tree.prediction, str(tree.target), tree.source.model)
+
+
+def draw_theory(found: Comparison) -> Picture:
+    """Figures 4 and 5 of Lopardo et al. 2024 for one text: LIME's runs and theory's crosses; gradient and theory."""
+    blocks: list[Block] = [Coefficients(found), Slopes(found)]
+    return _assembled(blocks, found.prediction, str(found.target), found.source.model)
+
+
+def _assembled(blocks: Sequence[Block], prediction: Prediction, target: str, model: str) -> Picture:
+    """The blocks one under the other, below one line that says what is explained."""
+    head = f"{model or 'the model'} says {said(prediction)}" if prediction.logits else ""
+    texts = [head, target, *(text for block in blocks for text in block.texts())]
+    with plainly():
+        letters = Letters.of(texts)
+        width = 2 * MARGIN + max(block.width for block in blocks)
+        # subtle: heights depend on how texts break into lines, which a sheet of the right width must measure
+        heights = [block.height(Sheet.of(width, 4, letters)) for block in blocks]
+        sheet = Sheet.of(width, _HEAD + sum(heights) + _SPACE * len(blocks) + MARGIN / 2, letters)
+        sheet.write(MARGIN, 0.14, head, sheet.style(11))
+        sheet.write(MARGIN, 0.36, f"explained: {target}", sheet.style(8.5, SOFT))
+        top = _HEAD + _SPACE / 2
+        for block, height in zip(blocks, heights, strict=True):
+            block.paint(sheet, top)
+            top += height + _SPACE
+    return sheet.figure
+
+
+def _bars(found: Sequence[Explanation]) -> list[Block]:
+    """Methods with the same words stand side by side, a few in a row."""
+    by_words: list[list[Attribution]] = []
+    for e in found:
+        if not isinstance(e, Attribution):
+            continue
+        words = e.by("word") if e.tokens.unit == "token" else e
+        group = next((g for g in by_words if g[0].tokens == words.tokens), None)
+        if group is None:
+            by_words.append([words])
+        else:
+            group.append(words)
+    return [Bars.of(g, g[i : i + PANELS]) for g in by_words for i in range(0, len(g), PANELS)]
+
+
+def _maps(found: Sequence[Explanation]) -> list[Block]:
+    """Attention stands to the left of what is attributed to it, where both are there."""
+    maps = [e for e in found if isinstance(e, Interaction)]
+    mates = pairs(maps)
+    plain = {mates[i] for i in mates} & {i for i, e in enumerate(maps) if e.method == "attention-weights"}
+    return [
+        Maps((narrowed(maps[mates[i]], e), e)) if i in mates else Maps((e,))
+        for i, e in enumerate(maps)
+        if i not in plain
+    ]
+
+
+__all__ = ["Picture", "draw", "draw_theory", "draw_tree", "encoded", "kind"]

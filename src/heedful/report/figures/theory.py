@@ -1,0 +1,233 @@
+"""Theory beside measurement: Figures 4 and 5 of Lopardo et al. 2024 for one text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from heedful.report.figures.block import LINE_HEIGHT
+from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, MARGIN, SOFT, WEIGHT, Sheet
+from heedful.report.wording import number
+
+if TYPE_CHECKING:
+    from heedful.methods.theory_comparison import Agreement, Comparison
+
+WORDS = 120  # of a long text, the largest
+ACROSS = 40  # words in a row: more would touch each other
+LONGEST = 14  # letters of a word
+NAMED = 8  # tokens of the gradient's panel
+_WIDE, _SCALE, _HIGH, _SQUARE = 6.6, 0.5, 1.6, 2.9
+_HEAD, _TITLE, _SPACE = 0.62, 0.26, 0.3
+_NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form"}
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """Figure 4: a box of LIME's runs for each word, largest first, with theory's cross on it. Rows have own scales."""
+
+    found: Comparison
+
+    @property
+    def width(self) -> float:
+        """As wide as a printed page allows."""
+        return _WIDE
+
+    @property
+    def _rows(self) -> list[list[int]]:
+        shown = self.found.order[:WORDS]
+        count = -(-len(shown) // ACROSS)
+        size = -(-len(shown) // count)
+        return [shown[i : i + size] for i in range(0, len(shown), size)]
+
+    @property
+    def _names(self) -> float:
+        places = max(len(self.found.words[j][:LONGEST]) for row in self._rows for j in row)
+        return 0.2 + 0.068 * places
+
+    def _notes(self) -> list[str]:
+        trial, hidden = self.found.trial, len(self.found.words) - WORDS
+        cut = f"; the {WORDS} largest of {len(self.found.words)} words" if hidden > 0 else ""
+        scales = "; each row has its own scale" if len(self._rows) > 1 else ""
+        return [
+            f"boxes: quartiles of {trial.runs} run{'s' * (trial.runs != 1)} of LIME with {trial.samples:,} samples "
+            f"each, whiskers to the least and the most{cut}{scales}"
+        ]
+
+    def texts(self) -> list[str]:
+        """Words and notes."""
+        return [*self.found.words, *self._notes()]
+
+    def height(self, sheet: Sheet) -> float:
+        """The title and the legend, the rows, and the notes."""
+        return _TITLE + 0.2 + len(self._rows) * (_HIGH + self._names) + LINE_HEIGHT * len(self._notes())
+
+    def paint(self, sheet: Sheet, top: float) -> None:
+        """The rows, one under the other."""
+        sheet.write(MARGIN, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
+        self._legend(sheet, top + _TITLE)
+        top += _TITLE + 0.2
+        for row in self._rows:
+            self._row(sheet.axes(MARGIN + _SCALE, top, _WIDE - _SCALE, _HIGH), sheet, row)
+            top += _HIGH + self._names
+        for n, note in enumerate(self._notes()):
+            sheet.write(MARGIN, top + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
+
+    def _legend(self, sheet: Sheet, top: float) -> None:
+        left = MARGIN
+        paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
+        for text, colour in (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper):
+            style = sheet.style(8, colour)
+            sheet.write(left, top, text, style)
+            left += sheet.width_of(text, style) + 0.2
+
+    def _row(self, axes: Axes, sheet: Sheet, row: list[int]) -> None:
+        at = np.arange(len(row))
+        thin: dict[str, Any] = {"linewidth": 0.8, "color": FOR}
+        axes.boxplot(
+            [self.found.runs[:, j] for j in row], positions=at, widths=0.62, whis=(0, 100), patch_artist=True,
+            manage_ticks=False, boxprops={"facecolor": "#c6dbef", "edgecolor": FOR, "linewidth": 0.8},
+            medianprops=thin, whiskerprops=thin, capprops=thin,
+        )  # fmt: skip
+        axes.plot(
+            at, self.found.forms["paper"][row], "D", markersize=4.2, markerfacecolor="none", markeredgecolor=WEIGHT,
+            markeredgewidth=0.8, alpha=0.7, zorder=3,
+        )  # fmt: skip
+        axes.plot(at, self.found.forms["exact"][row], "x", markersize=5, color=AGAINST, markeredgewidth=1.3, zorder=4)
+        axes.axhline(0, color=SOFT, linewidth=0.7, zorder=0)
+        axes.set_xlim(-0.7, len(row) - 0.3)
+        axes.set_xticks(at)
+        names = [sheet.letters.safe(self.found.words[j], LONGEST) for j in row]
+        axes.set_xticklabels(names, rotation=90, **sheet.style(8))
+        axes.grid(axis="x", color=LINE, linewidth=0.35)
+        _numbered(axes, "y")
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """Figure 5: the gradient against Theorem 4.1, a point for each token; beside it, what agrees how well."""
+
+    found: Comparison
+
+    @property
+    def width(self) -> float:
+        """As the block above it."""
+        return _WIDE
+
+    @property
+    def _extremes(self) -> list[int]:
+        return [int(t) for t in np.argsort(-np.abs(self.found.gradient), kind="stable")[:NAMED]]
+
+    def texts(self) -> list[str]:
+        """Tokens."""
+        return self.found.names
+
+    def height(self, sheet: Sheet) -> float:
+        """The title, the panel and its scale."""
+        return _TITLE + 0.05 + _SQUARE + 0.45
+
+    def paint(self, sheet: Sheet, top: float) -> None:
+        """The panel on the left, the numbers on the right."""
+        kind = {"x-input": "times e", "l2": "L2 norm", "l1": "L1 norm", "mean": "mean"}[self.found.trial.reduce]
+        title = f"Gradient of each token ({kind})"
+        sheet.write(MARGIN, top, title, sheet.style(9, bold=True))
+        axes = sheet.axes(MARGIN + _SCALE + 0.12, top + _TITLE + 0.05, _SQUARE, _SQUARE)
+        self._points(axes, sheet)
+        left = MARGIN + _SCALE + _SQUARE + 0.45
+        sheet.write(left, top, "Agreement", sheet.style(9, bold=True))
+        self._numbers(sheet, left, top + _TITLE + 0.05)
+
+    def _points(self, axes: Axes, sheet: Sheet) -> None:
+        theory, gradient, stated = self.found.slopes, self.found.gradient, self.found.stated
+        every = np.concatenate([theory, gradient, stated])
+        room = 0.07 * max(float(np.ptp(every)), 1e-12)
+        ends = float(every.min()) - room, float(every.max()) + room
+        axes.plot(ends, ends, color=SOFT, linewidth=0.7, zorder=1)
+        axes.plot(theory, gradient, "o", markersize=4, color=FOR, alpha=0.65, markeredgewidth=0, zorder=3)
+        axes.plot(
+            stated[:1], gradient[:1], "o", markersize=6.5, markerfacecolor="none", markeredgecolor=AGAINST, zorder=4
+        )
+        axes.set_xlim(*ends)
+        axes.set_ylim(*ends)
+        axes.set_xlabel("by Theorem 4.1", labelpad=3, **sheet.style(8, SOFT))
+        axes.set_ylabel("by autograd", labelpad=2, **sheet.style(8, SOFT))
+        axes.grid(color=LINE, linewidth=0.35)
+        for axis in "xy":
+            _numbered(axes, axis)
+        self._labels(axes, sheet, (ends[1] - ends[0]) / _SQUARE)
+
+    def _labels(self, axes: Axes, sheet: Sheet, inch: float) -> None:
+        """Names of the extremes: of the upper half to the left of the diagonal, of the lower half to its right."""
+        low, high = axes.get_ylim()
+        values = self.found.gradient
+        for upper in (True, False):
+            own = [t for t in self._extremes if (values[t] >= (low + high) / 2) == upper]
+            own.sort(key=lambda t: -values[t] if upper else values[t])
+            step = -0.15 * inch if upper else 0.15 * inch
+            for t, y in zip(own, _apart([float(values[t]) for t in own], step), strict=True):
+                if abs(y - values[t]) > 2 * abs(step):
+                    break  # the rest are so many at one place that names would only hide them
+                x, anchor = self._beside(t, y, upper, inch)
+                axes.annotate(
+                    sheet.letters.safe(self.found.names[t], LONGEST), (float(self.found.slopes[t]), float(values[t])),
+                    (x, y), ha=anchor, va="center",
+                    arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 1, "shrinkB": 3},
+                    **sheet.style(8),
+                )  # fmt: skip
+
+    def _beside(self, t: int, y: float, left: bool, inch: float) -> tuple[float, str]:
+        """Where a name at height y stands clear of the diagonal and of the ring."""
+        taken = [float(self.found.slopes[t]), y, *([float(self.found.stated[0])] if t == 0 else [])]
+        return (min(taken) - 0.22 * inch, "right") if left else (max(taken) + 0.22 * inch, "left")
+
+    def _numbers(self, sheet: Sheet, left: float, top: float) -> None:
+        columns = (0.0, 1.42, 1.98, 2.62)
+        rows = [("with LIME's mean", "r", "τ-b", "off")]
+        rows += [(_NAMES[form], *_told(self.found.agreement(form))) for form in self.found.forms]
+        if self.found.chance is not None:
+            rows.append(("chance alone", "", "", f"{self.found.chance:.1%}"))
+        for n, row in enumerate(rows):
+            style = sheet.style(8, SOFT if n == 0 else INK)
+            for x, cell in zip(columns, row, strict=True):
+                sheet.write(left + x, top + 0.2 * n, cell, style, "left" if x == 0 else "right")
+        text = (
+            "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, as a share of its length; the limit "
+            "has no ridge penalty, which LIME has. "
+            f"Gradient: off theory by at most {_short(self.found.worst)}. "
+            f"The ring is the first token by the theorem as it is stated, with a query that does not move: off by "
+            f"{_short(self.found.overlooked)}."
+        )
+        style = sheet.style(7.5, SOFT)
+        for n, line in enumerate(sheet.fitted(text, _WIDE + MARGIN - left, style)):
+            sheet.write(left, top + 0.2 * len(rows) + 0.12 + n * LINE_HEIGHT, line, style)
+
+
+def _told(near: Agreement) -> tuple[str, str, str]:
+    def told(value: float | None, form: str) -> str:
+        return "–" if value is None else format(value, form).replace("-", "−")
+
+    return told(near.pearson, ".3f"), told(near.kendall, ".3f"), told(near.off, ".1%")
+
+
+def _short(value: float) -> str:
+    return number(float(f"{value:.1e}"), signed=False)
+
+
+def _apart(places: list[float], step: float) -> Iterator[float]:
+    """The same places, each at least a step after the one before."""
+    last = None
+    for place in places:
+        moved = place if last is None or (place - last) / step >= 1 else last + step
+        yield moved
+        last = moved
+
+
+def _numbered(axes: Axes, axis: str) -> None:
+    scale = axes.xaxis if axis == "x" else axes.yaxis
+    scale.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    scale.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}".replace("-", "−")))
+    axes.set_axisbelow(True)

@@ -1,0 +1,245 @@
+"""Tex: a report, and any text in it, as LaTeX that pdflatex sets. What comes out is ASCII, and no sign is a command.
+
+A letter that the standard fonts lack, an emoji for one, is named: \\texttt{U+1F600}.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from heedful.report.cells import cells, gold, notes, numbers, strongest, texts
+from heedful.report.document import Report, Section, Table
+
+ROWS = 40  # of a table that fits on a page
+WIDE = 60  # characters of a cell that must be broken into lines
+MANY = 7  # columns that need a smaller print
+
+_SIGNS = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "%": r"\%",
+    "_": r"\_",
+    "&": r"\&",
+    "#": r"\#",
+    "$": r"\$",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    # in the old font encoding these three are other signs
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"{\char34}",  # babel makes it a command in some languages
+    "`": r"{\char96}",
+    "\u00ad": r"\-",
+    "–": "--",
+    "—": "---",
+    "‘": "`",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+    "„": ",,",
+    "…": r"\ldots{}",
+    "•": r"\textbullet{}",
+    "§": r"\S{}",
+    "©": r"\copyright{}",
+    "ß": r"\ss{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "ı": r"\i{}",
+    "ſ": "s",
+}
+_MATHS = {
+    "−": "-",
+    "±": r"\pm",
+    "×": r"\times",
+    "÷": r"\div",
+    "·": r"\cdot",
+    "≤": r"\le",
+    "≥": r"\ge",
+    "≠": r"\neq",
+    "≈": r"\approx",
+    "≪": r"\ll",
+    "≫": r"\gg",
+    "∞": r"\infty",
+    "√": r"\surd",
+    "∑": r"\sum",
+    "∂": r"\partial",
+    "∈": r"\in",
+    "∉": r"\notin",
+    "∥": r"\|",
+    "‖": r"\|",
+    "→": r"\to",
+    "←": r"\leftarrow",
+    "↑": r"\uparrow",
+    "↓": r"\downarrow",
+    "↔": r"\leftrightarrow",
+    "¬": r"\neg",
+    "°": r"^\circ",
+    "µ": r"\mu",
+    "½": r"\frac12",
+    "¼": r"\frac14",
+    "¾": r"\frac34",
+    "′": r"\prime",
+    "ε": r"\varepsilon",
+    "ϵ": r"\epsilon",
+    "ς": r"\varsigma",
+    "ϕ": r"\phi",
+    "φ": r"\varphi",
+    "ο": "o",
+}
+_ACCENTS = {
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0304": "=",
+    "\u0306": "u",
+    "\u0307": ".",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030b": "H",
+    "\u030c": "v",
+    "\u0323": "d",
+    "\u0327": "c",
+}
+_SMALL = "alpha beta gamma delta zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon chi psi omega"
+_GREAT = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+_MATHS |= {c: rf"\{name}" for c, name in zip("αβγδζηθικλμνξπρστυχψω", _SMALL.split(), strict=True)}
+_MATHS |= {c: rf"\{name}" for c, name in zip("ΓΔΘΛΞΠΣΥΦΨΩ", _GREAT.split(), strict=True)}
+_SIGNS |= dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧ", "ABEZHIKMNOPTX", strict=True))  # Greek ones without a name in TeX
+_RUNS = re.compile(r"(?<=[-',])(?=[-',])")  # "--" would become one dash, "''" one quotation mark
+_RAISED = {"<super>": "^", "<sub>": "_"}
+_OPTIONS = ("[", "*")  # at the beginning of a table's line or an item they would be an option of it
+
+
+def tex(text: str) -> str:
+    """One line of LaTeX in which nothing is a command of the text's own: tex("50% τ") -> r"50\\% $\\tau$"."""
+    words = " ".join(unicodedata.normalize("NFC", text).split())
+    made = "{}".join("".join(map(_sign, piece)) for piece in _RUNS.split(words))
+    return f"{{{made[0]}}}{made[1:]}" if made.startswith(_OPTIONS) else made
+
+
+def _sign(c: str) -> str:
+    if c in _SIGNS:
+        return _SIGNS[c]
+    if c in _MATHS:
+        return f"${_MATHS[c]}$"
+    if " " <= c <= "~":
+        return c
+    return _accented(c) or _raised(c) or rf"\texttt{{U+{ord(c):04X}}}"
+
+
+def _accented(c: str) -> str | None:
+    """é is an e with an accent over it; TeX wants to know i and j without their dots."""
+    letter, mark = (*unicodedata.normalize("NFD", c), "", "")[:2]
+    if letter + mark != unicodedata.normalize("NFD", c) or not letter.isascii() or mark not in _ACCENTS:
+        return None
+    return rf"\{_ACCENTS[mark]}{{{letter if letter not in 'ij' else chr(92) + letter}}}"
+
+
+def _raised(c: str) -> str | None:
+    """² is a 2 above the line."""
+    kind, *codes = unicodedata.decomposition(c).split() or [""]
+    plain = "".join(chr(int(code, 16)) for code in codes)
+    return f"${_RAISED[kind]}{{{plain}}}$" if kind in _RAISED and plain.isascii() and plain.isalnum() else None
+
+
+# the report
+
+
+def latex(report: Report) -> str:
+    r"""The report to be \input in a document with \usepackage{booktabs}. ASCII; tables are \ref{tab:name}.
+
+    Figures are in words, and what was run is in the run's manifest.json.
+    """
+    seen: set[str] = set()
+    parts = [r"% needs \usepackage{booktabs}", rf"\section*{{{tex(report.title)}}}"]
+    parts += [rf"\textbf{{{tex(report.verdict)}}}"] if report.verdict else []
+    parts += map(tex, report.sentences)
+    parts += [_description(report.facts)] if report.facts else []
+    for section in (*report.answers, *report.sections):
+        parts += _tex_section(section, seen)
+    if report.limits:
+        parts += [r"\subsection*{Limits}", _environment("itemize", (rf"\item {tex(one)}" for one in report.limits))]
+    if report.cite:
+        lines = [tex(line) for line in report.cite.splitlines() if line.strip()]
+        parts += [r"\subsection*{How to cite}", _environment("flushleft", [" \\\\\n".join(lines)])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
+    yield rf"\subsection*{{{tex(section.title)}}}"
+    if section.question:
+        yield rf"\emph{{{tex(section.question)}}}"
+    yield from map(tex, section.findings)
+    for figure in section.figures:
+        yield rf"\paragraph{{{tex(figure.title)}}} {tex(f'{figure.caption} {figure.alt}')}"
+    for table in section.tables:
+        yield from _tex_table(table, seen)
+    for example in section.examples:
+        yield rf"\paragraph{{{tex(example.title)}}} {tex(f'Text {example.text}: {example.label}{gold(example)}')}"
+        yield from (_environment("quote", [tex(text)]) for text in texts(example))
+        if example.colourings:
+            yield _description((c.name, f"{strongest(c)} {c.note}") for c in example.colourings)
+        if example.note:
+            yield tex(example.note)
+    yield from (tex(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
+
+
+def _tex_table(table: Table, seen: set[str]) -> Iterator[str]:
+    """A table; those too long for a page are in parts, of which the first has the label."""
+    told, said = cells(table), notes(table.columns)
+    marks = rf"\label{{tab:{_label(table.name, seen)}}}"
+    for first in range(0, max(1, len(told)), ROWS):
+        title = f"{table.title} (continued)" if first else ". ".join(filter(None, (table.title, table.caption)))
+        inside = [
+            r"\centering",
+            rf"\caption{{{tex(title)}}}",
+            *([] if first else [marks]),
+            *([r"\footnotesize"] if len(table.columns) >= MANY else []),
+            _tabular(table, told[first : first + ROWS]),
+            *([rf"\par\smallskip{{\footnotesize {tex(said)}\par}}"] if said else []),
+        ]
+        yield _environment("table", inside, "[htbp]")
+
+
+def _label(name: str, seen: set[str]) -> str:
+    """A name without signs, unlike those before it."""
+    plain = re.sub(r"[^A-Za-z0-9:.-]+", "-", name).strip("-") or "table"
+    own = next(one for i in count(1) if (one := plain if i == 1 else f"{plain}-{i}") not in seen)
+    seen.add(own)
+    return own
+
+
+def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> str:
+    long = [max((len(row[i]) for row in rows), default=0) > WIDE for i in range(len(table.columns))]
+    each = [
+        "r" if number else (rf"p{{{0.7 / max(1, sum(long)):.2f}\textwidth}}" if wide else "l")
+        for number, wide in zip(numbers(table), long, strict=True)
+    ]
+    heads = " & ".join(tex(c.head) for c in table.columns)
+    lines = [rf"{' & '.join(map(tex, row))} \\" for row in rows]
+    inside = [r"\toprule", rf"{heads} \\", r"\midrule", *lines, r"\bottomrule"]
+    return _environment("tabular", inside, f"{{{''.join(each) or 'l'}}}")
+
+
+def _description(pairs: Iterable[tuple[str, str]]) -> str:
+    """A bracket in a name would end it, so a name stands in braces."""
+    return _environment("description", (rf"\item[{{{tex(name)}}}] {tex(value)}" for name, value in pairs))
+
+
+def _environment(name: str, lines: Iterable[str], options: str = "") -> str:
+    return "\n".join([rf"\begin{{{name}}}{options}", *lines, rf"\end{{{name}}}"])
+
+
+__all__ = ["latex", "tex"]

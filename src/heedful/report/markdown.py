@@ -1,0 +1,194 @@
+"""Formats: a report as Markdown, as LaTeX and as CSV. Every text in it is taken for hostile and is only a text."""
+
+from __future__ import annotations
+
+import csv as tables
+import io
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from heedful.audits.record import Record
+from heedful.core.finding import place
+from heedful.report.cells import cells, gold, notes, numbers, shown, strongest, texts
+from heedful.report.document import Cell, Figure, Report, Section, Shown, Table
+from heedful.report.latex import latex as latex
+
+# Markdown
+
+_MARKS = str.maketrans(
+    {c: f"\\{c}" for c in "\\`*_[]#$!~"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "|": "&#124;"}
+)
+_INTERVAL = re.compile(r"(?<=.)\\\[([−\d.,]+, [−\d.,]+)\\\](?![\[(])")  # no link: easier to read without strokes
+_BEGINS = re.compile(r"^(\d{0,9})([-+=.)])")  # of a list, a rule or a heading
+
+
+def markdown(report: Report, figures: str | None = None) -> str:
+    """The report in GitHub's Markdown; figures are the files of the folder `figures`, or their words if there is none.
+
+    Nothing in a text becomes a link, an image, a mention or HTML.
+    """
+    parts = [f"# {_md(report.title)}"]
+    parts += [f"**{_md(report.verdict)}**"] if report.verdict else []
+    parts += [_line(one) for one in report.sentences]
+    parts += [_grid(("", ""), report.facts)] if report.facts else []
+    for section in (*report.answers, *report.sections):
+        parts += _md_section(section, figures)
+    if report.limits:
+        parts += ["## Limits", _items(report.limits)]
+    if report.cite:
+        parts += ["## How to cite", _fenced(report.cite)]
+    if report.ran:
+        parts += ["## What was run", _fenced(_tree(report.ran), "json")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _md_section(section: Section, figures: str | None) -> Iterator[str]:
+    yield f"## {_md(section.title)}"
+    if section.question:
+        yield f"*{_md(section.question)}*"
+    yield from map(_line, section.findings)
+    for figure in section.figures:
+        yield _md_figure(figure, figures)
+    for table in section.tables:
+        yield from _md_table(table)
+    for example in section.examples:
+        yield from _md_example(example)
+    yield from (_line(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
+
+
+def _md_figure(figure: Figure, folder: str | None) -> str:
+    """An address is escaped as one: a name may hold a bracket or a space."""
+    words = f"**{_md(figure.title)}** {_md(figure.caption)}".strip()
+    if folder is None:
+        return f"{words}\n\n{_line(figure.alt)}"
+    file = quote(str(PurePosixPath(folder) / f"{figure.name}.svg"))
+    return f"![{_md(figure.alt)}]({file})\n\n{words}"
+
+
+def _md_table(table: Table) -> Iterator[str]:
+    yield f"**{_md(table.title)}**"
+    yield _grid([c.head for c in table.columns], cells(table), numbers(table))
+    yield from (_line(one) for one in (table.caption, notes(table.columns)) if one)
+
+
+def _md_example(example: Shown) -> Iterator[str]:
+    yield f"### {_md(example.title)}"
+    yield f"Text {example.text}: {_md(example.label)}{_md(gold(example))}"
+    yield from (f"> {_line(text)}" for text in texts(example))
+    if example.colourings:
+        yield _grid(("", "strongest words", ""), [(c.name, strongest(c), c.note) for c in example.colourings])
+    if example.note:
+        yield _line(example.note)
+
+
+def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
+    rules = ["---:" if one else "---" for one in right] or ["---"] * len(heads)
+    lines = [[_md(head) for head in heads], rules, *([_md(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _md(text: str) -> str:
+    """A text on one line, none of whose signs is a mark."""
+    line = " ".join(_steady(text).split()).translate(_MARKS)
+    return _INTERVAL.sub(r"[\1]", line.replace("://", "&#58;//").replace("www.", "www&#46;"))
+
+
+def _line(text: str) -> str:
+    """The same as a paragraph: it may not begin as a list or a rule does."""
+    return _BEGINS.sub(r"\1\\\2", _md(text))
+
+
+def _items(texts: Iterable[str]) -> str:
+    return "\n".join(f"- {_line(text)}" for text in texts)
+
+
+def _fenced(text: str, kind: str = "") -> str:
+    """Letters as they are, within a fence that is longer than any in them."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{kind}\n{_steady(text).strip()}\n{fence}"
+
+
+def _steady(text: str) -> str:
+    """Without signs that steer a terminal or turn the direction of reading."""
+    return "".join(c if c in "\n\t" or not _steers(c) else "�" for c in text)
+
+
+def _steers(c: str) -> bool:
+    return unicodedata.category(c) in ("Cc", "Cs") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
+
+
+# CSV
+
+
+def csv(report: Report) -> str:
+    """Every cell of every table on a line of its own: section, table, row, column, value. Numbers are in full.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it.
+    """
+    lines = (
+        (section.name, table.name, name, column.head, cell)
+        for section in (*report.answers, *report.sections)
+        for table in section.tables
+        for name, row in zip(_named(table), table.rows, strict=True)
+        for column, cell in list(zip(table.columns, row, strict=True))[min(1, len(row) - 1) :]
+    )
+    return _csv(("section", "table", "row", "column", "value"), lines)
+
+
+def rows_csv(record: Record) -> str:
+    """Every row of a run's summary in full, beside chance where it was compared; what does not exist is empty."""
+    own = ("n", "missing", "mean", "median", "std", "low", "high")
+    beside = ("mean", "low", "high", "p", "holm", "says")
+    lines = (
+        (
+            check,
+            row["measure"],
+            row["method"],
+            place(row["at"]),
+            *(row[name] for name in own),
+            *((row.get("random") or {}).get(name) for name in beside),
+        )
+        for check in record.checks
+        for row in record.rows(check)
+    )
+    return _csv(("check", "measure", "method", "at", *own, *(f"random {name}" for name in beside)), lines)
+
+
+def _csv(heads: Sequence[str], lines: Iterable[Sequence[Cell]]) -> str:
+    file = io.StringIO()
+    writer = tables.writer(file, lineterminator="\n")
+    writer.writerow(heads)
+    writer.writerows([_full(cell) for cell in line] for line in lines)
+    return file.getvalue()
+
+
+def _full(cell: Cell) -> str:
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    if not isinstance(cell, str):
+        return str(cell)
+    text = "\n".join(re.split("\r\n?", cell))  # the writer leaves a lone \r without quotes, which no reader takes
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\n")) else text
+
+
+def _named(table: Table) -> list[str]:
+    """A name for each row: its first cell, or as many as it takes for no two to be alike."""
+    for k in range(1, len(table.columns) + 1):
+        names = [", ".join("" if cell is None else str(cell) for cell in row[:k]) for row in table.rows]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{shown(row[0])} ({i})" for i, row in enumerate(table.rows, 1)]
+
+
+def _tree(ran: Mapping[str, Any]) -> str:
+    return json.dumps(ran, indent=2, ensure_ascii=False, default=str)
+
+
+__all__ = ["csv", "latex", "markdown", "rows_csv"]

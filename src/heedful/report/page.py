@@ -1,0 +1,188 @@
+"""Page: a report as one HTML document, which asks nothing of the network and can be read without a script.
+
+What is shown is prepared by pure functions into small frozen records; the template `audit.html.j2` only lays them out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from heedful.report.document import Report, Section, Shown, Table
+from heedful.report.saying import DASH, shown
+from heedful.report.templating import environment
+from heedful.report.wording import number
+
+OPEN = 3  # sections that show their evidence without being asked
+SHORT = 18  # letters of a cell that is not broken
+ROWS = 40  # of a table before the rest is folded
+TONES = {
+    "explanation": "for",
+    "not explanation": "against",
+    "not not explanation": "weight",
+    "undecided": "undecided",
+}
+# a verdict is about one model and the texts it was given, and says so where it is quoted
+SCOPES = dict.fromkeys(TONES, "in this model, on these texts") | {
+    "undecided": "whether attention explains this model, on these texts"
+}
+_NUMBER = re.compile(r"[<>≤≥±]?\s*[+−-]?[\d∞]")
+_KEPT = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section on the page: its anchor, unlike any other, and whether its evidence is shown at once."""
+
+    section: Section
+    anchor: str
+    open: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table whose numbers are written out: the rows shown, those folded away, and how columns are set (`_kind`)."""
+
+    table: Table
+    rows: Sequence[Sequence[str]]
+    more: Sequence[Sequence[str]]
+    kinds: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Node:
+    """A name of the manifest with its value, or with what is below it."""
+
+    name: str
+    value: str
+    below: tuple[Node, ...] = ()
+
+
+def page(report: Report) -> str:
+    """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
+    names = iter(anchors([s.name for s in (*report.answers, *report.sections)]))
+    made = _templates().get_template("audit.html.j2")
+    script = _script()
+    return made.render(
+        report=report,
+        statement=statement(report.verdict),
+        scope=SCOPES.get(report.verdict, ""),
+        tone=TONES.get(report.verdict, "undecided"),
+        answers=[Part(s, next(names), True) for s in report.answers],
+        sections=[Part(s, next(names), i < OPEN) for i, s in enumerate(report.sections)],
+        ran=nodes(report.ran),
+        script=script,
+        scripts=f"'sha256-{fingerprint(script)}'",
+    )
+
+
+def statement(verdict: str) -> str:
+    """The verdict as a plain statement: "not explanation" -> "Attention is not explanation"."""
+    if verdict in TONES and verdict != "undecided":
+        return f"Attention is {verdict}".replace("not not", "not\u00a0not")
+    return verdict[:1].upper() + verdict[1:]
+
+
+def anchors(names: Iterable[str]) -> list[str]:
+    """A name for each place on the page, of plain letters only, no two alike whatever the names are."""
+    taken: dict[str, None] = {}
+    for name in names:
+        plain = "-".join(["section", *re.findall("[a-z0-9]+", name.lower())])
+        wanted = [plain, *(f"{plain}-{i}" for i in range(2, len(taken) + 3))]
+        taken[next(w for w in wanted if w not in taken and w != "section")] = None
+    return list(taken)
+
+
+def grid(table: Table) -> Grid:
+    """A table for the page."""
+    digits = [column.digits for column in table.columns]
+    # strict: a row that is too short would put its numbers under the wrong names
+    rows = [[shown(cell, d) for cell, d in zip(row, digits, strict=True)] for row in table.rows]
+    kinds = [_kind(cells) for cells in zip(*rows, strict=True)] or ["s"] * len(digits)
+    return Grid(table, rows[:ROWS], rows[ROWS:], kinds)
+
+
+def _kind(cells: Iterable[str]) -> str:
+    """How a column is set: numbers ("n", alone or with intervals) and short words ("s") unbroken, long ones wide."""
+    said = [cell for cell in cells if cell not in ("", DASH)]
+    longest = max(map(len, said), default=0)
+    if said and longest <= 40 and all(_NUMBER.match(cell) for cell in said):
+        return "n"
+    return "s" if longest <= SHORT else "l"
+
+
+def nodes(tree: Mapping[str, Any]) -> tuple[Node, ...]:
+    """The manifest as names, values and what is below them."""
+    return tuple(_node(str(name), value) for name, value in tree.items())
+
+
+def _node(name: str, value: Any) -> Node:
+    if isinstance(value, Mapping) and value:
+        return Node(name, "", nodes(value))
+    if isinstance(value, (list, tuple)) and any(isinstance(v, (Mapping, list, tuple)) for v in value):
+        return Node(name, "", nodes({str(i): v for i, v in enumerate(value)}))
+    return Node(name, _plain(value))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, (list, tuple, Mapping)):
+        return ", ".join(_plain(v) for v in value) or DASH
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value).replace("-", "−") if isinstance(value, (int, float)) else str(value)
+
+
+def kept(sentence: str) -> str:
+    """A sentence whose numbers stay on one line with their percent signs and intervals."""
+    return _KEPT.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
+
+
+def evidence(section: Section) -> str:
+    """What a section has to show: "2 figures, 1 table"."""
+    counts = {"figure": section.figures, "table": section.tables, "example": section.examples}
+    return ", ".join(f"{len(v)} {k}{'s' * (len(v) > 1)}" for k, v in counts.items() if v)
+
+
+def tones(shown: Iterable[Shown]) -> set[str]:
+    """The colours that examples use: a legend explains these and no others."""
+    return {word.tone for one in shown for colouring in one.colourings for word in colouring.words}
+
+
+def share(strength: float) -> float:
+    """How strongly a word is coloured, from 0 to 1, whatever was given."""
+    return 0.0 if math.isnan(strength) else round(min(max(strength, 0.0), 1.0), 3)
+
+
+def score(value: float | None, signed: bool) -> str:
+    """A word's raw number, as on the page of an explanation."""
+    return "" if value is None or not math.isfinite(value) else number(value, signed)
+
+
+def fingerprint(script: str) -> str:
+    """What a browser compares an inline script with before it runs it, in the policy's SHA-256."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
+def _script() -> str:
+    env = _templates()
+    assert env.loader is not None
+    return env.loader.get_source(env, "audit.js")[0]
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return environment(
+        {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
+    )
+
+
+__all__ = ["page"]

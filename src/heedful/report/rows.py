@@ -1,0 +1,250 @@
+"""Rows: attributions prepared for the page, by pure functions, into small frozen records that templates lay out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Prediction
+from heedful.core.tokens import Span, Tokens
+from heedful.report.wording import certainty, details, number, outcome
+
+Tone = Literal["for", "against", "weight"]
+STRONGEST = 12
+LABELS = 8  # of a counterfactual, before and after
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stretch of text: a scored unit, or (tone None) the characters between two units."""
+
+    text: str
+    tone: Tone | None = None
+    strength: float = 0.0
+    number: str = ""
+    tip: str = ""
+    special: bool = False
+    unread: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A strong word as a bar, in percent of its axis; `nth` where the word occurs more than once.
+
+    `error` is half the length of its whisker, 0 where there is none; `end` is where the bar ends away from zero.
+    """
+
+    word: Run
+    nth: int | None
+    zero: float
+    left: float
+    width: float
+    end: float = 0.0
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: the text coloured by word and by token, its strongest words, and its facts."""
+
+    name: str
+    why: Attribution
+    facts: list[tuple[str, str]]
+    words: list[list[Run]]
+    pieces: list[list[Run]]
+    bars: list[Bar]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A counterfactual: the text with what was taken away (tone "against"), and the labels before and after."""
+
+    name: str
+    why: Counterfactual
+    texts: list[list[Run]]
+    sentence: str
+    certainty: str
+    facts: list[tuple[str, str]]
+    labels: list[tuple[str, float, float]]
+
+
+def row(why: Attribution, name: str) -> Row:
+    """One method's row."""
+    words = by_word(why)
+    single = [[i] for i in range(len(why.tokens))]
+    groups = single if words is why else why.tokens.by("word")[1]
+    return Row(
+        name=name,
+        why=why,
+        facts=facts(why),
+        words=paragraphs(units(words, [tip(why, group) for group in groups]), words.tokens, special=False),
+        pieces=paragraphs(units(why, [tip(why, group) for group in single]), why.tokens, special=True),
+        bars=strongest(words),
+    )
+
+
+def by_word(why: Attribution) -> Attribution:
+    """By words; what the caller has already joined into another unit stays in that unit."""
+    return why.by("word") if why.tokens.unit == "token" else why
+
+
+def facts(why: Attribution) -> list[tuple[str, str]]:
+    """The numbers beside a method's name: the sum, completeness where it is promised, details, and the price."""
+    special = float(why.scores[list(why.tokens.special)].sum()) or None
+    sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
+    shown = [(k, number(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
+    return [*shown, *_details(why), ("passes", passes(why))]
+
+
+def _details(why: Explanation) -> list[tuple[str, str]]:
+    line = details(why.details)
+    return [("details", line)] if line else []
+
+
+def passes(why: Explanation) -> str:
+    """What an explanation cost."""
+    windows = f", in {why.source.windows} windows" if why.source.windows > 1 else ""
+    return f"{why.source.forwards:,} forward, {why.source.backwards:,} backward{windows}"
+
+
+def tip(why: Attribution, group: Sequence[int]) -> str:
+    """The raw number of a unit, with its standard error, and its pieces: "+0.5 ± 0.1\\nfun +0.2 · ##ny +0.3"."""
+    total = number(float(why.scores[list(group)].sum()), why.signed) + _plus_minus(why, group)
+    if len(group) == 1:
+        return f"{total}\npiece {why.tokens.pieces[group[0]]}"
+    return f"{total}\n" + " · ".join(
+        f"{why.tokens.pieces[i]} {number(float(why.scores[i]), why.signed)}" for i in group
+    )
+
+
+def _plus_minus(why: Attribution, group: Sequence[int]) -> str:
+    """The standard error of a sum, at most, as `Attribution.by` joins it."""
+    return "" if why.errors is None else f" ± {float(why.errors[list(group)].sum()):.2g}"
+
+
+def units(why: Attribution, tips: Sequence[str]) -> list[Run]:
+    """One Run per token, special ones too; the numbers share one count of decimals so that a column lines up."""
+    content, strengths = list(why.tokens.content), why.strengths()
+    largest = float(np.abs(why.scores[content]).max(initial=0.0))
+    decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 1
+    sign = "+" if why.signed else ""
+    return [
+        Run(
+            text=why.tokens.surface(i),
+            tone="weight" if not why.signed else "against" if score < 0 else "for",
+            strength=abs(float(strengths[i])),
+            number=f"{score + 0.0:{sign}.{decimals}f}".replace("-", "−"),
+            tip=tips[i],
+            special=why.tokens.special[i],
+        )
+        for i, score in enumerate(why.scores)
+    ]
+
+
+def paragraphs(runs: Sequence[Run], tokens: Tokens, special: bool) -> list[list[Run]]:
+    """The text (and its pair) as runs that, special tokens apart, join to the original characters.
+
+    A special token stands in the text it follows. After the last piece of a truncated text comes what was not read.
+    """
+    texts = [text for text in (tokens.text, tokens.pair) if text is not None]
+    result: list[list[Run]] = [[] for _ in texts]
+    at = [0] * len(texts)
+    segment = 0
+    for run, span, own in zip(runs, tokens.spans, tokens.segments, strict=True):
+        segment = segment if own is None else own
+        if own is not None and span is not None:
+            result[own] += _placed(run, texts[own], at[own], span)
+            at[own] = max(at[own], span[1])
+        elif special:
+            result[segment].append(run)
+    tails = [Run(text[a:], unread=tokens.dropped > 0) for text, a in zip(texts, at, strict=True)]
+    return [[*runs, tail] if tail.text else runs for runs, tail in zip(result, tails, strict=True)]
+
+
+def _placed(run: Run, text: str, at: int, span: Span) -> list[Run]:
+    """A unit after the characters before it. A later byte of one emoji adds no characters: it shows its own piece."""
+    between = [Run(text[at : span[0]])] if at < span[0] else []
+    rest = text[max(at, span[0]) : span[1]]
+    return [*between, replace(run, text=rest) if rest else replace(run, special=True)]
+
+
+def strongest(why: Attribution, k: int = STRONGEST) -> list[Bar]:
+    """The k strongest words, on one axis that always holds zero, every score, and every whisker."""
+    runs, content = units(why, [""] * len(why.tokens)), why.tokens.content
+    order = sorted(content, key=lambda i: -abs(why.scores[i]))[:k]
+    scores = why.scores[order]
+    errors = np.zeros(len(order)) if why.errors is None else why.errors[order]
+    low, high = float((scores - errors).min(initial=0.0)), float((scores + errors).max(initial=0.0))
+    scale = 100 / ((high - low) or 1.0)
+    count = Counter(runs[i].text for i in content)
+    nth = {i: sum(runs[j].text == runs[i].text for j in content if j <= i) for i in order}
+    return [
+        Bar(
+            word=runs[i] if why.errors is None else replace(runs[i], tip=f"± {error:.2g}"),
+            nth=nth[i] if count[runs[i].text] > 1 else None,
+            zero=-low * scale,
+            left=(min(score, 0) - low) * scale,
+            width=abs(score) * scale,
+            end=(score - low) * scale,
+            error=error * scale,
+        )
+        for i, score, error in zip(order, scores.tolist(), errors.tolist(), strict=True)
+    ]
+
+
+def cut(why: Counterfactual) -> Cut:
+    """A counterfactual for the page."""
+    view, groups = why.tokens.by("word")
+    gone = set(why.removed)
+    runs = [
+        Run(text=view.surface(j), tone="against" if gone & set(group) else "for", special=view.special[j])
+        for j, group in enumerate(groups)
+    ]
+    before, after = why.prediction.probabilities, why.outcome.probabilities
+    chances = [] if before is None or after is None else list(zip(why.prediction.labels, before, after, strict=True))
+    return Cut(
+        name=why.method or "counterfactual",
+        why=why,
+        texts=paragraphs(runs, view, special=False),
+        sentence=outcome(why),
+        certainty=certainty(why),
+        facts=[("taken away by", why.masking), *_details(why), ("passes", passes(why))],
+        labels=sorted(chances, key=lambda label: -max(label[1:]))[:LABELS],
+    )
+
+
+def comparison(whys: Sequence[Attribution]) -> list[tuple[Run, list[Run | None]]]:
+    """One line per word, special tokens too, with each method's number; None where a method has no such unit."""
+    columns = [dict(zip(_keys(why.tokens), units(why, [""] * len(why.tokens)), strict=True)) for why in whys]
+    keys = {key: run for column in columns for key, run in column.items()}
+    return [(run, [column.get(key) for column in columns]) for key, run in keys.items()]
+
+
+def _keys(tokens: Tokens) -> list[tuple[int | None, Span | None, int]]:
+    """What makes a unit the same in two explanations: its place in the text, and its number among equals."""
+    places = list(zip(tokens.segments, tokens.spans, strict=True))
+    return [(segment, span, places[:i].count((segment, span))) for i, (segment, span) in enumerate(places)]
+
+
+def verdict(prediction: Prediction) -> str:
+    """What the model said, in a word: the label, or a regression's numbers; empty where nothing is known."""
+    if prediction.probabilities is None:
+        return ", ".join(number(x, signed=False) for x in prediction.logits[:3])
+    return prediction.label
+
+
+def labels(prediction: Prediction) -> list[tuple[str, float | None, float]]:
+    """(name, probability or None, logit), the largest first."""
+    shares = prediction.probabilities or [None] * len(prediction.logits)
+    return sorted(zip(prediction.labels, shares, prediction.logits, strict=True), key=lambda entry: -entry[2])
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Names with a number where they repeat: ["a", "a", "b"] -> ["a (1)", "a (2)", "b"]."""
+    count = Counter(names)
+    return [f"{n} ({names[: i + 1].count(n)})" if count[n] > 1 else n for i, n in enumerate(names)]

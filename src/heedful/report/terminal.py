@@ -1,0 +1,287 @@
+"""Terminal: explanations as coloured text, one row per method, readable without colour too."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING, Protocol
+
+from rich.color import Color
+from rich.console import Console, Group, RenderableType
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress_bar import ProgressBar
+from rich.style import Style
+from rich.table import Column, Table
+from rich.text import Text
+from rich.tree import Tree as Branch
+
+from heedful.core.explanation import (
+    Attribution,
+    Counterfactual,
+    Explanation,
+    Interaction,
+    Prediction,
+    Reduction,
+    Source,
+)
+from heedful.core.target import Target
+from heedful.core.tokens import Splitter, Tokens
+from heedful.report import wording
+from heedful.report.tree_layout import branch, facts, walk
+
+if TYPE_CHECKING:
+    from heedful.core.tree import Tree
+
+# told apart by every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
+SUPPORTS, AGAINST, UNSIGNED = (47, 128, 205), (217, 95, 2), (176, 72, 204)
+_SHOWN = 0.12  # weaker than this share of the strongest: no colour
+_MARKED = 0.35  # stronger: a number, where there is no colour
+_FILLED, _BOLD = 0.5, 0.7
+_GREY = 150
+_WAIT = 2.0  # seconds before a progress line appears
+_BAR = 24
+
+
+def show(
+    explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word", how: Reduction = "sum"
+) -> None:
+    """Print the prediction, then every method's view of the text."""
+    first = explanations[0]
+    colour = console.color_system is not None and not console.no_color
+    console.print(_header(first))
+    if first.truncation:
+        console.print(Text(f"Notice: {first.truncation}.", style="bold"))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for explanation in explanations:
+        table.add_row(Text(clean(explanation.method), style="bold"), _body(explanation, unit, how, colour))
+    console.print(table)
+    if any(isinstance(e, Attribution) for e in explanations):
+        console.print(_legend(explanations, colour, unit, how))
+
+
+def show_tree(tree: Tree, console: Console) -> None:
+    """Print the prediction, then the tree with its root at the top, each edge with its layer and share."""
+    console.print(_header(tree))
+    if tree.tokens.notice:
+        console.print(Text(f"Notice: {tree.tokens.notice}.", style="bold"))
+    levels: list[Branch] = []
+    for depth, node, edge in walk(tree):
+        name = Text(clean(tree.tokens.surface(node)), style="bold")
+        label = name.append("  the root" if edge is None else f"  {branch(edge)}", style="not bold dim")
+        levels[depth:] = [levels[depth - 1].add(label) if depth else Branch(label)]
+    console.print(levels[0])
+    for fact in ["", *facts(tree)]:
+        console.print(Text(clean(fact), style="dim"))
+
+
+class _Told(Protocol):
+    """What a header is made of: an explanation has it, and a tree too."""
+
+    @property
+    def prediction(self) -> Prediction: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def source(self) -> Source: ...
+
+
+def _header(explanation: _Told) -> RenderableType:
+    lines = [
+        Text(f"{clean(explanation.source.model)} says ").append(
+            clean(wording.said(explanation.prediction)), style="bold"
+        )
+    ]
+    lines += _bars(explanation.prediction)
+    return Group(*lines, Text(f"explained: {clean(str(explanation.target))}"), Text(""))
+
+
+def _bars(prediction: Prediction) -> list[Text]:
+    chances = prediction.probabilities
+    if chances is None:
+        return []
+    order = sorted(range(len(chances)), key=lambda i: -chances[i])[:5]
+    width = max(len(clean(prediction.labels[i])) for i in order)
+    lines = [
+        Text(f"  {clean(prediction.labels[i]):<{width}}  {'━' * round(chances[i] * _BAR):<{_BAR}}  {chances[i]:.4f}")
+        for i in order
+    ]
+    hidden = len(chances) - len(order)
+    return lines + ([Text(f"  … and {hidden} labels more")] if hidden else [])
+
+
+def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour: bool) -> Text:
+    if isinstance(explanation, Attribution):
+        body = coloured(explanation.by(unit, how), colour)
+    elif isinstance(explanation, Counterfactual):
+        body = struck(explanation, colour)
+    elif isinstance(explanation, Interaction):
+        layers, heads, queries, keys = explanation.weights.shape
+        body = Text(
+            f"{layers} layers × {heads} heads of {explanation.attention} attention, {queries} × {keys} tokens: "
+            "see them with --html",
+            style="dim",
+        )
+    else:
+        body = Text("see --json")
+    details = _details(explanation)
+    return body.append(f"\n{clean(details)}", style="dim") if details else body
+
+
+def _details(explanation: Explanation) -> str:
+    parts = [wording.details(explanation.details), *explanation.notes]
+    if isinstance(explanation, Attribution) and explanation.gap is not None and explanation.base is not None:
+        parts.insert(
+            0, f"base {explanation.base:.3f} + scores {explanation.scores.sum():.3f}, gap {explanation.gap:.1e}"
+        )
+    if isinstance(explanation, Interaction) and explanation.gaps:
+        parts.insert(0, f"gap of a layer at most {max(map(abs, explanation.gaps)):.1e}")
+    return "; ".join(part for part in parts if part)
+
+
+def struck(why: Counterfactual, colour: bool) -> Text:
+    """The text with what was taken away struck out (between ~~ where there is no colour), and what the model says."""
+    view, groups = why.tokens.by("word")
+    gone = [bool(set(why.removed) & set(group)) for group in groups]
+    found = Text()
+    for i, before, word in _written(view):
+        found.append(before)
+        shown = f"~~{word}~~" if gone[i] and not colour else word
+        found.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if gone[i] and colour else None)
+    found.append(" …" if view.dropped else "")
+    found.append(f"\n{clean(wording.outcome(why))}", style="bold" if why.found else "")
+    return found.append(f"\n{wording.certainty(why)}; taken away by: {clean(why.masking)}", style="dim")
+
+
+def coloured(attribution: Attribution, colour: bool) -> Text:
+    """The text as it was written, its units coloured; without colour, the strongest carry their strength."""
+    strengths = attribution.strengths()
+    found = Text()
+    for i, before, word in _written(attribution.tokens):
+        found.append(before)
+        found.append(word, style=_style(strengths[i], attribution.signed) if colour else None)
+        if not colour and abs(strengths[i]) >= _MARKED:
+            found.append(f"({_strength(attribution, i)})")
+    return found.append(" …") if attribution.tokens.dropped else found
+
+
+def _strength(attribution: Attribution, i: int) -> str:
+    """A share of the strongest, with its standard error where there is one: "+0.50±0.04"."""
+    share = attribution.strengths()[i]
+    shown = f"{share:+.2f}" if attribution.signed else f"{share:.2f}"
+    if attribution.errors is None:
+        return shown
+    return f"{shown}±{attribution.errors[i] * abs(share / attribution.scores[i]):.2f}"
+
+
+def _written(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
+    """Each unit of the text, what stands before it, and its characters."""
+    at, segment = 0, 0
+    for i in tokens.content:
+        span = tokens.spans[i]
+        if span is None:
+            continue
+        turn = ""
+        if tokens.segments[i] != segment:
+            at, segment, turn = span[0], tokens.segments[i] or 0, "\n"
+        yield i, turn + clean(_source(tokens, segment)[at : max(at, span[0])]), clean(tokens.surface(i))
+        at = max(at, span[1])
+
+
+def _source(tokens: Tokens, segment: int) -> str:
+    return tokens.text if segment == 0 else tokens.pair or ""
+
+
+def _style(strength: float, signed: bool) -> Style:
+    """Weak: coloured letters; strong: a filled box. A tint would not do: pale is weak on white, but glares on black."""
+    share = abs(strength)
+    if share < _SHOWN:
+        return Style()
+    hue = UNSIGNED if not signed else SUPPORTS if strength > 0 else AGAINST
+    against = signed and strength < 0
+    if share < _FILLED:
+        return Style(color=Color.from_rgb(*hue), underline=against)
+    fill = Color.from_rgb(*(round(_GREY + (c - _GREY) * share) for c in hue))
+    return Style(color=Color.from_rgb(0, 0, 0), bgcolor=fill, bold=share >= _BOLD, underline=against)
+
+
+def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Splitter, how: Reduction) -> Text:
+    kinds = {e.signed for e in explanations if isinstance(e, Attribution)}
+    samples = [
+        (" supports " if colour else "(+1.00) supports", 0.9, True),
+        (" speaks against " if colour else "(-0.50) speaks against", -0.9, True),
+        (" strength without a sign " if colour else "(0.50) strength without a sign", 0.9, False),
+    ]
+    legend = Text("\n")
+    for name, strength, signed in samples:
+        if signed in kinds:
+            legend.append(name, style=_style(strength, signed) if colour else None).append("  ")
+    name = unit if isinstance(unit, str) else "unit"
+    joined = "" if name == "token" else f"; a {name} has the {how} of its tokens"
+    return legend.append(f"each method is scaled by its strongest {name}{joined}", style="dim")
+
+
+def clean(text: str) -> str:
+    """Without the control characters with which a text could steer the terminal."""
+    return "".join("�" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
+
+
+class Tell(Protocol):
+    """Says what is done next; and, where it can be counted, what counts the passes done, and how many are planned."""
+
+    def __call__(self, doing: str, done: Callable[[], int] | None = None, planned: int | None = None) -> None:
+        """Say it."""
+        ...
+
+
+class _Passes(ProgressColumn):
+    """A bar where the number of passes is known, else their count. It looks for itself: a method reports nothing."""
+
+    max_refresh = None
+
+    def render(self, task: Task) -> RenderableType:
+        done, planned = task.fields.get("done"), task.fields.get("planned")
+        if done is None:
+            return Text()
+        count = done()
+        if not planned:
+            return Text(f"{count:,} passes" if count else "", style="dim")
+        grid = Table.grid(padding=(0, 1))
+        words = Text(f"{count:,} of {planned:,} passes", no_wrap=True)
+        grid.add_row(ProgressBar(planned, min(count, planned), width=_BAR // 2), words)
+        return grid
+
+
+@contextmanager
+def progress(hidden: bool = False) -> Iterator[Tell]:
+    """Give a function that says what is done next; after two seconds a line on stderr shows it, if someone looks.
+
+    A thread keeps the line moving: one method on a large model can take a minute by itself.
+    """
+    if hidden or not sys.stderr.isatty():
+        yield lambda doing, done=None, planned=None: None
+        return
+    doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = SpinnerColumn(), doing, _Passes(table_column=Column(no_wrap=True)), TimeElapsedColumn()
+    # subtle: rich would also catch what is printed to stdout meanwhile, and send it to stderr
+    line = Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+    task = line.add_task("starting", total=None, done=None, planned=None)
+
+    def tell(doing: str, done: Callable[[], int] | None = None, planned: int | None = None) -> None:
+        line.update(task, description=clean(doing), done=done, planned=planned)
+
+    timer = Timer(_WAIT, line.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield tell
+    finally:
+        timer.cancel()
+        timer.join()
+        line.stop()

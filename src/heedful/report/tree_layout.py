@@ -1,0 +1,144 @@
+"""Tree view: an attribution tree laid out for the eye, and told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from heedful.report.wording import number
+
+if TYPE_CHECKING:
+    from heedful.core.tree import Edge, Tree
+
+NAMED = 60  # a longer text shows only the tokens of its tree
+
+
+def places(tree: Tree) -> dict[int, int]:
+    """Token -> column, in reading order: every token of a short text, those of the tree in a long one."""
+    shown = range(len(tree.tokens)) if len(tree.tokens) <= NAMED else tree.nodes
+    return {token: column for column, token in enumerate(shown)}
+
+
+def facts(tree: Tree) -> list[str]:
+    """What a reader must know about the tree."""
+    proof = ": no tree has a higher objective" if tree.proven else ""
+    penalty = f", penalty {number(tree.penalty, signed=False)} per edge" if tree.penalty else ""
+    return [
+        f"{len(tree.edges)} edge{'s' * (len(tree.edges) != 1)}, built the {tree.how} way{proof}",
+        f"edges above {number(tree.threshold, signed=False)} of the largest of their layer{penalty}; "
+        f"objective {number(tree.objective)}",
+        *tree.notes,
+    ]
+
+
+def walk(tree: Tree) -> Iterator[tuple[int, int, Edge | None]]:
+    """(depth, token, the edge that attaches it), parents before their children, children in reading order."""
+    edges = {edge.key: edge for edge in tree.edges}
+    children = tree.children
+    waiting = [(0, tree.root)]
+    while waiting:
+        depth, node = waiting.pop()
+        yield depth, node, edges.get(node)
+        waiting += [(depth + 1, child) for child in reversed(children.get(node, ()))]
+
+
+def branch(edge: Edge) -> str:
+    """An edge in words: "layer 7, share 0.83"."""
+    return f"layer {edge.layer}, share {edge.share:.2f}"
+
+
+HIGH, TOP = 260.0, 34.0  # pixels: the height of the tree, and of it the room above the root
+_WIDE = 820.0  # what a page has, if few tokens are to fill it
+
+
+@dataclass(frozen=True)
+class Node:
+    """A token on the page: where it stands, and whether the tree holds it."""
+
+    text: str
+    x: float
+    y: float
+    inside: bool
+    root: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    """An edge on the page, as a curve, and in words."""
+
+    curve: str
+    width: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """A token in the list: how many levels to open before it and to close after it."""
+
+    text: str
+    words: str
+    opens: bool
+    closes: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A tree ready for the page: the picture, and the same as a list."""
+
+    why: Tree
+    width: float
+    height: float
+    nodes: list[Node]
+    lines: list[Line]
+    items: list[Item]
+    facts: list[str]
+
+
+def drawn(tree: Tree) -> Drawn:
+    """The tree laid out for the page."""
+    columns = places(tree)
+    column = max(26.0, min(64.0, _WIDE / len(columns)))
+    low, high = min(tree.heights.values(), default=0.0), max(tree.heights.values(), default=1.0)
+
+    def spot(token: int) -> tuple[float, float]:
+        share = (high - tree.heights[token]) / ((high - low) or 1.0)
+        return column * (columns[token] + 0.5), TOP + (HIGH - TOP - 12) * share
+
+    names = [tree.tokens.surface(i) for i in columns]
+    deep = min(20, max(map(len, names))) * 7.5 + 14
+    return Drawn(
+        why=tree,
+        width=column * len(columns),
+        height=HIGH + deep,
+        nodes=[
+            Node(tree.tokens.surface(i), *(spot(i) if i in tree.heights else (column * (c + 0.5), HIGH)),
+                 inside=i in tree.heights, root=i == tree.root)
+            for i, c in columns.items()
+        ],
+        lines=[_line(tree, edge, spot(edge.query), spot(edge.key)) for edge in tree.edges],
+        items=_items(tree),
+        facts=facts(tree),
+    )  # fmt: skip
+
+
+def _line(tree: Tree, edge: Edge, start: tuple[float, float], end: tuple[float, float]) -> Line:
+    (x0, y0), (x1, y1), middle = start, end, (start[1] + end[1]) / 2
+    curve = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+    names = f"{tree.tokens.surface(edge.key)} → {tree.tokens.surface(edge.query)}"
+    words = f"{names}\n{branch(edge)}, weight {number(edge.weight)}"
+    return Line(curve, 1 + 5 * max(0.0, min(1.0, edge.share)), words)
+
+
+def _items(tree: Tree) -> list[Item]:
+    steps = list(walk(tree))
+    depths = [depth for depth, _, _ in steps] + [0]
+    return [
+        Item(
+            text=tree.tokens.surface(node),
+            words="the root" if edge is None else branch(edge),
+            opens=n == 0 or depth > depths[n - 1],
+            closes=max(0, depth - depths[n + 1]),
+        )
+        for n, (depth, node, edge) in enumerate(steps)
+    ]

@@ -1,0 +1,238 @@
+"""Words: those that count most over all texts of a run, label by label and method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.audits.record import Record
+from heedful.maths import stats
+from heedful.report.charts import Interval, Words, dots
+from heedful.report.coloured_text import LONG, Read, explained, explaining, preferred, read, short
+from heedful.report.document import Column, Figure, Section, Table
+from heedful.report.telling import digits_for, interval, listed, number, slug, texts
+
+Floats = NDArray[np.float64]
+TOP = 12  # words of a label
+CHARTED = 3  # labels that have a chart; tables have all
+NAMED = 3  # words in a sentence
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A word over the texts of one label: in how many it is, and its mean score with the interval over them."""
+
+    word: str
+    texts: int
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class List:
+    """The first words of one label by one method, of so many that were ranked."""
+
+    method: str
+    signed: bool
+    label: int
+    first: tuple[Ranked, ...]
+    ranked: int
+
+
+def words(record: Record) -> Section:
+    """The global view: for each label, the words with the highest mean scores over the texts that get it."""
+    chosen = preferred(explaining(record))
+    least = 3 if len(record.texts) >= 60 else 2
+    lists = _lists(record, chosen, least)
+    names = dict(zip(chosen, _names(chosen), strict=True))
+    return Section(
+        name="words",
+        title="Words over all texts",
+        question="Which words speak for a label, over all texts?",
+        findings=tuple(_findings(record, lists, least)),
+        figures=tuple(_figure(record, one, names[one.method]) for one in _charted(record, lists)),
+        tables=tuple(_table(record, [one for one in lists if one.method == m], names[m]) for m in _listed(lists)),
+        reading=_reading(record, least),
+    )
+
+
+# numbers
+
+
+def ranked(values: Mapping[str, Sequence[float]], least: int) -> list[Ranked]:
+    """Words in at least so many texts by the lower limit of their mean; `values` has a number for each text."""
+    found: list[Ranked] = []
+    for n in sorted({len(own) for own in values.values() if len(own) >= max(2, least)}):
+        names = [word for word, own in values.items() if len(own) == n]
+        rows = np.array([values[word] for word in names], dtype=np.float64)
+        low, high = stats.mean_intervals(rows)
+        means = np.clip(rows.mean(1), low, high)
+        columns = (means.tolist(), low.tolist(), high.tolist())
+        found += [Ranked(word, n, *numbers) for word, *numbers in zip(names, *columns, strict=True)]
+    return sorted(found, key=lambda one: (-one.low, -one.mean, one.word))
+
+
+def in_text(names: Sequence[str], scores: Floats, signed: bool) -> dict[str, float]:
+    """Each word of a text, case folded, with the mean score of its occurrences.
+
+    Signed scores are taken as they are; others as shares of the text's sum of magnitudes, if that is not zero.
+    """
+    total = float(np.abs(scores).sum())
+    if not signed and not total > 0:
+        return {}
+    occurring: dict[str, list[float]] = {}
+    counted: Floats = scores if signed else np.abs(scores) / total
+    for name, score in zip(names, counted.tolist(), strict=True):
+        occurring.setdefault(name.casefold(), []).append(score)
+    return {name: sum(some) / len(some) for name, some in occurring.items()}
+
+
+def _lists(record: Record, chosen: Sequence[str], least: int) -> list[List]:
+    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    signs: dict[str, bool] = {}
+    index = {name: i for i, name in enumerate(record.labels)}
+    for one in _each(record):
+        names, content = one.words, list(one.view.content)
+        for method in chosen:
+            told = one.scores(method)
+            if told is not None:
+                signs[method] = told[1]
+                own = found.setdefault((method, index.get(one.row["predicted"], -1)), {})
+                for word, score in in_text(names, told[0][content], told[1]).items():
+                    own.setdefault(word, []).append(score)
+    orders = {(m, i): ranked(found.get((m, i), {}), least) for m in chosen for i in range(len(record.labels))}
+    return [List(m, signs[m], i, tuple(own[:TOP]), len(own)) for (m, i), own in orders.items() if own]
+
+
+def _each(record: Record) -> Iterator[Read]:
+    """The texts, of which a few are held as Python lists at a time."""
+    for batch in record.texts.to_batches(max_chunksize=16):
+        for row in batch.to_pylist():
+            if row["pieces"]:
+                yield read(row)
+
+
+# sentences
+
+
+def _findings(record: Record, lists: Sequence[List], least: int) -> Iterator[str]:
+    if not lists:
+        yield f"No word is in {least} texts that the model gives the same label, so none is ranked."
+        return
+    charted = _charted(record, lists)
+    main = {one.label: one for one in charted if one.method == charted[0].method}
+    yield from (_said(record, one) for one in main.values())
+    for method in _listed(charted):
+        pairs = [(one, main[one.label]) for one in charted if one.method == method and one.label in main]
+        if method != charted[0].method and pairs:
+            told = "; ".join(f"for {_label(record, one)} {_overlap(one, other)}" for one, other in pairs)
+            yield f"Words that {method} and {charted[0].method} both put first: {told}."
+
+
+def _said(record: Record, one: List) -> str:
+    """The first words of a list; of a signed method only those whose interval is above zero."""
+    label, towards = _label(record, one), explained(record)
+    where = label if towards is None else f"{towards} in texts called {label}"
+    told = [w for w in one.first if w.low > 0] if one.signed else list(one.first)
+    if not told:
+        return (
+            f"By {one.method}, no word can be said to speak for {where}: none of {one.ranked:,} that were ranked has "
+            "an interval above zero."
+        )
+    named = listed([f"“{short(w.word)}” {interval(asdict(w))}" for w in told[:NAMED]])
+    what = f"what speaks most for {where}" if one.signed else f"what weighs most in texts called {label}"
+    return f"By {one.method}, {what} is {named}."
+
+
+def _overlap(one: List, other: List) -> str:
+    """5 of 12 (4.6 by chance): chance is two draws from the words that were ranked."""
+    a, b, n = len(one.first), len(other.first), max(one.ranked, other.ranked)
+    return f"{_shared(one, other)} of {min(a, b)} ({number(a * b / n, 1)} by chance)"
+
+
+def _shared(one: List, other: List) -> int:
+    return len({w.word for w in one.first} & {w.word for w in other.first})
+
+
+def _reading(record: Record, least: int) -> str:
+    label = explained(record)
+    towards = "the label that the model predicts" if label is None else f"“{label}”, explained in every text"
+    return (
+        "Each list has the texts that the model gives one label. A word's score in a text is the sum over its pieces "
+        "and the mean over its occurrences, upper and lower case alike; the number shown is the mean over the texts "
+        "that have the word, with a 95 % interval over them. Scores of methods with a sign count with it, towards "
+        f"{towards}, in the method's own units: a word that pushes now this way and now that has a mean near zero. "
+        "Methods without a sign, such as attention, count by magnitude, as a share of the sum over the text's words; a "
+        "share says nothing of for or against, and is larger in short texts. "
+        f"Only words in at least {least} texts are ranked, by the lower limit of the interval, so that a word that was "
+        "high once does not come first. The lists show the highest of many words: each interval holds for a word "
+        "chosen beforehand, and the first of a list are on average lower in other texts. A mean over texts hides what "
+        "a word does beside another, as after “not”. Lists that look sensible do not show that a method is right."
+    )
+
+
+# tables and charts
+
+
+def _listed(lists: Sequence[List]) -> list[str]:
+    return list(dict.fromkeys(one.method for one in lists))
+
+
+def _charted(record: Record, lists: Sequence[List]) -> list[List]:
+    """Those of the labels that the model gives most often."""
+    given = np.bincount([i for i in record.facts["predicted"] if i >= 0], minlength=len(record.labels))
+    most = set(np.argsort(-given, kind="stable")[:CHARTED].tolist())
+    return [one for one in lists if one.label in most]
+
+
+def _figure(record: Record, one: List, name: str) -> Figure:
+    rows = [Interval(short(w.word), w.mean, w.low, w.high, note=texts(w.texts)) for w in one.first]
+    told = (f"{short(w.word)} {interval(asdict(w))} in {texts(w.texts)}" for w in one.first)
+    label = _label(record, one)
+    given = Words(
+        name=f"{name}-{one.label}",
+        title=f"{one.method}: words in texts that the model calls {label}",
+        x="mean score" if one.signed else "mean share of the text's sum",
+        alt=f"Mean scores by {one.method} in texts called {label}: {'; '.join(told)}.",
+        caption=f"The {len(one.first)} highest of {one.ranked:,} words, by the lower limit of the 95 % interval.",
+    )
+    return dots(given, rows, zero=0.0)
+
+
+def _table(record: Record, lists: Sequence[List], name: str) -> Table:
+    digits = digits_for(*(w.mean for one in lists for w in one.first))
+    says = "mean score over texts" if lists[0].signed else "mean share of the text's sum of magnitudes"
+    return Table(
+        name=name,
+        title=f"Words by {lists[0].method}",
+        columns=(
+            Column("word"),
+            Column("label", says="the label that the model gives the texts"),
+            Column("texts", digits=0, says="texts of that label that have the word"),
+            Column("mean", digits=digits, says=says),
+            Column("low", digits=digits, says="lower limit of the 95 % interval over texts"),
+            Column("high", digits=digits, says="upper limit"),
+        ),
+        rows=tuple(
+            (short(w.word), _label(record, one), w.texts, w.mean, w.low, w.high) for one in lists for w in one.first
+        ),
+        caption=f"Up to {TOP} words of each label, by the lower limit of the interval.",
+    )
+
+
+def _names(methods: Sequence[str]) -> list[str]:
+    """Names for files, unlike each other."""
+    plain = [slug(name)[:LONG] for name in methods]
+    repeated = [plain[: i + 1].count(name) for i, name in enumerate(plain)]
+    return [f"words-{name}" + (f"-x{n}" if n > 1 else "") for name, n in zip(plain, repeated, strict=True)]
+
+
+def _label(record: Record, one: List) -> str:
+    return short(record.labels[one.label])
+
+
+__all__ = ["Ranked", "in_text", "ranked", "words"]
