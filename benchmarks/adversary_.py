@@ -21,12 +21,12 @@ import heedful
 from benchmarks.material import Scale, documents
 from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful import data
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.checks.adversarial_rows import Opened, affine, opened
 from heedful.checks.base import Floats
 from heedful.data import Example
-from heedful.maths.adversary import Problem, Search, farthest, optimise
-from heedful.maths.adversary.searching import stacked, start
+from heedful.maths.adversary import Problem
+from heedful.maths.adversary_search import Search, farthest, optimise, stacked, start
 from heedful.model.classifier import Classifier
 
 JOB = "adversary"

@@ -21,11 +21,10 @@ from scipy.stats import kendalltau
 
 from benchmarks.material import Scale, default, named, sentences, trained
 from benchmarks.measure import Report, Row, Timed, in_turns
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.checks.agreement import Agreement
 from heedful.checks.base import Case, Finding, Floats, Ints, by_unit, ranking, units
-from heedful.checks.input_erasure import InputErasure
-from heedful.checks.removing import Bools, count, first
+from heedful.checks.input_erasure import Bools, InputErasure, count, first
 from heedful.core.target import Target, activation
 from heedful.data import Example
 from heedful.methods import METHODS, method

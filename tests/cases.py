@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.checks.base import Case
 from heedful.core.target import Target
 from heedful.data import Example

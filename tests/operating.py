@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 import heedful
 import toys
-from heedful.audits.evidence import NEEDED, evidence
 from heedful.audits.record import recorded
+from heedful.audits.summary import NEEDED, evidence
 from heedful.audits.verdict import Rule, Verdict, verdict
 from heedful.data import Example
 

@@ -13,25 +13,22 @@ from scipy.spatial.distance import jensenshannon
 from scipy.special import softmax
 
 from heedful.core.errors import BadInput
-from heedful.maths import adversary
+from heedful.maths import adversary_search
 from heedful.maths.adversary import (
     Distance,
     Problem,
-    Search,
     apart,
     bracket,
     corners,
     envelope,
     exact,
-    farthest,
     held,
     limits,
     null_dimension,
-    optimise,
     polytope,
     tvd_bound,
 )
-from heedful.maths.adversary.searching import Padded, slope
+from heedful.maths.adversary_search import Padded, Search, farthest, optimise, slope
 from heedful.maths.distances import changes
 
 DISTANCES: tuple[Distance, ...] = ("jsd", "tvd")
@@ -393,7 +390,7 @@ def test_a_text_is_searched_as_if_it_were_alone() -> None:
 def test_many_texts_are_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [problem(seed, n=3 + seed) for seed in range(5)]
     whole = optimise(problems, rngs(5), FEW)
-    monkeypatch.setattr(adversary.searching, "CELLS", 60)
+    monkeypatch.setattr(adversary_search, "CELLS", 60)
     parts = optimise(problems, rngs(5), FEW)
     assert all(np.allclose(a, b, atol=1e-8) for a, b in zip(whole, parts, strict=True))
 

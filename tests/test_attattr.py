@@ -248,7 +248,7 @@ def test_doubling_costs_at_most_what_was_said(family: str, rule: Any) -> None:
 def test_a_long_text_costs_what_was_said(family: str, how: AttAttr, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = shared(family)
     tokens = classifier.tokens(TEXT)
-    monkeypatch.setattr("heedful.methods.lines.BUDGET", rows * len(tokens))
+    monkeypatch.setattr("heedful.methods.attattr.BUDGET", rows * len(tokens))
     said, source = how.passes(classifier, tokens), interaction(classifier, how).source
     assert (source.forwards, source.backwards) == (said.forwards, said.backwards)
 
@@ -289,7 +289,7 @@ def test_layers_that_settle_are_done() -> None:
 
 def test_a_pass_is_no_larger_than_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = build("bert", num_hidden_layers=3)
-    monkeypatch.setattr("heedful.methods.lines.BUDGET", 7 * len(classifier.tokens(TEXT)))
+    monkeypatch.setattr("heedful.methods.attattr.BUDGET", 7 * len(classifier.tokens(TEXT)))
     assert runs(classifier, AttAttr(steps=5)) == [[5, 7, 7], [1, 3, 7]]
 
 
@@ -343,7 +343,7 @@ def test_layers_out_of_order_are_refused() -> None:
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_long_text_runs_in_parts(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = interaction(shared(family), AttAttr("gauss", 7))
-    monkeypatch.setattr("heedful.methods.lines.BUDGET", 3 * len(whole.tokens))
+    monkeypatch.setattr("heedful.methods.attattr.BUDGET", 3 * len(whole.tokens))
     assert interaction(shared(family), AttAttr("gauss", 7)).weights == pytest.approx(whole.weights, rel=1e-4, abs=1e-6)
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from heedful.report import page as pages
-from heedful.report.document import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.report.document import Colouring, Column, Figure, Report, Section, Shown, Table, Word
 from heedful.report.page import page
-from heedful.report.saying import shown
+from heedful.report.saying import Cell, shown
 
 NASTY = """</script></style><img src=x onerror=alert(1)>"q" 'a' & &amp; {{ 7 * 7 }} <!-- 😀 \u202e"""
 VOID = {"meta", "link", "input", "img", "br", "hr"}

@@ -20,8 +20,8 @@ from heedful.audits.auditing import Audit
 from heedful.audits.capabilities import SMALL_CHECKS, SMALL_METHODS, TEXT, ZERO, Ability, Capabilities, capabilities
 from heedful.checks import CHECKS, check
 from heedful.cli import options
-from heedful.cli.capabilities import capabilities as command
-from heedful.cli.capabilities import show
+from heedful.cli.methods import capabilities as command
+from heedful.cli.methods import show
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.target import Target
 from heedful.data import Example

@@ -20,8 +20,7 @@ import toys
 from cases import FEW, many, one
 from heedful.checks import axioms
 from heedful.checks.axioms import Completeness, Complexity, Infidelity, Sign
-from heedful.checks.base import Case, by_unit, units
-from heedful.checks.effects import effects
+from heedful.checks.base import Case, by_unit, effects, units
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
 from heedful.data import Example

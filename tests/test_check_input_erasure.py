@@ -16,8 +16,7 @@ import toys
 from cases import FEW, many, one
 from heedful.checks import check
 from heedful.checks.base import Case, units
-from heedful.checks.input_erasure import InputErasure, _mean
-from heedful.checks.removing import Text, area, count, first, one_more, steps, subsets
+from heedful.checks.input_erasure import InputErasure, Text, _mean, area, count, first, one_more, steps, subsets
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
 from heedful.core.target import Target, activation

@@ -7,7 +7,7 @@ import pytest
 
 import toys
 from cases import many, one
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.checks.base import DRAWS, by_unit, ranking, units
 from heedful.core.errors import Unsupported
 from heedful.data import Example

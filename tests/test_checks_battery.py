@@ -15,7 +15,7 @@ import torch
 
 import heedful
 import models
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.checks.base import Case, Check, Finding
 from heedful.checks.erasure import OWN
 from heedful.checks.input_erasure import BOUNDS

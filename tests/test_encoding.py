@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heedful.nets.training.encoding import bucketed, encoded, in_order
+from heedful.nets.training.batches import bucketed, encoded, in_order
 from heedful.nets.vocabulary import Cut, learned
 from models import build
 

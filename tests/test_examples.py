@@ -26,8 +26,7 @@ from heedful.maths import stats
 from heedful.methods import method
 from heedful.report.coloured_text import BETWEEN, CUT, ROOM, canvas, preferred, read
 from heedful.report.document import Shown, Word
-from heedful.report.examples import MOST, examples
-from heedful.report.sidebyside import keeps
+from heedful.report.examples import MOST, examples, keeps
 from heedful.report.words import in_text, ranked, words
 
 HOSTILE = ("<script>alert(1)</script>", '"&amp;" & \\textbf{x}', "👩‍👧 | `code`", "../../etc/passwd", "x" * 300)

@@ -25,9 +25,8 @@ from heedful.core.tokens import Tokens
 from heedful.core.tree import Edge, Tree
 from heedful.report.figures import KINDS, draw, draw_tree, encoded, kind
 from heedful.report.figures.bars import WORDS
-from heedful.report.figures.glyphs import BOX, Letters
 from heedful.report.figures.maps import BINS, tiled
-from heedful.report.figures.sheet import AGAINST, FOR, WEIGHT
+from heedful.report.figures.sheet import AGAINST, BOX, FOR, WEIGHT, Letters
 from test_terminal import cut
 
 SAID = Prediction(("bad", "good"), (-1.0, 2.0), (0.047, 0.953))

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.nets.training.loop import LOG, STATE, Moment, Plan, fit, forget
-from heedful.nets.training.optimising import clip, share
+from heedful.nets.training.loop import LOG, STATE, Moment, Plan, clip, fit, forget, share
 
 
 @dataclass

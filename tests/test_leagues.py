@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 import toys
 from cases import one
 from heedful.audits.ranking import League, league, leagues, marks, reversals, to_dict
-from heedful.checks.input_erasure import InputErasure
-from heedful.checks.removing import Text, ask, subsets
+from heedful.checks.input_erasure import InputErasure, Text, ask, subsets
 from heedful.core.finding import Findings
 from heedful.maths import stats
 from heedful.model.inference import Engine

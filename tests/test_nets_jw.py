@@ -24,9 +24,9 @@ from heedful.model import seam
 from heedful.model.classifier import Classifier
 from heedful.model.edits import uniform
 from heedful.nets.encoders import ENCODERS
-from heedful.nets.guides import STOPWORDS, log_odds, objective, regression
 from heedful.nets.pair import Pair, PairShape
 from heedful.nets.single import Attended, Single, SingleShape, told
+from heedful.nets.vocabulary import STOPWORDS, log_odds, objective, regression
 from models import INSIDE, loud, tokenizer
 
 ENDS = (2, 3)

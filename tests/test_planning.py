@@ -10,8 +10,7 @@ import pytest
 from heedful.core.errors import BadInput
 from heedful.methods import METHODS, method
 from heedful.methods.base import Passes
-from heedful.methods.explain import explain
-from heedful.methods.planning import Plan, parts, plan, shown, shown_json, total
+from heedful.methods.explain import Plan, explain, parts, plan, shown, shown_json, total
 from models import shared
 
 TEXT = "not funny but good"

@@ -18,7 +18,8 @@ from heedful.core.target import Target
 from heedful.core.tokens import Span, Tokens, word_indices, words
 from heedful.core.tree import Edge, Tree, tree
 from heedful.report import explanations as report
-from heedful.report import heatmaps, rows, wording
+from heedful.report import rows, wording
+from heedful.report import rows as heatmaps
 
 NASTY = """Bad "quotes" & <script>alert(1)</script> it's </script><!-- \u2028 text"""
 NASTY_LABEL = """</script><i title='x'>"pos"&amp;"""

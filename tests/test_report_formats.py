@@ -14,10 +14,10 @@ import pytest
 from markdown_it import MarkdownIt
 
 from heedful.audits.record import Record
-from heedful.report.document import Cell, Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.report.document import Colouring, Column, Figure, Report, Section, Shown, Table, Word
 from heedful.report.latex import tex
 from heedful.report.markdown import csv, latex, markdown, rows_csv
-from heedful.report.saying import shown
+from heedful.report.saying import Cell, shown
 
 HOSTILE = (
     r"<b>&amp; | `x` [a](http://evil) ![i](x) **b** _u_ # @you www.evil.org $x$ 50% {x} ~ ^ \end{table} \\ \input{x}"

@@ -16,10 +16,9 @@ from click.testing import CliRunner, Result
 
 import heedful
 import toys
-from heedful.audits.evidence import NEEDED
 from heedful.audits.ranking import league, to_dict
 from heedful.audits.record import Record, recorded
-from heedful.audits.summary import clean
+from heedful.audits.summary import NEEDED, clean
 from heedful.audits.verdict import Rule, verdict
 from heedful.cli import main
 from heedful.core.errors import BadInput

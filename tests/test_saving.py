@@ -14,9 +14,9 @@ import torch
 import heedful
 from heedful.core.errors import BadInput, Unsupported
 from heedful.nets import Hierarchical, MultiHead, Net, Pair, Shape, Single, Transformer
+from heedful.nets.base import Saved, save
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.pair import PairShape
-from heedful.nets.saving import Saved, save
 from heedful.nets.single import SingleShape
 from heedful.nets.transformer import TransformerShape
 from heedful.nets.vocabulary import Cut, Frame, learned, specials

@@ -20,9 +20,10 @@ from heedful.data import Example
 from heedful.methods import method
 from heedful.report import telling
 from heedful.report.document import Section
-from heedful.report.sections import SECTIONS, attention, plain, sections, tabling
+from heedful.report.sections import SECTIONS, attention, plain, sections
 from heedful.report.sections import adversarial as twins
 from heedful.report.sections import agreement as agreeing
+from heedful.report.sections import asking as tabling
 from heedful.report.sections import erasure as erasing
 from heedful.report.sections import input_erasure as removing
 from heedful.report.sections import reexplained as anew

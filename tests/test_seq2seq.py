@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from heedful.cli.translate import translate
+from heedful.cli.train import translate
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods import method
 from heedful.methods.conformance import conforms, numbers
@@ -41,7 +41,7 @@ from heedful.nets.training.translate import (
     tokenizer,
 )
 from heedful.report.figures import encoded
-from heedful.report.figures.alignment import draw_alignment, draw_lengths
+from heedful.report.figures.maps import draw_alignment, draw_lengths
 from models import loud
 
 WITH: tuple[Attention, ...] = ("additive", "multiplicative")

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from heedful.audits.chunk import metered
 from heedful.audits.forecast import duration
 from heedful.audits.parts import FINDINGS
 from heedful.audits.summary import clean, left_out, rows
 from heedful.core.finding import Finding, Findings, Measure
-from heedful.core.metering import metered
 from heedful.maths import stats
 from heedful.report.auditview import show
 

@@ -23,7 +23,7 @@ from heedful.core.alignment import align
 from heedful.core.errors import BadInput
 from heedful.core.tokens import Span, Tokens, check_text, sentences, trim, word_indices, words
 from heedful.model.classifier import Classifier
-from heedful.model.reading import read
+from heedful.model.huggingface import read
 from models import shared, tokenizer
 
 FAMILY = "👩‍👩‍👧"

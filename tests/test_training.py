@@ -18,7 +18,7 @@ import heedful
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example, Splits
-from heedful.nets.training.encoding import RIGHT
+from heedful.nets.training.batches import RIGHT
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, chances, scores
 from heedful.nets.training.recipes import RECIPES, recipe
 from heedful.nets.training.train import train

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 import operating
 import toys
-from heedful.audits.evidence import evidence
+from heedful.audits.summary import evidence
 from heedful.audits.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
 from heedful.audits.verdict import shares as shares_of
 from heedful.core.finding import Findings

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from heedful.core.errors import BadInput
+from heedful.model.huggingface import read
 from heedful.model.loading import wrapped
-from heedful.model.reading import read
 from heedful.nets.vocabulary import CLS, UNK, Cut, ids, learned, specials, vectors
 
 TEXTS = [

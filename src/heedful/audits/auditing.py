@@ -19,12 +19,11 @@ import torch
 
 from heedful import data
 from heedful.audits.chunk import Job, chunk_of
-from heedful.audits.evidence import evidence
 from heedful.audits.profiles import PROFILES, battery
 from heedful.audits.ranking import leagues, to_dict
 from heedful.audits.record import gold_index
 from heedful.audits.run import Manifest, Run, opened, order
-from heedful.audits.summary import clean, described, facts_of, left_out, rows
+from heedful.audits.summary import clean, described, evidence, facts_of, left_out, rows
 from heedful.audits.verdict import ATTENTION, Rule, verdicts
 from heedful.checks import Check
 from heedful.core.errors import BadInput

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from heedful.audits.making import cases
+from heedful.audits.chunk import cases
 from heedful.audits.profiles import battery
 from heedful.checks import CHECKS, Case, check
 from heedful.core import errors

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from heedful import data
-from heedful.audits.making import Made, cases
 from heedful.audits.profiles import Battery
 from heedful.audits.run import CHUNK, Manifest
 from heedful.audits.summary import clean
-from heedful.checks import Case, Check
+from heedful.checks import Check
+from heedful.checks.base import DRAWS, Case
 from heedful.core.errors import BadInput, HeedfulError, apart
+from heedful.core.explanation import Attribution, Explanation
 from heedful.core.finding import LEFT_OUT, Finding
-from heedful.core.metering import metered
-from heedful.core.target import label_index
+from heedful.core.target import Target, label_index
+from heedful.core.tokens import Tokens
 from heedful.data import Example
-from heedful.methods.explain import versions
+from heedful.methods import Method
+from heedful.methods.controls import Random
+from heedful.methods.explain import attempted, versions
 from heedful.model.classifier import Classifier
 
 Numbered = list[tuple[int, Finding]]
@@ -171,3 +176,95 @@ def _files(chosen: Battery) -> dict[str, Any]:
         if path is not None and Path(path).is_file():
             found[f"{name}.synonyms"] = blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
     return {"files": found} if found else {}
+
+
+@dataclass
+class Made:
+    """Cases by the example's number, why a text or a method is absent, and what each method took."""
+
+    cases: dict[int, Case] = field(default_factory=dict)
+    absent: dict[tuple[int, str], str] = field(default_factory=dict)
+    meters: dict[str, Meter] = field(default_factory=dict)
+
+
+def cases(
+    classifier: Classifier,
+    examples: Sequence[Example],
+    methods: Mapping[str, Method],
+    target: Target | None = None,
+    seed: int = 0,
+    others: Mapping[str, Classifier] | None = None,
+    tell: Callable[[int, str], None] = lambda i, name: None,
+) -> Made:
+    """A case for each example. A text that the model cannot read, or a method that cannot explain it, is told apart."""
+    made = Made()
+    cut: dict[int, Tokens] = {}
+    for i, example in enumerate(examples):
+        try:
+            cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
+        except HeedfulError as e:
+            made.absent[i, ""] = str(e)
+    said = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
+    made.absent |= {(i, ""): str(one) for i, one in said.items() if isinstance(one, HeedfulError)}
+    predictions = {i: one for i, one in said.items() if not isinstance(one, HeedfulError)}
+    numbers, cut = list(predictions), {i: cut[i] for i in predictions}
+    if not numbers:
+        return made
+    wanted = target or Target()
+    targets = {i: wanted.resolved(classifier.labels, predictions[i].index) for i in numbers}
+    whys: dict[int, dict[str, Explanation]] = {i: {} for i in numbers}
+    for n, (name, method) in enumerate(methods.items()):
+        tell(n, name)
+        with metered() as made.meters[name]:
+            answers = attempted(classifier, method, list(cut.values()), list(targets.values()), seed)
+        for i, found in zip(numbers, answers, strict=True):
+            if isinstance(found, HeedfulError):
+                made.absent[i, name] = str(found)
+            else:
+                whys[i][name] = replace(found, prediction=predictions[i])
+    for i in numbers:
+        case = Case(
+            classifier, examples[i], cut[i], predictions[i], targets[i], methods, whys[i], (), seed, others or {}
+        )
+        made.cases[i] = replace(case, draws=_draws(case))
+    return made
+
+
+def _draws(case: Case) -> tuple[Attribution, ...]:
+    rngs = (case.rng("random", i) for i in range(DRAWS))
+    return tuple(Random()(case.classifier, case.tokens, case.target, rng) for rng in rngs)
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@dataclass
+class Meter:
+    """What the work took: CPU seconds of this process, and bytes above what was held before; None where unknown."""
+
+    seconds: float = 0.0
+    bytes: int | None = None
+
+
+@contextmanager
+def metered() -> Iterator[Meter]:
+    """Fill in a Meter when the work is done."""
+    meter = Meter()
+    before, start = _held(reset=True), time.process_time()
+    try:
+        yield meter
+    finally:
+        meter.seconds = time.process_time() - start
+        after = _held()
+        meter.bytes = None if before is None or after is None else max(0, after - before)
+
+
+def _held(reset: bool = False) -> int | None:
+    """The peak of memory since the last reset, in bytes; Linux tells, and forgets it on demand."""
+    try:
+        if reset:
+            _RESET.write_text("5")
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None

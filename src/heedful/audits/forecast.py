@@ -13,7 +13,7 @@ from heedful.audits.run import order
 from heedful.core.errors import HeedfulError
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes
-from heedful.methods.planning import total
+from heedful.methods.explain import total
 from heedful.model.classifier import Classifier
 
 SAMPLE = 64  # texts that stand for all

@@ -15,25 +15,30 @@ from heedful.core.errors import BadInput
 from heedful.core.finding import Place
 from heedful.core.tokens import Tokens
 from heedful.maths.adversary import (
-    Farthest,
     Polytope,
     Problem,
-    Search,
     Witness,
     apart,
     bracket,
-    climb,
     envelope,
     exact,
-    farthest,
     held,
     limits,
     null_dimension,
-    optimise,
     polytope,
     tvd_bound,
 )
-from heedful.maths.adversary.searching import Padded, farthest_of, output_change, start
+from heedful.maths.adversary_search import (
+    Farthest,
+    Padded,
+    Search,
+    climb,
+    farthest,
+    farthest_of,
+    optimise,
+    output_change,
+    start,
+)
 from heedful.methods import Method, Passes
 from heedful.methods.attention import Layer
 from heedful.model import huggingface as facts

@@ -19,14 +19,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.checks.base import Case, Finding, Measure, by_unit, ranking, units
-from heedful.checks.effects import Together, WordOrToken, check_ways, claims, effects, findings
+from heedful.checks.base import (
+    Case,
+    Finding,
+    Measure,
+    Passes,
+    Together,
+    WordOrToken,
+    by_unit,
+    check_ways,
+    claims,
+    effects,
+    findings,
+    ranking,
+    units,
+)
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
 from heedful.maths import stats
 from heedful.maths.pairwise import ROUNDING, tied
-from heedful.methods import Method, Passes
+from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.masking import Bools
 
@@ -280,3 +293,29 @@ def complexity(scores: Floats) -> dict[str, float]:
         "effective words": float(np.exp(entropy)),
         "gini": stats.gini(scores) if several else float("nan"),
     }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Passes asked for by each method, for one explanation, whatever was shared with other methods."""
+
+    summary: ClassVar[str] = "passes asked for, CPU seconds and memory of an explanation"
+    paper: ClassVar[str] = "–"
+    changes: ClassVar[str] = "nothing is changed; seconds and bytes are in timing.json"
+    measures: ClassVar[Mapping[str, Measure]] = {
+        "forwards": Measure("texts sent through the model", better="lower", compared=False),
+        "backwards": Measure("texts sent back through it for derivatives", better="lower", compared=False),
+    }
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
+
+    def __call__(self, case: Case) -> list[Finding]:
+        """Two numbers for each method; none where the scores were brought, for what they took is not known."""
+        return [
+            Finding("cost", name, measure, float(getattr(why.source, measure)))
+            for name, why in case.explanations.items()
+            for measure in self.measures
+            if getattr(case.methods.get(name), "again", True)
+        ]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
-from heedful.checks.removing import Bools, first
+from heedful.checks.input_erasure import Bools, first
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens

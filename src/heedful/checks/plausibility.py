@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.checks.base import Case, Finding, Measure, ranking, units
-from heedful.checks.effects import claims, findings
+from heedful.checks.base import Case, Finding, Measure, claims, findings, ranking, units
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens

@@ -31,8 +31,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens, words
 from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.methods.explain import attempted
-from heedful.methods.planning import total
+from heedful.methods.explain import attempted, total
 from heedful.model.classifier import Classifier
 
 Word = tuple[int, int]  # which of the two texts, and which of its words

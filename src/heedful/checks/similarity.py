@@ -24,7 +24,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths import pairwise
 from heedful.maths.ranks import jsd, normalised, tau_b
 from heedful.methods import METHODS, Method
-from heedful.methods.planning import total
+from heedful.methods.explain import total
 from heedful.model.classifier import Classifier
 
 CONTROLS = ("random", "uniform", "position")

@@ -32,8 +32,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import METHODS, Method
-from heedful.methods.explain import attempted
-from heedful.methods.planning import total
+from heedful.methods.explain import attempted, total
 from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:

@@ -182,7 +182,7 @@ def _explain(classifier: Classifier, text: str, ask: _Ask, tell: Tell) -> list[E
 
 def _planned(classifier: Classifier, text: str, ask: _Ask, method: Any) -> int | None:
     """Forward passes that the progress bar runs to; None where nobody knows, or the method will refuse the model."""
-    from heedful.methods.planning import parts, plan
+    from heedful.methods.explain import parts, plan
 
     try:
         cut = parts(classifier, classifier.tokens(text, ask.pair), ask.truncate, ask.windows)
@@ -193,7 +193,7 @@ def _planned(classifier: Classifier, text: str, ask: _Ask, method: Any) -> int |
 
 
 def _print_plan(classifier: Classifier, texts: Sequence[str], ask: _Ask) -> None:
-    from heedful.methods.planning import parts, plan, shown, shown_json
+    from heedful.methods.explain import parts, plan, shown, shown_json
     from heedful.report.terminal import clean
 
     cuts = [parts(classifier, classifier.tokens(t, ask.pair), ask.truncate, ask.windows) for t in texts]

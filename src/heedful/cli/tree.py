@@ -85,8 +85,7 @@ def _grown(classifier: Classifier, text: str, method: Any, ask: _Ask, tell: Tell
     from heedful.core.explanation import Interaction
     from heedful.core.target import Target
     from heedful.core.tree import tree as grow
-    from heedful.methods.explain import explain
-    from heedful.methods.planning import parts, plan
+    from heedful.methods.explain import explain, parts, plan
 
     cut = parts(classifier, classifier.tokens(text, ask.pair), ask.truncate)
     passes, before = plan(classifier, method, cut).passes, classifier.forwards

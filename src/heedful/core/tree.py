@@ -10,13 +10,15 @@ exact    the most valuable tree, by integer programming: a token passes on only 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from heedful.core.errors import BadInput
 from heedful.core.explanation import FORMAT, Interaction, Prediction, Source
-from heedful.core.growing import Edge, Field, LeaveOut, exact, greedy
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 
@@ -188,4 +190,176 @@ def _check(explanation: Interaction, how: str, threshold: float, penalty: float,
         raise BadInput(f"leave_out '{leave_out}' is not one of cls, special, nothing.")
 
 
-__all__ = ["Edge", "Tree", "tree"]
+LeaveOut = Literal["cls", "special", "nothing"]
+Place = tuple[int, int, int]  # the layer's place among those given, query, key
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Information that flows from a key (the child) to a query (the parent) at a layer.
+
+    `weight` is a = Σ_h of the interaction's weights there; `share` is a divided by the largest a of that layer.
+    """
+
+    layer: int
+    query: int
+    key: int
+    weight: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree without its text."""
+
+    root: int
+    edges: tuple[Edge, ...]
+    heights: Mapping[int, float]
+    proven: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """What trees can grow on: per layer from the lowest up, a[q,k] and its shares, zero where no edge may be."""
+
+    layers: tuple[int, ...]
+    a: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    rows: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, explanation: Interaction, threshold: float, leave_out: LeaveOut) -> Field:
+        """The interaction with its heads summed; a share is of the largest weight in the rows that may be parents."""
+        order = np.argsort(explanation.layers)
+        a = explanation.weights[order].sum(1, dtype=np.float64)
+        special = np.array(explanation.tokens.special)
+        rows = np.ones(len(special), dtype=bool)
+        if leave_out == "special":
+            rows = ~special
+        elif leave_out == "cls" and (first := _classification_token(special)) is not None:
+            rows[first] = False
+        columns = rows if leave_out == "special" else np.ones_like(rows)
+        largest = a[:, rows][:, :, columns].max((1, 2), initial=0.0)[:, None, None]
+        shares = np.divide(a, largest, out=np.zeros_like(a), where=largest > 0)
+        usable = rows[:, None] & columns & ~np.eye(len(rows), dtype=bool) & (shares > threshold)
+        return cls(tuple(explanation.layers[i] for i in order), a, np.where(usable, shares, 0.0), rows)
+
+    def strongest(self) -> int:
+        """The authors' root: with all layers added, the row with the largest positive sum off the diagonal."""
+        total = np.maximum(self.a.sum(0), 0.0)
+        np.fill_diagonal(total, 0.0)
+        return int(np.where(self.rows, total.sum(1), -1.0).argmax())
+
+    def places(self) -> list[Place]:
+        """Every edge that may be used."""
+        return [(int(n), int(i), int(j)) for n, i, j in np.argwhere(self.shares > 0)]
+
+    def edge(self, place: Place) -> Edge:
+        """An edge with its numbers."""
+        layer, query, key = place
+        return Edge(self.layers[layer], query, key, float(self.a[place]), float(self.shares[place]))
+
+
+def _classification_token(special: NDArray[np.bool_]) -> int | None:
+    """[CLS] stands first; in XLNet last, behind the closing token; where the text has neither, there is none."""
+    if special[0]:
+        return 0
+    return len(special) - 1 if special[-2:].all() and len(special) > 2 else None
+
+
+def greedy(field: Field, root: int) -> Grown:
+    """Hao et al.'s program: the last layer is skipped, the one below it serves the root, the others every node.
+
+    Rows and columns go in reading order, and a token may get a child in the layer in which it was itself attached. A
+    single layer is not skipped. Each step down is 1 / (number of layers), less where the tree is deeper than that.
+    """
+    layers = range(len(field.layers))[::-1]
+    levels, found, parents = {root: 0}, list[Edge](), set[int]()
+    for step, layer in enumerate(layers[1:] or layers):
+        for i in [root] if step == 0 else np.flatnonzero(field.rows).tolist():
+            for j in np.flatnonzero(field.shares[layer, i]).tolist() if i in levels else ():
+                if j in levels:
+                    continue
+                # a parent's first child hangs one level below it, its later ones at the bottom, as in the program
+                levels[j] = levels[i] + 1 if step == 0 or i not in parents else max(levels.values())
+                found.append(field.edge((layer, i, j)))
+                parents.add(i)
+    steps = max(len(field.layers), 1 + max(levels.values()))
+    heights = {node: 1 - (level + 1) / steps for node, level in levels.items()}
+    return Grown(root, tuple(found), heights, notes=_chained(found))
+
+
+def _chained(edges: Sequence[Edge]) -> tuple[str, ...]:
+    """A note where an edge hangs from a token that was attached in the same layer."""
+    attached = {edge.key: edge.layer for edge in edges}
+    n = sum(attached.get(edge.query) == edge.layer for edge in edges)
+    return (f"{n} of {len(edges)} edges hang from a token attached in the same layer",) if n else ()
+
+
+def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Grown:
+    """The tree with the largest Σ (a − λ): each token is attached once, by the root or a token attached higher up.
+
+    An integer program, because the choice of the layer at which a token is attached makes this hard in general. A node
+    stands at the height of its layer, one step of 1 / (layers + 1) each.
+    """
+    chosen, proven = _solved(field, field.places(), root, penalty, seconds)
+    edges = tuple(field.edge(place) for place in chosen)
+    keys = {edge.key for edge in edges}
+    start = field.strongest() if root is None else root
+    top = next((edge.query for edge in edges if edge.query not in keys), start)
+    steps = len(field.layers) + 1
+    heights = {top: 1 - 1 / steps} | {edge.key: place[0] / steps for edge, place in zip(edges, chosen, strict=True)}
+    stopped = f"the search was stopped after {seconds:g} s: a better tree may exist"
+    return Grown(top, edges, heights, proven, () if proven else (stopped,))
+
+
+def _solved(
+    field: Field, places: list[Place], root: int | None, penalty: float, seconds: float
+) -> tuple[list[Place], bool]:
+    """The edges of the best tree, higher layers first, and whether it is proven to be the best."""
+    from scipy.optimize import Bounds, milp
+
+    worth = np.array([field.a[place] - penalty for place in places])
+    if not (worth > 0).any():
+        return [], True
+    roots = field.rows if root is None else np.arange(len(field.rows)) == root
+    answer = milp(
+        # subtle: HiGHS stops at an absolute gap of 1e-6, so small weights are made large
+        np.concatenate([-worth * 1e3 / np.abs(worth).max(), np.zeros(len(roots))]),
+        integrality=np.ones(len(worth) + len(roots)),
+        bounds=Bounds(0, np.concatenate([np.ones(len(worth)), roots.astype(float)])),
+        constraints=_constraints(places, len(roots)),
+        options={"time_limit": seconds, "mip_rel_gap": 0.0},
+    )
+    if answer.x is None:
+        raise BadInput(
+            f"no tree was found in {seconds:g} s among {len(places)} edges; raise the threshold or allow more seconds."
+        )
+    used = [place for place, x in zip(places, answer.x[: len(places)], strict=True) if x > 0.5]
+    return sorted(used, key=lambda place: (-place[0], place[1:])), answer.status == 0
+
+
+def _constraints(places: list[Place], tokens: int) -> Any:
+    """On x (an edge is used) and r (a token is the root), all 0 or 1.
+
+    For each token, Σ x into it + r ≤ 1. For each edge, x ≤ r of its parent + Σ x into its parent in higher layers.
+    One root: Σ r = 1.
+    """
+    from scipy.optimize import LinearConstraint
+    from scipy.sparse import coo_array
+
+    n = len(places)
+    into: list[list[int]] = [[] for _ in range(tokens)]
+    for e, (_, _, key) in enumerate(places):
+        into[key].append(e)
+    entries = [(token, column, 1.0) for token in range(tokens) for column in (*into[token], n + token)]
+    for e, (layer, query, _) in enumerate(places):
+        above = [other for other in into[query] if places[other][0] > layer]
+        entries += [(tokens + e, e, 1.0), *((tokens + e, column, -1.0) for column in (*above, n + query))]
+    entries += [(tokens + n, n + token, 1.0) for token in range(tokens)]
+    rows, columns, values = zip(*entries, strict=True)
+    matrix = coo_array((values, (rows, columns)), shape=(tokens + n + 1, n + tokens)).tocsr()
+    upper = np.concatenate([np.ones(tokens), np.zeros(n), [1.0]])
+    lower = np.concatenate([np.full(tokens + n, -np.inf), [1.0]])
+    return LinearConstraint(matrix, lower, upper)

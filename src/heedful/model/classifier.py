@@ -27,8 +27,8 @@ from heedful.model import huggingface as facts
 from heedful.model import seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, at, leaf, tracked
+from heedful.model.huggingface import read
 from heedful.model.projection import Projection
-from heedful.model.reading import read
 
 PROBE = "A short probe, read twice."
 

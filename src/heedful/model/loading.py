@@ -17,7 +17,7 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.model import huggingface as facts
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
-from heedful.nets.saving import Saved, saved
+from heedful.nets.base import Saved, saved
 
 _TOKENIZER_FILES = (
     "tokenizer.json",

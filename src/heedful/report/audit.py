@@ -7,9 +7,8 @@ from pathlib import PurePath
 from typing import Any
 
 from heedful import __version__
-from heedful.audits.evidence import evidence
 from heedful.audits.record import Record
-from heedful.audits.summary import clean
+from heedful.audits.summary import clean, evidence
 from heedful.audits.verdict import ATTENTION, Rule, verdict, verdicts
 from heedful.report.document import Column, Report, Section, Table
 from heedful.report.examples import examples

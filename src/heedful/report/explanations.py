@@ -10,9 +10,10 @@ What is shown is prepared by pure functions into small frozen records; the templ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import jinja2
 
@@ -20,9 +21,22 @@ from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.core.tokens import Tokens
 from heedful.core.tree import Tree, tree
-from heedful.report.heatmaps import CELLS, Map, pairs, thinned
-from heedful.report.rows import Cut, Row, Run, by_word, comparison, cut, distinct, labels, row, verdict
-from heedful.report.templating import environment
+from heedful.report.rows import (
+    CELLS,
+    Cut,
+    Map,
+    Row,
+    Run,
+    by_word,
+    comparison,
+    cut,
+    distinct,
+    labels,
+    pairs,
+    row,
+    thinned,
+    verdict,
+)
 from heedful.report.tree_layout import Drawn, drawn
 from heedful.report.wording import number
 
@@ -153,3 +167,16 @@ def _unique(values: Iterable[str | None]) -> list[str]:
 @cache
 def _templates() -> jinja2.Environment:
     return environment({"number": number})
+
+
+def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment:
+    """The package's templates, with these filters."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("heedful.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= dict(filters)
+    return made

@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from heedful.report.cells import cells, gold, notes, numbers, strongest, texts
-from heedful.report.document import Report, Section, Table
+from heedful.report.document import Report, Section, Table, cells, gold, notes, numbers, strongest, texts
 
 ROWS = 40  # of a table that fits on a page
 WIDE = 60  # characters of a cell that must be broken into lines

@@ -15,9 +15,21 @@ from urllib.parse import quote
 
 from heedful.audits.record import Record
 from heedful.core.finding import place
-from heedful.report.cells import cells, gold, notes, numbers, shown, strongest, texts
-from heedful.report.document import Cell, Figure, Report, Section, Shown, Table
+from heedful.report.document import (
+    Figure,
+    Report,
+    Section,
+    Shown,
+    Table,
+    cells,
+    gold,
+    notes,
+    numbers,
+    strongest,
+    texts,
+)
 from heedful.report.latex import latex as latex
+from heedful.report.saying import Cell, shown
 
 # Markdown
 

@@ -17,8 +17,8 @@ from typing import Any
 import jinja2
 
 from heedful.report.document import Report, Section, Shown, Table
+from heedful.report.explanations import environment
 from heedful.report.saying import DASH, shown
-from heedful.report.templating import environment
 from heedful.report.wording import number
 
 OPEN = 3  # sections that show their evidence without being asked

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from heedful.report.document import Cell
+Cell = str | int | float | None  # None is what does not exist, shown as a dash
 
 DASH = "–"
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from heedful.audits.verdict import QUESTIONS
 from heedful.report.charts import Interval, Words, dots
-from heedful.report.document import Cell, Column, Figure, Section, Table
+from heedful.report.document import Column, Figure, Section, Table
+from heedful.report.saying import Cell
 from heedful.report.telling import capital, exists, interval, number
 
 Judged = Mapping[str, Any]  # a Verdict as a summary has it

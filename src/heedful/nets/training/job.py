@@ -19,7 +19,7 @@ from heedful.core.target import activation
 from heedful.data import Example, label_names
 from heedful.maths import classification as scoring
 from heedful.model.batch import Padding
-from heedful.nets.training.encoding import Encoded, Rows, bucketed, encoded, in_order
+from heedful.nets.training.batches import Encoded, Rows, bucketed, encoded, in_order
 from heedful.nets.training.settings import Batches
 
 

@@ -18,17 +18,15 @@ from heedful.core.errors import BadInput
 from heedful.maths.activations import Activation
 from heedful.nets import MultiHead, Net, Pair, Single, Transformer
 from heedful.nets import Shape as MultiHeadShape
-from heedful.nets.base import set_vectors
+from heedful.nets.base import Saved, saved, set_vectors
 from heedful.nets.encoders import EncoderName
-from heedful.nets.guides import STOPWORDS, log_odds
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import PairShape
-from heedful.nets.saving import Saved, saved
 from heedful.nets.single import SingleShape
-from heedful.nets.training.encoding import Encoded
+from heedful.nets.training.batches import Encoded
 from heedful.nets.training.loop import Plan
 from heedful.nets.transformer import Pooling, TransformerShape
-from heedful.nets.vocabulary import SENTENCE_ENDS, Cut, Frame, ids, specials, vectors
+from heedful.nets.vocabulary import SENTENCE_ENDS, STOPWORDS, Cut, Frame, ids, log_odds, specials, vectors
 
 
 @dataclass(frozen=True)

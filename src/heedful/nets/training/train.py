@@ -26,7 +26,7 @@ from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
 from heedful.model.loading import encoder, load
-from heedful.nets.saving import ABOUT, WEIGHTS, Saved, save
+from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, scores
 from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, fit, forget
 from heedful.nets.training.recipes import Recipe, recipe

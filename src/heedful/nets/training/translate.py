@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
 from heedful.core.tokens import check_text
-from heedful.nets import saving
+from heedful.nets import base as saving
 from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
 from heedful.nets.training.dates import MOST, SOURCE, TARGET, Pair, Splits, splits
 from heedful.nets.training.loop import Plan

@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
-from heedful.report.heatmaps import narrowed, pairs
-from heedful.report.wording import said
 
 try:
     import matplotlib  # noqa: F401
 except ImportError as e:
     raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
 
-from heedful.report.figures.drawing import Bars, Block, Branches, Maps, Struck
-from heedful.report.figures.glyphs import Letters
-from heedful.report.figures.sheet import MARGIN, SOFT, Picture, Sheet, encoded, plainly
+from heedful.report.figures.bars import Bars
+from heedful.report.figures.counterfactual import Struck
+from heedful.report.figures.maps import Maps
+from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encoded, plainly
 from heedful.report.figures.theory import Coefficients, Slopes
+from heedful.report.figures.tree import Branches
+from heedful.report.rows import narrowed, pairs
+from heedful.report.wording import said
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
     from heedful.methods.theory_comparison import Comparison
+
 
 KINDS = ("png", "pdf", "svg")
 PANELS = 5  # methods side by side; more go below

@@ -11,8 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
-from heedful.report.figures.block import LINE_HEIGHT
-from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, MARGIN, SOFT, WEIGHT, Sheet
+from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
 from heedful.report.wording import details
 
 WORDS = 40  # of a long text, the strongest

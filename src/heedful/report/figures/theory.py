@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from heedful.report.figures.block import LINE_HEIGHT
-from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, MARGIN, SOFT, WEIGHT, Sheet
+from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
 from heedful.report.wording import number
 
 if TYPE_CHECKING:

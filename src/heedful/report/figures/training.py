@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from heedful.report.figures.glyphs import Letters
-from heedful.report.figures.sheet import AGAINST, FOR, LINE, MARGIN, SOFT, WEIGHT, Picture, Sheet, plainly
+from heedful.report.figures.sheet import AGAINST, FOR, LINE, MARGIN, SOFT, WEIGHT, Letters, Picture, Sheet, plainly
 
 _WIDTH, _PLOT, _HEAD, _LABELS = 5.2, 1.25, 0.5, 0.45
 _STYLES = ((FOR, "-"), (AGAINST, "--"), (WEIGHT, ":"))

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from heedful.report.figures.block import LINE_HEIGHT
-from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, MARGIN, SOFT, Sheet
+from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, Sheet
 from heedful.report.tree_layout import facts, places
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from heedful.audits.record import Record, Row
 from heedful.report import telling
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.tabling import Asked, methods_table
+from heedful.report.sections.asking import Asked, Evidence, made, methods_table
 from heedful.report.telling import exactly, interval, known, number, texts
 
 NOWHERE: Mapping[str, Any] = {}

@@ -11,9 +11,9 @@ from heedful.audits.record import Record, Row
 from heedful.maths.stats import MINIMUM
 from heedful.report import telling
 from heedful.report.charts import Box, Words, boxes, scatter
-from heedful.report.document import Cell, Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.tabling import MARKS, mark
+from heedful.report.document import Column, Figure, Section, Table
+from heedful.report.saying import Cell
+from heedful.report.sections.asking import MARKS, Evidence, made, mark
 from heedful.report.telling import (
     cautious,
     exactly,

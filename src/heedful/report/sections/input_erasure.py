@@ -11,8 +11,7 @@ from heedful.audits.record import Record, Row
 from heedful.report import telling
 from heedful.report.charts import Line, Words, lines
 from heedful.report.document import Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.tabling import Asked, methods_table
+from heedful.report.sections.asking import Asked, Evidence, made, methods_table
 from heedful.report.telling import ATTENTION, BOUNDS, CONTROLS, exactly, interval, known, number
 
 SHARE = 0.2

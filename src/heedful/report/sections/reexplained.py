@@ -9,10 +9,9 @@ from heedful.audits.record import Record, Row
 from heedful.report import telling
 from heedful.report.charts import Line, Words, lines
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
+from heedful.report.sections.asking import Asked, Evidence, made, methods_table
 from heedful.report.sections.attention import range_name
 from heedful.report.sections.by_method import HIGHER, LOWER, Told
-from heedful.report.sections.tabling import Asked, methods_table
 from heedful.report.telling import dot, exactly, interval, known, texts
 
 

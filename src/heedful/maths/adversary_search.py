@@ -21,7 +21,7 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.target import Head, activation
-from heedful.maths.adversary.problems import Floats, Problem, apart
+from heedful.maths.adversary import Floats, Problem, apart
 
 CELLS = 2**17  # weights that are searched together: more do not stay in a processor's cache
 
