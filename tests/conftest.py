@@ -53,17 +53,18 @@ for name in CHECKED:  # what says nothing of shapes is mypy's, and is called a h
 TELL = errors.told
 TOLD: list[str] = []
 FIRST = (
-    "test_conformance",
-    "test_verdict",
-    "test_checks_battery",
-    "test_auditing",
-    "test_audit_toys",
+    "methods/test_conformance",
+    "audits/test_verdict",
+    "checks/test_battery",
+    "audits/test_audit",
+    "audits/test_known_models",
 )  # they take long
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """What takes long begins first, so that no worker is left with it at the end."""
-    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+    order = {name: i for i, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.stem}", len(FIRST)))
 
 
 def _loud(e: Exception) -> errors.HeedfulError:

@@ -26,7 +26,7 @@ _HOME = {
     "randomisation": ("randomisation", "Randomisation"),
     "stability": ("stability", "Stability"),
     "plausibility": ("plausibility", "Plausibility"),
-    "cost": ("cost", "Cost"),
+    "cost": ("axioms", "Cost"),
 }
 
 

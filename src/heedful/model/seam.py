@@ -179,7 +179,7 @@ def attention(
 ) -> Iterator[Seen]:
     """Every attention matrix of every forward pass inside: read, and changed by `edit`."""
     if any(door.attention and not door.paused for door in _OPEN.get(model, ())):
-        raise RuntimeError("attention() is already open on this model; combine edits with heedful.model.edits.then")
+        raise RuntimeError("attention() is already open on this model; combine edits with heedful.edits.then")
     interception = _Interception(order, edit, values)
 
     def start(*_: Any) -> None:

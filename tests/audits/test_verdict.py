@@ -1,0 +1,306 @@
+"""The verdict: on numbers made by hand, and on models whose answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from heedful.audits.summary import evidence
+from heedful.audits.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
+from heedful.audits.verdict import shares as shares_of
+from heedful.core.finding import Findings
+from tests.support import operating, toys
+
+Floats = NDArray[np.float64]
+POOL = 16
+METHODS = ("attention-mean", "integrated-gradients")
+RANK = {"explanation": 2, "not not explanation": 1, "undecided": 1, "not explanation": 0}
+
+
+def numbers(
+    shares: Mapping[str, float], n: int = 60, noise: float = 0.01, lead: float = 0.5, seed: int = 0
+) -> dict[str, Floats]:
+    """Evidence in which attention has these shares of the reference's lead over chance."""
+    rng = np.random.default_rng(seed)
+    made: dict[str, Floats] = {"from uniform": np.full(n, 0.5)}
+    for question in ("Q1", "Q2", "Q3"):
+        r = np.zeros(n) if question == "Q3" else rng.uniform(0.1, 0.2, n)
+        made[f"{question} r"] = r
+        made[f"{question} s"] = r + lead + noise * rng.normal(size=n)
+        made[f"{question} a"] = r + shares[question] * lead + noise * rng.normal(size=n)
+    return made
+
+
+def shares(q1: float, q2: float, q3: float) -> dict[str, float]:
+    return {"Q1": q1, "Q2": q2, "Q3": q3}
+
+
+def says(found: Verdict) -> list[str]:
+    return [answer.says for answer in found.answers]
+
+
+# the rule
+
+
+@pytest.mark.parametrize(
+    ("given_shares", "word", "answers"),
+    [
+        (shares(0.9, 0.8, 0.7), "explanation", ["for", "for", "for"]),
+        (shares(0.9, 0.3, 0.7), "not not explanation", ["for", "undecided", "for"]),
+        (shares(0.9, 0.0, 0.0), "not not explanation", ["for", "against", "against"]),
+        (shares(0.4, 0.3, 0.35), "not not explanation", ["undecided"] * 3),
+        (shares(0.0, 0.1, 0.05), "not explanation", ["against"] * 3),
+        (shares(0.3, 0.3, 0.0), "not explanation", ["undecided", "undecided", "against"]),
+        (shares(0.0, 0.0, 0.3), "not explanation", ["against", "against", "undecided"]),
+        (shares(0.0, 0.3, 0.3), "undecided", ["against", "undecided", "undecided"]),
+    ],
+)
+def test_the_word_follows_from_the_answers(given_shares: Mapping[str, float], word: str, answers: list[str]) -> None:
+    found = verdict(numbers(given_shares))
+    assert (found.word, says(found)) == (word, answers)
+
+
+def test_a_share_is_of_the_references_lead_over_chance() -> None:
+    found = verdict(numbers(shares(0.9, 0.3, 0.6), noise=0.0))
+    assert [answer.share for answer in found.answers] == pytest.approx([0.9, 0.3, 0.6])
+
+
+@given(st.integers(0, 1000), st.floats(0, 1), st.floats(0, 1))
+@settings(max_examples=15)
+def test_more_of_the_same_is_never_worse(seed: int, low: float, more: float) -> None:
+    weak = numbers(dict.fromkeys(("Q1", "Q2", "Q3"), low), noise=0.1, seed=seed)
+    strong = {key: values + more * (key.endswith("a")) for key, values in weak.items()}
+    assert RANK[verdict(strong).word] >= RANK[verdict(weak).word]
+
+
+@given(st.integers(0, 1000), st.floats(-0.5, 1.5), st.sampled_from([0.01, 0.1, 0.3]))
+@settings(max_examples=20)
+def test_the_limits_of_a_share_say_what_the_rule_says(seed: int, share: float, noise: float) -> None:
+    for answer in verdict(numbers(dict.fromkeys(("Q1", "Q2", "Q3"), share), noise=noise, seed=seed)).answers:
+        assert (answer.says == "for") == (answer.low > 0.5)
+        assert (answer.says == "against") == (answer.high < 0.2)
+        assert answer.low <= answer.share <= answer.high
+
+
+def test_limits_of_a_share_are_fiellers() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(0.4, 0.2, 400), rng.normal(1.0, 0.3, 400)
+    q = student.ppf(0.98, 399) ** 2 / 400
+    a, b, c = (
+        y.mean() ** 2 - q * y.var(ddof=1),
+        x.mean() * y.mean() - q * np.cov(x, y)[0, 1],
+        x.mean() ** 2 - q * x.var(ddof=1),
+    )
+    reach = np.sqrt(b**2 - a * c)
+    assert shares_of(x, y, 0.98) == pytest.approx(((b - reach) / a, (b + reach) / a), abs=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_limits_of_a_share_are_where_a_grid_finds_them(seed: int) -> None:
+    """Skewed numbers of few texts: the limit of the mean crosses zero once, and there."""
+    rng = np.random.default_rng(seed)
+    lead = rng.gamma(0.5, 0.6, 30)
+    ahead = 0.4 * lead + rng.gamma(0.3, 0.2, 30) - 0.05
+    grid = np.linspace(-16, 16, 2001)
+    for side, found in enumerate(shares_of(ahead, lead, 0.983)):
+        above = np.array([one_sided(ahead - t * lead, 0.983)[side] > 0 for t in grid])
+        (last,) = np.flatnonzero(np.diff(above.astype(int)))
+        assert grid[last] <= found <= grid[last + 1]
+
+
+def test_limits_are_one_sided() -> None:
+    values = np.random.default_rng(0).normal(1, 2, 100_000)
+    low, high = one_sided(values, 0.983)
+    reach = norm.ppf(0.983) * values.std() / np.sqrt(len(values))
+    assert (low, high) == pytest.approx((values.mean() - reach, values.mean() + reach), rel=1e-3)
+
+
+def test_all_three_answers_are_right_together_at_95_per_cent() -> None:
+    assert 3 * (1 - Rule().level) == pytest.approx(0.05)
+
+
+def test_a_question_at_its_line_is_answered_for_in_at_most_one_in_sixty() -> None:
+    """Attention with exactly half of the lead: every "for" is an error."""
+    wrong = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        lead = rng.uniform(0, 1, 60)
+        given = {
+            "Q1 r": np.zeros(60),
+            "Q1 s": lead,
+            "Q1 a": lead * rng.integers(0, 2, 60),
+        }
+        wrong += verdict(given).answers[0].says == "for"
+    assert wrong <= 200 / 60 + 3 * np.sqrt(200 / 60)
+
+
+def test_a_share_between_the_lines_is_said_to_be_there() -> None:
+    found = verdict(numbers(shares(0.35, 0.9, 0.9)))
+    assert (found.answers[0].says, found.answers[0].reason) == ("undecided", "its share is surely between 0.2 and 0.5")
+
+
+# what is not decided
+
+
+def test_below_thirty_texts_nothing_is_decided() -> None:
+    found = verdict(numbers(shares(1, 1, 1), n=29))
+    assert (found.word, found.reason) == ("undecided", "fewer than 30 texts")
+
+
+def test_constant_attention_claims_nothing() -> None:
+    found = verdict(numbers(shares(0, 0, 0)) | {"from uniform": np.full(60, 0.049)})
+    assert (found.word, found.reason) == ("undecided", "attention is constant: it claims nothing")
+
+
+def test_a_reference_without_a_lead_decides_nothing() -> None:
+    found = verdict(numbers(shares(1, 1, 1), lead=0.0, noise=0.1))
+    assert found.word == "undecided"
+    assert {answer.reason for answer in found.answers} == {"the reference has no sure lead over chance"}
+
+
+def test_a_question_that_was_not_asked_leaves_it_open() -> None:
+    given = numbers(shares(1, 1, 1))
+    del given["Q3 a"]
+    found = verdict(given)
+    assert (found.word, found.reason) == ("undecided", "Q3 could not be asked")
+    assert found.answers[2].reason == "there is no number of attention"
+
+
+def test_a_model_without_attention_is_not_judged() -> None:
+    given = numbers(shares(1, 1, 1))
+    empty = {f"{question} a": np.full(len(given["Q1 a"]), np.nan) for question in QUESTIONS}
+    found = verdict(given | empty)
+    assert (found.word, found.reason) == ("undecided", "this model's attention could not be read")
+    assert {answer.reason for answer in found.answers} == {"there is no number of attention"}
+    assert verdict({}).reason == "Q1, Q2, Q3 could not be asked"
+
+
+def test_attention_that_was_not_compared_with_uniform_is_not_judged() -> None:
+    given = numbers(shares(0, 0, 0))
+    del given["from uniform"]
+    found = verdict(given)
+    assert (found.word, found.reason) == ("undecided", "how far attention is from uniform was not measured")
+
+
+def test_texts_that_lack_a_number_take_no_part() -> None:
+    given = numbers(shares(0.9, 0.8, 0.7))
+    given["Q1 s"][:20] = np.nan
+    assert [answer.n for answer in verdict(given).answers] == [40, 60, 60]
+
+
+def test_nothing_at_all() -> None:
+    assert verdict({}).word == "undecided"
+
+
+# what qualifies
+
+
+def test_a_far_twin_qualifies_and_does_not_decide() -> None:
+    given = numbers(shares(0.9, 0.8, 0.7))
+    beside = verdict(given | {"Q4": np.full(60, 0.9)})
+    assert beside.word == verdict(given).word
+    assert [(q.question, q.holds) for q in beside.qualifiers] == [("Q4", True)]
+
+
+def test_attention_that_moves_is_unstable() -> None:
+    found = verdict(numbers(shares(1, 1, 1)) | {"Q6": np.full(60, 0.2), "Q5": np.zeros(60)})
+    assert {q.question: q.holds for q in found.qualifiers} == {"Q5": False, "Q6": True}
+
+
+def test_other_checkpoints_say_more_of_stability_than_other_commas() -> None:
+    found = verdict({"Q6": np.full(60, 0.9), "Q6 checkpoints": np.full(60, 0.1)})
+    assert [(q.holds, round(q.mean, 9)) for q in found.qualifiers] == [(True, 0.1)]
+
+
+def test_a_stricter_number_of_texts_holds_for_qualifiers_too() -> None:
+    assert [q.holds for q in verdict({"Q4": np.full(60, 0.9)}, Rule(texts=100)).qualifiers] == [False]
+
+
+def test_few_texts_qualify_nothing() -> None:
+    assert [q.holds for q in verdict({"Q4": np.full(20, 0.9)}).qualifiers] == [False]
+
+
+# from findings
+
+
+def found(groups: Mapping[tuple[str, str, str], Any]) -> Findings:
+    values = {key: np.asarray(row, dtype=float) for key, row in groups.items()}
+    n = len(next(iter(values.values())))
+    return Findings(values, {key: np.ones(n, bool) for key in values}, {"number": np.arange(n)}, ("no", "yes"))
+
+
+def test_another_masking_serves_where_nothing_was_deleted() -> None:
+    given = evidence("input-erasure", found({("", "tvd without words", '{"masking":"mask"}'): [0.3, 0.4]}), *METHODS)
+    assert given["Q3 s"].tolist() == [0.3, 0.4]
+
+
+def test_the_last_layers_heads_are_asked_whether_they_are_identifiable() -> None:
+    groups = {
+        ("", "null constrained", '{"head":0,"layer":0}'): [5, 5],
+        ("", "null constrained", '{"head":0,"layer":1}'): [0, 3],
+        ("", "null constrained", '{"head":1,"layer":1}'): [0, 0],
+    }
+    assert evidence("identifiability", found(groups), *METHODS)["Q5"].tolist() == [0, 0.5]
+
+
+def test_seeds_are_no_checkpoints() -> None:
+    groups = {
+        ("attention-mean", "tau", f'{{"with":"{name}"}}'): [x, x] for name, x in (("seed", 1), ("b", 0.2), ("c", 0.4))
+    }
+    assert evidence("stability", found(groups), *METHODS)["Q6 checkpoints"] == pytest.approx([0.3, 0.3])
+
+
+# models whose answer is known
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("n", [40, 200])
+@pytest.mark.parametrize(
+    ("toy", "word"),
+    [(toys.POINTER, "explanation"), (toys.DEAF, "not explanation"), (toys.BAG_TOY, "undecided")],
+    ids=["pointer", "deaf", "bag"],
+)
+def test_known_models_get_their_verdict_every_time(toy: toys.Toy, word: str, n: int) -> None:
+    assert operating.frequencies("bilstm", toy, POOL, n) == {word: operating.SEEDS}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_bag_is_undecided_for_its_reason() -> None:
+    reasons = {v.reason for v in operating.drawn("bilstm", toys.BAG_TOY, POOL, 40)}
+    assert reasons == {"attention is constant: it claims nothing"}
+
+
+@pytest.mark.parametrize("toy", [toys.POINTER, toys.DEAF, toys.BAG_TOY], ids=["pointer", "deaf", "bag"])
+def test_five_texts_never_decide(toy: toys.Toy) -> None:
+    assert operating.frequencies("bilstm", toy, POOL, 5) == {"undecided": operating.SEEDS}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
+@pytest.mark.parametrize(
+    ("toy", "word"),
+    [(toys.POINTER, "explanation"), (toys.DEAF, "not explanation"), (toys.BAG_TOY, "undecided")],
+    ids=["pointer", "deaf", "bag"],
+)
+def test_known_models_in_other_architectures(architecture: str, toy: toys.Toy, word: str) -> None:
+    assert operating.frequencies(architecture, toy, POOL // 2, 40) == {word: operating.SEEDS}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_dial_moves_one_way(told: list[str]) -> None:
+    """Fewer and fewer audits find an explanation, the more the bag has to say."""
+    dial = {f"mix({c})": toys.mix(c) for c in operating.DIAL}
+    known = {"pointer": toys.POINTER, "deaf": toys.DEAF, "bag": toys.BAG_TOY}
+    told += operating.table("bilstm", POOL, known | dial)
+    audits = [operating.drawn("bilstm", toy, POOL, 40) for toy in dial.values()]
+    places = [sum(RANK[found.word] for found in some) for some in audits]
+    assert places == sorted(places, reverse=True)
+    assert (places[0], places[-1]) == (2 * operating.SEEDS, 0)

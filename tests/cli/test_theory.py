@@ -1,0 +1,363 @@
+"""heedful theory: LIME and gradients beside their closed forms, computed, printed, written as JSON and drawn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from click.testing import CliRunner, Result
+from matplotlib.axes import Axes
+from matplotlib.patches import PathPatch
+from matplotlib.text import Annotation
+
+import heedful.model.loading
+from heedful.cli import main
+from heedful.core.errors import BadInput, Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.target import Target
+from heedful.methods.explain import explain
+from heedful.methods.lime import Lime
+from heedful.methods.theory import TheoryLime
+from heedful.methods.theory_comparison import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
+from heedful.report.figures import draw_theory, encoded
+from heedful.report.figures.sheet import Picture
+from heedful.report.figures.theory import ACROSS, LONGEST, WORDS, Coefficients
+from tests.report.test_terminal import cut
+from tests.support.models import build, multihead
+
+TEXT = "The film was not funny, but the ending was warm and the music was good"
+QUICK = Trial(runs=3, samples=60)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> heedful.Classifier:
+    return multihead()
+
+
+@pytest.fixture(scope="module")
+def found(classifier: heedful.Classifier) -> Comparison:
+    return compare(classifier, TEXT, QUICK)
+
+
+def by_word(why: Any) -> dict[str, float]:
+    """Coefficients of the distinct words, their occurrences added up."""
+    assert isinstance(why, Attribution)
+    words: dict[str, float] = {}
+    for word, score in why.by("word").as_list():
+        words[word] = words.get(word, 0.0) + score
+    return words
+
+
+# what is compared
+
+
+def test_words_are_distinct_and_in_reading_order(found: Comparison) -> None:
+    assert found.words == tuple(dict.fromkeys(TEXT.replace(",", " ,").split()))
+
+
+def test_each_run_can_be_made_again_by_its_seed(classifier: heedful.Classifier, found: Comparison) -> None:
+    settings = Lime(masking="unk", by="bag", samples=60)
+    for run, seed in zip(found.runs, QUICK.seeds(), strict=True):
+        again = by_word(explain(classifier, TEXT, settings, seed=seed))
+        assert run == pytest.approx([again[word] for word in found.words], abs=1e-12)
+
+
+def test_runs_are_independent_and_other_seeds_give_others(found: Comparison) -> None:
+    assert len({run.tobytes() for run in found.runs}) == 3
+    assert not set(Trial(seed=0).seeds()) & set(Trial(seed=1).seeds())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_are_those_of_theory_lime(form: Any, classifier: heedful.Classifier, found: Comparison) -> None:
+    twin = by_word(explain(classifier, TEXT, TheoryLime(form=form)))
+    assert found.forms[form] == pytest.approx([twin[word] for word in found.words], abs=1e-12)
+
+
+def by_hand(classifier: heedful.Classifier, how: str) -> list[float]:
+    """A shift of a position is a shift of e_t: its gradient, reduced."""
+    net, ids = classifier.model, torch.tensor([classifier.tokens(TEXT).ids])
+    whole = net.positions.clone()
+    net.positions = whole.clone().requires_grad_()
+    best = int(net(ids).logits[0].argmax())
+    slopes = torch.autograd.grad(net(ids).logits[0, best], net.positions)[0][: ids.shape[1]]
+    net.positions = whole
+    vectors = (net.words.weight[ids[0]] + whole[: ids.shape[1]]).detach()
+    each = {"x-input": slopes * vectors, "l1": slopes.abs(), "l2": slopes**2, "mean": slopes / slopes.shape[1]}
+    reduced = each[how].sum(-1)
+    return [float(x) for x in (reduced.sqrt() if how == "l2" else reduced)]
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("how", REDUCES)
+def test_the_gradient_and_theorem_4_1_are_the_gradient_by_hand(how: Any, masked: bool) -> None:
+    wide = multihead(masked=masked)
+    wide.model.double()
+    found = compare(wide, TEXT, Trial(runs=1, samples=2, reduce=how))
+    twin = by_hand(wide, how)
+    assert found.gradient == pytest.approx(twin, abs=1e-12)
+    assert found.slopes == pytest.approx(twin, abs=1e-12)
+    assert found.worst < 1e-12
+
+
+def test_the_theorem_as_stated_is_off_at_the_first_token_alone(found: Comparison) -> None:
+    differs = np.abs(found.stated - found.gradient) > 1e-5
+    assert differs.tolist() == [True] + [False] * (len(found.tokens) - 1)
+    assert found.overlooked == abs(found.stated[0] - found.gradient[0])
+
+
+def test_with_many_samples_lime_is_at_the_exact_form_and_not_at_the_papers(classifier: heedful.Classifier) -> None:
+    found = compare(classifier, TEXT, Trial(runs=3, samples=4000))
+    exact, paper = found.agreement("exact").off, found.agreement("paper").off
+    assert exact is not None
+    assert paper is not None
+    assert exact < 0.02 < 0.1 < paper
+
+
+def test_the_target_is_the_predicted_label_or_the_one_asked_for(classifier: heedful.Classifier) -> None:
+    one, other, both = (compare(classifier, TEXT, QUICK, t) for t in (1, 2, Target(1, against=2)))
+    assert str(compare(classifier, TEXT, QUICK).target) == "logit of LABEL_0"
+    assert str(both.target) == "logit of LABEL_1 against LABEL_2"
+    assert both.runs == pytest.approx(one.runs - other.runs, abs=1e-6)
+    assert both.gradient == pytest.approx(one.gradient - other.gradient, abs=1e-6)
+
+
+def test_a_word_of_both_texts_of_a_pair_is_two_words(classifier: heedful.Classifier) -> None:
+    assert compare(classifier, "good film", QUICK, pair="good music").words == ("good", "film", "good", "music")
+
+
+def test_progress_hears_of_every_run(classifier: heedful.Classifier) -> None:
+    heard: list[tuple[str, int, int]] = []
+    compare(classifier, TEXT, QUICK, tell=lambda doing, done, planned: heard.append((doing, done(), planned)))
+    assert heard == [(f"LIME, run {n} of 3", 0, 60) for n in (1, 2, 3)]
+
+
+# how well they agree
+
+
+def test_agreement_is_pearson_kendall_and_a_relative_distance() -> None:
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 30)).round(1)
+    near = agreement(one, other)
+    assert near.pearson == pytest.approx(scipy.stats.pearsonr(one, other).statistic)
+    signs = [np.sign((one[i] - one[j]) * (other[i] - other[j])) for i, j in combinations(range(30), 2)]
+    untied = [sum(a != b for a, b in combinations(x.tolist(), 2)) for x in (one, other)]
+    assert near.kendall == pytest.approx(sum(signs) / np.sqrt(untied[0] * untied[1]))
+    assert near.off == pytest.approx(np.sqrt(((one - other) ** 2).sum() / (other**2).sum()))
+
+
+@pytest.mark.parametrize(("found", "measured", "off"), [([1.0], [2.0], 0.5), ([1.0, 2.0], [0.0, 0.0], None)])
+def test_where_nothing_varies_there_is_no_correlation(
+    found: list[float], measured: list[float], off: float | None
+) -> None:
+    near = agreement(np.array(found), np.array(measured))
+    assert (near.pearson, near.kendall, near.off) == (None, None, off)
+
+
+def test_chance_is_the_standard_error_of_the_mean(found: Comparison) -> None:
+    errors = scipy.stats.sem(found.runs, axis=0)
+    assert found.chance == pytest.approx(np.linalg.norm(errors) / np.linalg.norm(found.runs.mean(0)))
+
+
+def test_a_single_run_tells_nothing_of_chance(classifier: heedful.Classifier) -> None:
+    assert compare(classifier, TEXT, Trial(runs=1, samples=20)).chance is None
+
+
+# what is refused
+
+
+def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
+    other = build("bilstm")
+    with pytest.raises(Unsupported, match="tiny-bilstm is a Single; theory-lime holds for a"):
+        compare(other, TEXT)
+    assert other.forwards <= 1
+
+
+@pytest.mark.parametrize(("settings", "message"), [
+    ({"runs": 0}, "LIME is run at least once, not 0 times."),
+    ({"samples": 1}, "samples '1' is not a whole number above 1, nor auto."),
+    ({"masking": "delete"}, "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WORD."),
+    ({"masking": "mlm:good"}, "masking 'mlm:good' puts no token in a word's place; use mask, unk, pad or token:WORD."),
+    ({"reduce": "max"}, "reduce 'max' is not one of x-input, l2, l1, mean."),
+])  # fmt: skip
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        Trial(**settings)
+    assert str(refused.value) == message
+
+
+# the command
+
+
+def run(monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, *args: str) -> Result:
+    monkeypatch.setattr(heedful.model.loading, "load", lambda *_, **__: classifier)
+    quick = ["--runs", "3", "--samples", "60"]
+    return CliRunner().invoke(main, ["theory", *args, *quick], env={"COLUMNS": "100", "NO_COLOR": "1"})
+
+
+def test_json_is_one_line_with_all_that_was_found(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+) -> None:
+    result = run(monkeypatch, classifier, TEXT, "--json")
+    assert (result.exit_code, result.stdout) == (0, found.to_json() + "\n")
+    read = json.loads(result.stdout)
+    assert [row["word"] for row in read["words"]] == list(found.words)
+    assert [row["runs"] for row in read["words"]] == found.runs.T.tolist()
+    assert [row["gradient"] for row in read["tokens"]] == found.gradient.tolist()
+    assert read["agreement"]["paper"] == asdict(found.agreement("paper"))
+    assert read["seeds"] == QUICK.seeds()
+
+
+def test_words_are_listed_by_size_and_the_rest_is_counted(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+) -> None:
+    lines = run(monkeypatch, classifier, TEXT, "--words", "4").stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["word", "LIME"]) + 1
+    largest = sorted(range(len(found.words)), key=lambda j: -abs(found.mean[j]))[:4]
+    assert [line.split()[0] for line in lines[start : start + 4]] == [found.words[j] for j in largest]
+    shown = [float(cell) for cell in lines[start].split()[1:]]
+    own = found.runs[:, largest[0]]
+    forms = [found.forms[form][largest[0]] for form in FORMS]
+    assert shown == pytest.approx([own.mean(), own.min(), own.max(), *forms], abs=1e-4)
+    assert lines[start + 4] == f"… and {len(found.words) - 4} words more: see them with --words or --json"
+
+
+def test_agreement_and_the_worst_difference_are_printed(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+) -> None:
+    shown = run(monkeypatch, classifier, TEXT).stdout
+    near = found.agreement("derived")
+    row = next(line for line in shown.splitlines() if line.startswith("derived")).split()
+    assert row == ["derived", f"{near.pearson:+.4f}", f"{near.kendall:+.4f}", f"{near.off:.1%}"]
+    assert f"gradient and theory differ by at most {found.worst:.1e}\n" in shown
+
+
+def test_a_figure_is_written_and_announced(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, tmp_path: Path
+) -> None:
+    file = tmp_path / "theory.png"
+    result = run(monkeypatch, classifier, TEXT, "--figure", str(file), "--json")
+    assert (result.exit_code, result.stderr) == (0, f"wrote {file}\n")
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("args", "message"), [
+    ([TEXT, "--masking", "delete"], "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WO"),
+    ([TEXT, "--figure", "x.gif"], "'x.gif' does not end in .png, .pdf or .svg, so it cannot hold a figure."),
+    ([TEXT, "--target", "LABEL_9"], "label 'LABEL_9' is not one of"),
+    ([""], "the text is empty; give at least one word."),
+])  # fmt: skip
+def test_what_cannot_be_done_is_said_in_one_sentence(
+    args: list[str], message: str, monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier
+) -> None:
+    result = run(monkeypatch, classifier, *args)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith(f"heedful: {message}")
+
+
+def test_the_command_refuses_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, build("bilstm"), TEXT)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith(
+        "holds for a heedful.nets.MultiHead, the single-layer attention classifier of its paper.\n"
+    )
+
+
+# the figure
+
+
+def made(found: Comparison, words: int, repeat: str = "extraordinarily") -> Comparison:
+    """The same with so many words, long ones among them, and as many tokens."""
+    rng = np.random.default_rng(words)
+    names = tuple(repeat if i % 3 == 0 else f"w{i}" for i in range(words))
+    size = rng.normal(size=words) * 0.95 ** np.arange(words)
+    forms: dict[Form, Any] = {"exact": size, "derived": size * 1.01, "paper": size * 1.4}
+    tokens = cut(" ".join(names))
+    slopes = rng.normal(size=len(tokens)) ** 3
+    return replace(
+        found, tokens=tokens, words=names, runs=size + 0.03 * rng.normal(size=(5, words)), forms=forms,
+        gradient=slopes, slopes=slopes, stated=np.r_[slopes[0] + 0.4, slopes[1:]], trial=Trial(),
+    )  # fmt: skip
+
+
+def names(axes: Axes) -> list[str]:
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+def marked(axes: Axes, marker: str) -> list[float]:
+    return next(np.asarray(line.get_ydata()).tolist() for line in axes.get_lines() if line.get_marker() == marker)
+
+
+def test_words_are_drawn_by_size_with_theorys_marks_on_their_boxes(found: Comparison) -> None:
+    axes = draw_theory(found).axes[0]
+    order = sorted(range(len(found.words)), key=lambda j: -abs(found.mean[j]))
+    assert names(axes) == [found.words[j] for j in order]
+    assert marked(axes, "x") == [found.forms["exact"][j] for j in order]
+    assert marked(axes, "D") == [found.forms["paper"][j] for j in order]
+    boxes = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, PathPatch)]
+    quartiles = np.percentile(found.runs[:, order], [25, 75], axis=0).T
+    assert [[box.y0, box.y1] for box in boxes] == [pytest.approx(ends) for ends in quartiles.tolist()]
+
+
+def test_the_gradient_lies_over_theory_and_the_ring_over_the_theorem_as_stated(found: Comparison) -> None:
+    axes = draw_theory(found).axes[-1]
+    points, ring = [line for line in axes.get_lines() if line.get_marker() == "o"]
+    assert np.asarray(points.get_xdata()).tolist() == found.slopes.tolist()
+    assert np.asarray(points.get_ydata()).tolist() == found.gradient.tolist()
+    assert (np.asarray(ring.get_xdata())[0], np.asarray(ring.get_ydata())[0]) == (found.stated[0], found.gradient[0])
+
+
+def extents(figure: Picture, axes: Axes) -> tuple[list[Any], list[Any]]:
+    """Where the words below a panel and the names inside it stand, in pixels."""
+    canvas: Any = figure.canvas
+    renderer = canvas.get_renderer()
+    words = [label.get_window_extent(renderer) for label in axes.get_xticklabels() if label.get_text()]
+    notes = [note for note in axes.texts if isinstance(note, Annotation)]
+    for note in notes:
+        note.get_window_extent(renderer)  # subtle: this places it, but gives the extent of its line too
+    return words, [super(Annotation, note).get_window_extent(renderer) for note in notes]
+
+
+@pytest.mark.parametrize("words", [2, 74, 200])
+def test_no_name_touches_another_or_leaves_the_sheet(words: int, found: Comparison) -> None:
+    figure = draw_theory(made(found, words))
+    width, height = figure.get_size_inches() * figure.dpi
+    for axes in figure.axes:
+        below, inside = extents(figure, axes)
+        assert all(one.x1 < other.x0 for one, other in pairwise(below))
+        assert not any(one.overlaps(other) for one, other in combinations(inside, 2))
+        assert all(min(b.x0, b.y0) >= 0 and b.x1 <= width and b.y1 <= height for b in [*below, *inside])
+    assert len(extents(figure, figure.axes[-1])[1]) > 1
+
+
+def test_many_words_go_on_below_and_the_largest_are_shown(found: Comparison) -> None:
+    many = made(found, 200)
+    rows = [names(axes) for axes in draw_theory(many).axes[:-1]]
+    largest = [many.words[j] for j in many.order[:WORDS]]
+    shown = [name.rstrip("…") for row in rows for name in row]
+    assert shown == [w if len(w) <= LONGEST else w[: LONGEST - 1] for w in largest]
+    assert max(map(len, rows)) <= ACROSS
+    note = Coefficients(many).texts()[-1]
+    assert f"the {WORDS} largest of 200 words" in note
+
+
+def test_the_same_comparison_is_drawn_the_same(found: Comparison) -> None:
+    assert encoded(draw_theory(found), "svg") == encoded(draw_theory(found), "svg")
+
+
+def test_nothing_in_a_word_breaks_the_figure(found: Comparison) -> None:
+    nasty = ("$x^2$", "日本語", "\\frac{1}", "👩‍👧", "a_b", "$")
+    drawn = draw_theory(replace(made(found, 6), words=nasty))
+    assert encoded(drawn, "png").startswith(b"\x89PNG")
+    assert "$x^2$" in names(drawn.axes[0])
+
+
+def test_one_word_and_one_run_are_drawn(classifier: heedful.Classifier) -> None:
+    alone = compare(classifier, "good good good", Trial(runs=1, samples=20))
+    assert names(draw_theory(alone).axes[0]) == ["good"]

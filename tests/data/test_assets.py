@@ -1,0 +1,76 @@
+"""What ships inside the package: the corpus is what it says, and the classifier is as good as its card says."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import heedful
+
+ASSETS = Path(str(files("heedful.data") / "assets"))
+CORPUS = [json.loads(line) for line in (ASSETS / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+CARD = (ASSETS / "model" / "README.md").read_text(encoding="utf-8")
+TAGS = ("negation", "contrast", "irony", "mixed")
+SST2 = Path(__file__).parents[3] / "shared" / "data" / "sst2" / "test.jsonl"
+
+
+def accuracy(rows: list[dict[str, Any]]) -> float:
+    classifier = heedful.load()
+    said = classifier.predictions([classifier.tokens(row["text"]).cut(classifier.limit) for row in rows])
+    names = [row["label"] if isinstance(row["label"], str) else classifier.labels[row["label"]] for row in rows]
+    return sum(p.label == name for p, name in zip(said, names, strict=True)) / len(rows)
+
+
+def stated(name: str) -> float:
+    """The first accuracy in the card's row of that name."""
+    found = re.search(rf"^\| {name} \|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
+    assert found, f"the card has no row {name!r}"
+    return float(found[1])
+
+
+def test_the_corpus_is_large_and_a_quarter_of_it_is_hard() -> None:
+    assert len(CORPUS) >= 300
+    assert sum(bool(row["tags"]) for row in CORPUS) >= len(CORPUS) / 4
+    assert len({row["text"] for row in CORPUS}) == len(CORPUS)
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_each_kind_of_hardness_has_both_labels(tag: str) -> None:
+    labels = [row["label"] for row in CORPUS if tag in row["tags"]]
+    assert min(labels.count("positive"), labels.count("negative")) >= 10
+
+
+def test_every_sentence_has_its_label_and_its_rationale_words() -> None:
+    for row in CORPUS:
+        assert row["label"] in ("positive", "negative")
+        assert set(row["tags"]) <= set(TAGS)
+        assert row["rationale"]
+        for words in row["rationale"]:
+            assert re.search(rf"(?<!\w){re.escape(words)}(?!\w)", row["text"]), (words, row["text"])
+
+
+def test_the_classifier_is_small() -> None:
+    assert sum(path.stat().st_size for path in (ASSETS / "model").iterdir()) <= 8_000_000
+
+
+@pytest.mark.parametrize("tag", ["all", "plain", *TAGS])
+def test_the_card_states_the_accuracy_on_the_corpus(tag: str) -> None:
+    kept = [row for row in CORPUS if tag == "all" or tag in (row["tags"] or ["plain"])]
+    assert accuracy(kept) == pytest.approx(stated(f"corpus: {tag}"), abs=0.0051)
+
+
+def test_the_card_states_an_accuracy_on_sst2_of_at_least_81_percent() -> None:
+    assert stated("test") >= 0.81
+
+
+@pytest.mark.skipif(not SST2.exists(), reason="the SST-2 test set is not here")
+def test_the_classifier_answers_sst2_as_its_card_says() -> None:
+    rows = [json.loads(line) for line in SST2.read_text(encoding="utf-8").splitlines()]
+    found = re.search(r"^\| test \|[^|]*\|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
+    assert found
+    assert accuracy(rows) == pytest.approx(float(found[1]), abs=0.0011)

@@ -1,0 +1,478 @@
+"""Training from data to folder: every recipe, the same bytes, test looked at once, and errors a user can cause."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import heedful
+from heedful.cli import main
+from heedful.core.errors import BadInput
+from heedful.data import Example, Splits
+from heedful.nets.training.batches import RIGHT
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, chances, scores
+from heedful.nets.training.recipes import RECIPES, recipe
+from heedful.nets.training.train import train
+from heedful.nets.vocabulary import learned
+from tests.support.models import build
+
+GOOD, BAD = ("good", "warm", "clever", "funny"), ("bad", "cold", "dull", "awful")
+SMALL: dict[str, dict[str, Any]] = {
+    "multihead": {"embedding": 16, "attention": 8, "value": 8, "heads": 2, "lr": 0.01, "max_length": 32},
+    "single": {"embedding": 12, "hidden": 8, "lr": 0.02},
+    "hierarchical": {"embedding": 12, "hidden": 6, "lr": 0.02, "min_count": 1, "dropout_sentence": 0.1},
+    "transformer": {"width": 16, "inner": 24, "layers": 2, "heads": 2, "pieces": 120, "max_length": 48, "lr": 0.01},
+}
+SIZES = {
+    **dict.fromkeys(("multihead", "multihead-6"), SMALL["multihead"]),
+    **{n: SMALL["single"] for n in RECIPES if n in ("bilstm", "cnn", "single-cnn", "average", "bilstm-uniform")},
+    **{n: SMALL["single"] for n in RECIPES if n.endswith("-pair")},
+    **{n: SMALL["hierarchical"] for n in RECIPES if n.startswith(("han-", "flan-"))},
+    "transformer": SMALL["transformer"],
+}
+CLASSIFIERS = sorted(SIZES)
+
+
+def sentences(n: int, seed: int = 0, pairs: bool = False) -> list[Example]:
+    """Texts whose label is whether their one telling word is a good one."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(n):
+        label = int(rng.integers(2))
+        telling = str(rng.choice((BAD, GOOD)[label]))
+        filler = [f"w{i}" for i in rng.integers(30, size=int(rng.integers(2, 9)))]
+        filler.insert(int(rng.integers(len(filler) + 1)), telling)
+        text = " ".join(filler) + ". the end!"
+        found.append(Example(text, "is it so?" if pairs else None, str(label)))
+    return found
+
+
+def data(pairs: bool = False) -> Splits:
+    return Splits(sentences(200, 1, pairs), sentences(60, 2, pairs), sentences(60, 3, pairs))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_recipe_learns_and_answers_as_a_classifier(name: str, tmp_path: Path) -> None:
+    pairs = name.endswith("-pair")
+    epochs = {"epochs": 6, "batch": 16}
+    found = train(name, data(pairs), tmp_path / "m", SIZES[name] | epochs, names=["negative", "positive"])
+    assert found.test is not None
+    assert found.test["accuracy"] > 0.8
+    classifier = heedful.load(tmp_path / "m")
+    assert classifier.labels == ("negative", "positive")
+    why = heedful.explain(classifier, "w1 w2 clever w3. the end!", "leave-one-out", pair="is it so?" if pairs else None)
+    assert isinstance(why, heedful.Attribution)
+    assert why.prediction.labels[int(np.argmax(why.prediction.logits))] == "positive"
+    telling = next(i for i in why.tokens.content if why.tokens.surface(i) == "clever")
+    assert why.scores[telling] > 0
+
+
+@pytest.mark.parametrize("name", ["bilstm", "han-rnn", "transformer"])
+def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(name: str, tmp_path: Path) -> None:
+    for folder, seed in (("a", 1), ("b", 1), ("c", 2)):
+        torch.manual_seed(len(folder))
+        train(name, data(), tmp_path / folder, SIZES[name] | {"epochs": 2, "seed": seed})
+    for file in ("model.safetensors", "heedful.json", "training.json", "training.jsonl"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
+    assert (tmp_path / "a" / "model.safetensors").read_bytes() != (tmp_path / "c" / "model.safetensors").read_bytes()
+
+
+def test_a_killed_training_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    settings = SIZES["bilstm"] | {"epochs": 3}
+
+    def kill(now: Any) -> None:
+        if now.epoch == 1 and now.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train("bilstm", data(), tmp_path / "killed", settings, watch=kill)
+    assert not (tmp_path / "killed" / "model.safetensors").exists()
+    for folder in ("killed", "whole"):
+        train("bilstm", data(), tmp_path / folder, settings)
+    for file in ("model.safetensors", "training.json", "training.jsonl"):
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
+
+
+def test_the_folder_says_what_was_done(tmp_path: Path) -> None:
+    found = train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 2})
+    told = json.loads((tmp_path / "m" / "training.json").read_text())
+    assert (told["recipe"], told["settings"]["epochs"], told["data"]["train"]["texts"]) == ("average", 2, 200)
+    assert told["test"] == found.test
+    assert told["dev"]["roc_auc"] == max(row["roc_auc"] for row in found.history)
+    kept = {"model.safetensors", "heedful.json", "training.json", "training.jsonl", "training.svg"}
+    assert {p.name for p in (tmp_path / "m").iterdir()} == kept
+
+
+def test_scores_are_the_classifiers_own(tmp_path: Path) -> None:
+    """What training says of test is what the loaded classifier answers, text by text."""
+    split = data()
+    found = train("cnn", split, tmp_path / "m", SIZES["cnn"] | {"epochs": 2})
+    classifier = heedful.load(tmp_path / "m")
+    said = classifier.predictions([classifier.tokens(e.text) for e in split.test])
+    right = [p.labels[int(np.argmax(p.logits))] == e.label for p, e in zip(said, split.test, strict=True)]
+    assert found.test is not None
+    assert found.test["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_test_texts_are_not_looked_at_while_training(tmp_path: Path) -> None:
+    split, other = data(), data()
+    flipped = [Example(e.text, None, "10"[int(str(e.label))]) for e in other.test]
+    settings = SIZES["average"] | {"epochs": 2}
+    train("average", split, tmp_path / "a", settings)
+    train("average", Splits(split.train, split.dev, flipped), tmp_path / "b", settings)
+    assert (tmp_path / "a/model.safetensors").read_bytes() == (tmp_path / "b/model.safetensors").read_bytes()
+
+
+def test_without_test_texts_there_is_no_test_score(tmp_path: Path) -> None:
+    split = data()
+    assert train("average", Splits(split.train, split.dev, []), tmp_path / "m", {"epochs": 1}).test is None
+
+
+def test_more_than_two_labels_and_several_at_once(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = ("red", "green", "blue", "grey")
+
+    def made(n: int, several: bool) -> list[Example]:
+        chosen = [[w for w in words if rng.random() < 0.5] if several else [str(rng.choice(words))] for _ in range(n)]
+        texts = [" ".join(["it", "is", *c, "now"]) for c in chosen]
+        return [Example(t, None, tuple(c) if several else c[0]) for t, c in zip(texts, chosen, strict=True)]
+
+    for several in (False, True):
+        split = Splits(made(300, several), made(80, several), made(80, several))
+        found = train("bilstm", split, tmp_path / str(several), SIZES["bilstm"] | {"epochs": 5, "batch": 16})
+        assert found.test is not None
+        assert found.test["accuracy"] > 0.9
+        assert found.classifier.head == ("sigmoid" if several else "softmax")
+        assert found.classifier.labels == tuple(sorted(words))
+
+
+@pytest.mark.parametrize("name", ["bilstm", "cnn", "han-rnn", "multihead", "transformer"])
+def test_networks_train_in_bfloat16(name: str, tmp_path: Path) -> None:
+    split = Splits(sentences(120, 1), sentences(40, 2), [])
+    found = train(name, split, tmp_path / "m", SIZES[name] | {"epochs": 2, "batch": 16, "bf16": True})
+    assert found.history[1]["loss"] < found.history[0]["loss"]
+    assert all(p.dtype == torch.float32 for p in found.classifier.model.parameters())
+
+
+def test_a_guide_lends_its_attention(tmp_path: Path) -> None:
+    split, settings = data(), SIZES["bilstm"] | {"epochs": 2}
+    base = train("bilstm", split, tmp_path / "base", settings).classifier
+    student = train("mlp-given", split, tmp_path / "student", settings | {"guide": str(tmp_path / "base")}).classifier
+    text = split.test[0].text
+    theirs, ours = (heedful.explain(c, text, "attention-mean") for c in (base, student))
+    assert isinstance(theirs, heedful.Attribution)
+    assert isinstance(ours, heedful.Attribution)
+    assert ours.scores == pytest.approx(theirs.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"attention": "log-odds"}, {"regularised": 5.0}])
+def test_log_odds_attention_trains(tmp_path: Path, more: dict[str, Any]) -> None:
+    found = train("bilstm", data(), tmp_path / "m", SIZES["bilstm"] | {"epochs": 6, "batch": 16} | more)
+    assert found.test is not None
+    assert found.test["accuracy"] > 0.9
+    why = heedful.explain(found.classifier, "w1 w2 clever w3", "attention-mean")
+    assert isinstance(why, heedful.Attribution)
+    assert why.tokens.surface(int(why.scores.argmax())) == "clever"
+
+
+def test_candidates_answer_with_words_of_the_text(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    places, people = ("kitchen", "garden", "office"), ("mary", "john")
+
+    def story(n: int) -> list[Example]:
+        drawn = [(str(rng.choice(people)), str(rng.choice(places))) for _ in range(n)]
+        return [Example(f"{who} went to the {where}", f"where is {who}", where) for who, where in drawn]
+
+    split = Splits(story(150), story(40), story(40))
+    found = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 5, "candidates": True})
+    why = heedful.explain(found.classifier, "mary went to the garden", "attention-mean", pair="where is mary")
+    assert why.prediction.probabilities is not None
+    by_name = dict(zip(why.prediction.labels, why.prediction.probabilities, strict=True))
+    assert by_name["kitchen"] == by_name["office"] == pytest.approx(0, abs=1e-30)
+
+
+def test_the_same_sentence_under_two_aspects(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+
+    def reviews(n: int) -> list[Example]:
+        drawn = [(str(rng.choice((*GOOD, *BAD))), str(rng.choice((*GOOD, *BAD)))) for _ in range(n)]
+        return [
+            Example(f"the food was {food} and the service {service}", aspect, "good" if word in GOOD else "bad")
+            for food, service in drawn
+            for aspect, word in (("food", food), ("service", service))
+        ]
+
+    split = Splits(reviews(300), reviews(60), reviews(60))
+    found = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 8, "batch": 16})
+    assert found.test is not None
+    assert found.test["accuracy"] > 0.9
+    text = "the food was warm and the service cold"
+    said = [heedful.explain(found.classifier, text, "attention-mean", pair=a).prediction for a in ("food", "service")]
+    assert [p.label for p in said] == ["good", "bad"]
+
+
+def test_an_encoder_is_fine_tuned(tmp_path: Path) -> None:
+    tiny = build("bert", labels=5)
+    tiny.model.save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer.save_pretrained(tmp_path / "encoder")
+    told = {"encoder": str(tmp_path / "encoder"), "epochs": 2, "lr": 1e-3}
+    found = train("finetune", data(pairs=True), tmp_path / "m", told, names=["no", "yes"])
+    assert found.classifier.labels == ("no", "yes")
+    assert found.test is not None
+    assert heedful.explain(found.classifier, "clever", "attention-mean", pair="so?").prediction.labels == ("no", "yes")
+    train("finetune", data(pairs=True), tmp_path / "again", told, names=["no", "yes"])
+    assert (tmp_path / "m/model.safetensors").read_bytes() == (tmp_path / "again/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("family", ["distilbert", "xlnet", "roberta"])
+def test_fine_tuning_asks_each_family_in_its_own_way(family: str, tmp_path: Path) -> None:
+    """Token types and the side of padding differ; scores are those of the classifier, text by text."""
+    tiny = build(family, labels=2)
+    tiny.model.save_pretrained(tmp_path / "encoder")
+    tiny.tokenizer.save_pretrained(tmp_path / "encoder")
+    split = data()
+    found = train("finetune", split, tmp_path / "m", {"encoder": str(tmp_path / "encoder"), "epochs": 1, "lr": 1e-3})
+    said = found.classifier.predictions([found.classifier.tokens(e.text) for e in split.test])
+    right = [p.labels[int(np.argmax(p.logits))] == e.label for p, e in zip(said, split.test, strict=True)]
+    assert found.test is not None
+    assert found.test["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_without_every_label_there_is_no_auc(tmp_path: Path) -> None:
+    split = data()
+    ones = [e for e in split.test if e.label == "1"]
+    refused("roc_auc of the validation texts is not a number", split=Splits(split.train, ones, []), out=tmp_path / "a")
+    found = train("average", Splits(split.train, split.dev, ones), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    assert found.test is not None
+    assert set(found.test) == {"accuracy", "f1"}
+    assert "NaN" not in (tmp_path / "m/training.json").read_text()
+
+
+def test_a_mistake_makes_no_folder_and_a_restart_with_one_deletes_nothing(tmp_path: Path) -> None:
+    refused("cannot be read", out=tmp_path / "new", vectors="no.txt")
+    assert not (tmp_path / "new").exists()
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    before = {p.name for p in (tmp_path / "m").iterdir()}
+    with pytest.raises(BadInput, match="cannot be read"):
+        train("average", data(), tmp_path / "m", {"vectors": "no.txt"}, restart=True)
+    assert {p.name for p in (tmp_path / "m").iterdir()} == before
+
+
+def test_pretrained_vectors_are_the_start(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("clever " + " ".join(["7"] * 12) + "\n")
+    settings = SIZES["average"] | {"epochs": 1, "lr": 1e-9, "vectors": str(tmp_path / "v.txt")}
+    classifier = train("average", data(), tmp_path / "m", settings).classifier
+    row = classifier.tokenizer.get_vocab()["clever"]
+    assert torch.allclose(classifier.model.words.weight[row], torch.full((12,), 7.0), atol=1e-5)
+
+
+def test_long_texts_are_cut_or_dropped() -> None:
+    examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1")]
+    tokenizer, labels = learned([e.text for e in examples], recipe("average").settings().cut), Labels(("0", "1"), False)
+
+    def kept(how: str) -> list[int]:
+        settings = recipe("average").settings({"max_length": 5, "long": how})
+        return list(Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training").texts.lengths)
+
+    assert (kept("cut"), kept("drop")) == ([5, 4], [4])
+
+
+def test_the_record_says_how_many_texts_fitted(tmp_path: Path) -> None:
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1, "max_length": 11, "long": "drop"})
+    told = json.loads((tmp_path / "m/training.json").read_text())["data"]["train"]
+    assert 0 < told["used"] < told["texts"] == 200
+
+
+def test_rare_labels_weigh_more() -> None:
+    examples = [Example("a", None, "0")] * 30 + [Example("b", None, "1")] * 10
+    settings = recipe("average").settings({"embedding": 4, "hidden": 4})
+    labels = Labels.of(examples)
+    tokenizer = learned(["a b"], settings.cut)
+    split = Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training")
+    one = build("bert", labels=2)
+    for logits, expected in ((1, [3.0]), (2, [2 / 3, 2.0])):
+        one.model.config.num_labels = logits
+        job = ClassifierJob(one.model, settings, labels, split, split)
+        assert job._rarity is not None
+        assert job._rarity.tolist() == pytest.approx(expected)
+
+
+def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
+    split = data()
+    found = train("han-rnn", split, tmp_path / "m", SIZES["han-rnn"] | {"epochs": 1})
+    model, labels = found.classifier.model, Labels.of(split.train)
+    backend = found.classifier.tokenizer.backend_tokenizer
+    several = []
+    for batch in (1, 16):
+        settings = recipe("han-rnn").settings(SIZES["han-rnn"] | {"batch": batch})
+        cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
+        several.append(chances(model, cut.texts, settings))
+        assert scores(model, labels, cut, settings) == pytest.approx(found.test)
+    assert several[0] == pytest.approx(several[1], abs=1e-6)
+
+
+# errors
+
+
+def refused(message: str, name: str = "average", split: Any = None, out: Any = None, **settings: Any) -> None:
+    with pytest.raises(BadInput, match=message):
+        train(name, split or data(), out, settings)
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    out, some = tmp_path / "m", sentences(4)
+    refused("recipe 'bilsmt' is not known; did you mean 'bilstm'?", "bilsmt", out=out)
+    refused("average has no setting 'epoch'; did you mean 'epochs'?", out=out, epoch=3)
+    refused("lr is a number, not 'fast'", out=out, lr="fast")
+    refused("batch 0 is out of range; give at least 1", out=out, batch=0)
+    refused("hidden -1 is out of range; give at least 1", out=out, hidden=-1)
+    refused("dropout 2.0 is out of range; give at least 0 and less than 1", out=out, dropout=2.0)
+    refused("seed -1 is out of range; give at least 0", out=out, seed=-1)
+    refused("only the label '1'", split=Splits([Example("a", None, "1")] * 9, some, []), out=out)
+    refused(
+        "label '7' in validation text 1 is not one of the training texts' labels 0, 1",
+        split=Splits(sentences(9), [Example("a", None, "7")], []),
+        out=out,
+    )
+    refused("0 to choose by", split=Splits(some, [], []), out=out)
+    refused("attention=given and guide=FOLDER belong together", "mlp-given", out=out)
+    refused("no encoder was given; set encoder=FOLDER", "finetune", out=out)
+    refused("finetune has no setting 'vectors'", "finetune", out=out, vectors="glove.txt")
+    refused("max_length none leaves open how many positions", "multihead", out=out, max_length=None)
+    (tmp_path / "file").write_text("")
+    refused("is a file; give a folder", out=tmp_path / "file")
+    refused("holds other files", out=tmp_path)
+    with pytest.raises(BadInput, match=r"3 names \(a, b, c\) were given for 2 labels"):
+        train("average", data(), out, names=["a", "b", "c"])
+
+
+def test_a_finished_folder_is_not_written_over(tmp_path: Path) -> None:
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    refused("holds a finished training; give another folder, or --restart", out=tmp_path / "m")
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1}, restart=True)
+
+
+def test_a_restarted_run_in_a_finished_folder_can_be_resumed(tmp_path: Path) -> None:
+    tiny = build("bert", labels=2)
+    tiny.model.save_pretrained(tmp_path / "m")  # what an earlier fine-tuning left
+    (tmp_path / "m/training.json").write_text("{}")
+
+    def kill(now: Any) -> None:
+        if now.epoch == 1 and now.step == 1:
+            raise KeyboardInterrupt
+
+    settings = SIZES["average"] | {"epochs": 2}
+    with pytest.raises(KeyboardInterrupt):
+        train("average", data(), tmp_path / "m", settings, restart=True, watch=kill)
+    assert train("average", data(), tmp_path / "m", settings).best in (1, 2)
+
+
+def test_an_encoder_that_is_nowhere_is_named(tmp_path: Path) -> None:
+    refused("'no/such-encoder' is no folder here", "finetune", out=tmp_path / "m", encoder="no/such-encoder")
+
+
+# the command line
+
+
+def written(folder: Path) -> Path:
+    for name, examples in (("train", sentences(120, 1)), ("dev", sentences(40, 2)), ("test", sentences(40, 3))):
+        rows = [json.dumps({"text": e.text, "label": int(str(e.label))}) for e in examples]
+        (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def run(*args: Any) -> Any:
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def test_heedful_train(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    told = [f"--set={k}={v}" for k, v in (SIZES["average"] | {"epochs": 2}).items()]
+    out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--names", "bad,good", *told)
+    assert out.exit_code == 0, out.output
+    assert "epoch 2 of 2  loss" in out.stderr
+    assert "test        accuracy" in out.stdout
+    again = run("explain", "a clever film", "--model", tmp_path / "m", "--method", "attention-mean", "--json")
+    assert json.loads(again.stdout)["prediction"]["labels"] == ["bad", "good"]
+
+
+def test_heedful_train_prints_json(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    out = run(
+        "train",
+        "average",
+        written(tmp_path / "data"),
+        "--out",
+        tmp_path / "m",
+        "--set",
+        "epochs=1",
+        "--json",
+        "--limit",
+        50,
+    )
+    assert json.loads(out.stdout)["best_epoch"] == 1
+    assert json.loads((tmp_path / "m/training.json").read_text())["data"]["train"]["texts"] == 50
+
+
+def test_a_typing_error_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--set", "lr=fast")
+    assert (out.exit_code, out.stderr) == (2, "heedful: lr is a number, not 'fast'.\n")
+    assert not (tmp_path / "m").exists()
+
+
+def test_heedful_recipes() -> None:
+    listing = run("recipes").stdout
+    assert all(name in listing for name in RECIPES)
+    one = run("recipes", "bilstm").stdout
+    assert "Jain & Wallace 2019" in one
+    assert "lr" in one
+    rows: Sequence[dict[str, Any]] = [json.loads(line) for line in run("recipes", "--json").stdout.splitlines()]
+    assert [row["name"] for row in rows] == list(RECIPES)
+
+
+def test_a_killed_command_goes_on(tmp_path: Path) -> None:
+    """A real kill -9 in the middle; the same command again ends with the bytes of a run that was left alone."""
+    (tmp_path / "data").mkdir()
+    written(tmp_path / "data")
+    code = (
+        "import os, sys; import heedful.nets.training.loop as f; f.EVERY = -1; f.fit.__defaults__ = (None, -1.0)\n"
+        "import heedful.cli; t = sys.modules['heedful.cli.train']\n"
+        "shown = t._lines\n"
+        "def deadly():\n"
+        "    tell = shown()\n"
+        "    def watch(now):\n"
+        "        tell(now)\n"
+        "        if (now.epoch, now.step) == (1, 2): os.kill(os.getpid(), 9)\n"
+        "    return watch\n"
+        "t._lines = deadly\n"
+        "from heedful.cli import main; main(sys.argv[1:])\n"
+    )
+    args = ["train", "average", str(tmp_path / "data"), "--set", "epochs=3", "--set", "embedding=8", "--out"]
+    dead = subprocess.run([sys.executable, "-c", code, *args, str(tmp_path / "m")], capture_output=True, check=False)
+    assert dead.returncode == -9, dead.stderr
+    for folder in ("m", "whole"):
+        out = run(*args, tmp_path / folder)
+        assert out.exit_code == 0, out.output
+    for file in ("model.safetensors", "training.jsonl"):
+        assert (tmp_path / "m" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+
+
+def test_an_encoder_and_decoder_is_trained_on_dates(tmp_path: Path) -> None:
+    sizes = {"embedding": 5, "hidden": 6, "units": 4, "n_train": 40, "n_dev": 8, "n_test": 8, "most": 1, "epochs": 2}
+    told = [f"--set={k}={v}" for k, v in sizes.items()]
+    out = run("train", "seq2seq-additive", "dates", "--out", tmp_path / "m", *told)
+    assert out.exit_code == 0, out.output
+    assert "exact match" in out.stdout
+    assert run("translate", "due the 3rd of March, 2026", "--model", tmp_path / "m").exit_code == 0
+    wrong = run("train", "seq2seq-none", "corpus", "--out", tmp_path / "n")
+    assert "is trained on generated dates, not on 'corpus'" in wrong.stderr

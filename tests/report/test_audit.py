@@ -1,0 +1,280 @@
+"""The report of a run: the verdict and the ranking in words, put together, and written by the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import heedful
+from heedful.audits.ranking import league, to_dict
+from heedful.audits.record import Record, recorded
+from heedful.audits.summary import NEEDED, clean
+from heedful.audits.verdict import Rule, verdict
+from heedful.cli import main
+from heedful.core.errors import BadInput
+from heedful.data import Example
+from heedful.report.audit import judged, report
+from heedful.report.ranking import advice, ranking_section
+from heedful.report.verdict import sentences, verdict_section
+from tests.audits.test_verdict import numbers, shares
+from tests.support import toys
+from tests.support.operating import SMALL
+
+TEXTS = 32
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on the pointer."""
+    out = tmp_path_factory.mktemp("reports") / "run"
+    classifier = toys.build("bilstm", toys.POINTER)
+    examples = [Example(text, label=classifier.labels[i % 2]) for i, text in enumerate(toys.texts(TEXTS))]
+    checks = [heedful.check(name, SMALL.get(name)) for name in (*NEEDED, "cost")]
+    heedful.audit(classifier, examples, ["attention-mean", "integrated-gradients"], checks, out, limit=TEXTS)
+    return out
+
+
+@pytest.fixture(scope="module")
+def record(folder: Path) -> Record:
+    return recorded(folder)
+
+
+def told(given: Mapping[str, float], **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = clean(verdict(numbers(given, **more)).to_dict())
+    return found
+
+
+def ran(*args: object) -> Result:
+    return CliRunner().invoke(main, [str(arg) for arg in args])
+
+
+# the verdict in words
+
+
+@cache
+def _words(a: float, b: float, c: float) -> tuple[str, ...]:
+    return sentences(told(shares(a, b, c)))
+
+
+def test_the_head_says_the_verdict() -> None:
+    assert _words(0.9, 0.9, 0.9)[0].startswith("Attention explains this model's answers")
+    assert _words(0.0, 0.0, 0.0)[0] == "Attention does not explain this model's answers."
+
+
+def test_each_question_has_its_answer_and_numbers() -> None:
+    first = _words(0.9, 0.3, 0.0)[1:4]
+    assert [sentence.split("? ")[1].split(".")[0].split(":")[0] for sentence in first] == ["Yes", "Undecided", "No"]
+    assert "90 % [" in first[0]
+
+
+def test_an_undecided_verdict_says_why() -> None:
+    assert sentences(told(shares(1, 1, 1), n=20))[0].endswith("is undecided: fewer than 30 texts.")
+
+
+def test_what_was_not_measured_is_said() -> None:
+    said = sentences(clean(verdict({}).to_dict()))
+    assert said[1] == "Does attention point at the words that matter? Undecided: it was not measured."
+
+
+def test_only_what_holds_qualifies() -> None:
+    beside = numbers(shares(1, 1, 1)) | {"Q4": np.full(60, 0.9), "Q6": np.full(60, 0.9)}
+    last = sentences(clean(verdict(beside).to_dict()))[-1]
+    assert "not the only one" in last
+    assert "unstable" not in last
+
+
+def test_the_constants_are_printed() -> None:
+    rule = Rule(most=0.7, least=0.1)
+    section = verdict_section(
+        {"attention-mean": clean(verdict(numbers(shares(1, 1, 1)), rule).to_dict())}, "attention-mean"
+    )
+    assert "0.7 (s − r)" in section.reading
+    assert "0.1 (s − r)" in section.reading
+
+
+def test_the_reading_that_is_judged_comes_first() -> None:
+    one = told(shares(1, 1, 1))
+    section = verdict_section({"attention-max": one, "attention-mean": one}, "attention-mean")
+    assert [row[0] for row in section.tables[-1].rows] == ["attention-mean", "attention-max"]
+
+
+# which to use, in words
+
+
+def summary(marks: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> dict[str, Any]:
+    rows = [{"measure": "forwards", "method": name, "at": {}, "mean": cost} for name, cost in (costs or {}).items()]
+    return {"ranking": clean(to_dict([league("delete", marks)])), "checks": {"cost": {"rows": rows}}}
+
+
+def marked(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {name: mean + 0.05 * rng.normal(size=n) for name, mean in means.items()}
+
+
+def test_the_best_is_named_with_what_it_takes() -> None:
+    said = advice(summary(marked({"a": 0.5, "b": 0.2, "random": 0.0}), {"a": 7}))
+    assert said[0].startswith("A has the highest mark, 0.5")
+    assert "(7 passes for a text)" in said[0]
+    assert said[1] == "It is surely better than every other method."
+
+
+def test_of_those_that_cannot_be_told_apart_the_cheapest_is_named() -> None:
+    given = marked({"a": 0.5, "random": 0.0})
+    noise = np.random.default_rng(1).normal(size=60)
+    given["b"] = given["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not surely
+    said = advice(summary(given, {"a": 100, "b": 2}))
+    assert any("the cheapest of them is b (2 passes for a text)" in one for one in said)
+
+
+def test_no_method_is_advised_that_cannot_be_told_from_random() -> None:
+    said = advice(summary(marked({"a": 0.001, "b": -0.001, "random": 0.0})))
+    assert said == ["No method's order of the words can be told from a random one (60 texts)."]
+
+
+def test_few_texts_give_no_advice() -> None:
+    assert advice(summary(marked({"a": 0.5, "random": 0.0}, n=20)))[0].startswith("Too few texts to rank")
+
+
+def test_a_run_without_erasure_has_no_ranking() -> None:
+    assert advice({"ranking": {}, "checks": {}}) == []
+
+
+# the whole
+
+
+def test_a_run_of_the_pointer_is_told(record: Record) -> None:
+    found = report(record)
+    assert found.verdict == "explanation"
+    assert [section.name for section in found.answers] == ["verdict", "ranking"]
+    assert {"permutation", "agreement", "input-erasure", "examples", "words"} <= {s.name for s in found.sections}
+
+
+def test_figures_have_names_of_their_own(record: Record) -> None:
+    found = report(record)
+    names = [figure.name for section in (*found.answers, *found.sections) for figure in section.figures]
+    assert len(names) == len(set(names)) > 5
+
+
+def test_the_verdict_found_anew_is_the_summarys(record: Record) -> None:
+    assert judged(record, Rule()) == judged(record)
+
+
+def test_another_rule_may_find_another_verdict(record: Record) -> None:
+    assert report(record, Rule(texts=TEXTS + 1)).verdict == "undecided"
+
+
+def test_places_and_cost_stand_beside_the_marks(record: Record) -> None:
+    section = ranking_section(record)
+    assert section is not None
+    first = section.tables[0].rows[0]
+    forwards, backwards = (record.rows("cost", m, str(first[0]))[0]["mean"] for m in ("forwards", "backwards"))
+    assert first[4] == pytest.approx(forwards + backwards)
+
+
+# a run that is not whole
+
+
+def test_a_run_that_goes_on_is_not_read(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "run")
+    told = json.loads((tmp_path / "run" / "summary.json").read_text())
+    told["texts"]["n"] = 16
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(told))
+    with pytest.raises(BadInput, match="has 32 texts and a summary of 16"):
+        recorded(tmp_path / "run")
+
+
+def test_a_run_without_a_summary_says_what_to_do(folder: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "summary.json").unlink()
+    with pytest.raises(BadInput, match=r"no summary\.json: its audit was stopped"):
+        recorded(tmp_path / "run")
+
+
+# the command
+
+
+@pytest.mark.parametrize(("kind", "name"), [("html", "html"), ("md", "md"), ("csv", "csv"), ("latex", "tex")])
+def test_every_format_is_written_into_the_run(folder: Path, kind: str, name: str) -> None:
+    assert ran("report", folder, "--format", kind).exit_code == 0
+    assert (folder / f"report.{name}").stat().st_size > 1000
+
+
+def test_the_same_run_gives_the_same_page(folder: Path, tmp_path: Path) -> None:
+    pages = [tmp_path / name for name in ("a.html", "b.html")]
+    for page in pages:
+        assert ran("report", folder, "--out", page).exit_code == 0
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_figures_are_files_that_stand_alone(folder: Path, tmp_path: Path) -> None:
+    assert (
+        ran("report", folder, "--out", tmp_path / "r.md", "--format", "md", "--figures", tmp_path / "f").exit_code == 0
+    )
+    drawn = sorted((tmp_path / "f").glob("*.svg"))
+    assert len(drawn) > 5
+    assert all(file.read_text().startswith("<svg xmlns=") or "xmlns" in file.read_text()[:200] for file in drawn)
+    assert f"{drawn[0].name}" in (tmp_path / "r.md").read_text()
+
+
+def test_a_constant_of_the_verdict_can_be_set(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r.md"
+    assert ran("report", folder, "--out", out, "--format", "md", "--set", "texts=1000").exit_code == 0
+    assert "fewer than 1000 texts" in out.read_text()
+
+
+@pytest.mark.parametrize("wrong", ["most", "mots=1", "most=high"])
+def test_a_constant_that_means_nothing_is_refused(folder: Path, wrong: str) -> None:
+    result = ran("report", folder, "--set", wrong)
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+    result = ran("report", tmp_path)
+    assert result.exit_code == 2
+    assert "holds no run" in result.output
+
+
+def test_a_run_beside_itself_differs_in_nothing(folder: Path, tmp_path: Path) -> None:
+    result = ran("compare", folder, folder, "--out", tmp_path / "c.html")
+    assert result.exit_code == 0
+    assert "differences are paired" in result.output
+    assert (tmp_path / "c.html").exists()
+
+
+def test_reports_need_no_torch(folder: Path) -> None:
+    call = f"main(['report', {str(folder)!r}], standalone_mode=False)"
+    code = f"import sys; from heedful.cli import main; {call}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None:
+    found = heedful.audit(heedful.load(), "corpus", ["attention-mean"], ["cost"], tmp_path / "run", limit=2)
+    assert found.verdict["word"] == "undecided"
+    assert "undecided" in found.to_html()
+
+
+def test_without_attention_there_is_no_verdict_to_ask_for() -> None:
+    found = heedful.audit(heedful.load(), "corpus", ["leave-one-out"], ["cost"], limit=2)
+    with pytest.raises(BadInput, match="attention-mean was not among its methods"):
+        found.verdict  # noqa: B018
+
+
+def test_an_audit_writes_its_report(tmp_path: Path) -> None:
+    args = ("--limit", 8, "--methods", "attention-mean", "--checks", "complexity,cost")
+    result = ran("audit", "corpus", "--out", tmp_path / "run", *args)
+    assert result.exit_code == 0
+    assert "attention is undecided" in result.output
+    assert (tmp_path / "run" / "report.html").read_text().startswith("<!DOCTYPE html>")

@@ -1,0 +1,771 @@
+"""Sections: what they say and draw is what the run has, number by number."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heedful
+from heedful.audits.record import Record, recorded
+from heedful.data import Example
+from heedful.methods import method
+from heedful.report import telling
+from heedful.report.document import Section
+from heedful.report.sections import SECTIONS, attention, plain, sections
+from heedful.report.sections import adversarial as twins
+from heedful.report.sections import agreement as agreeing
+from heedful.report.sections import asking as tabling
+from heedful.report.sections import erasure as erasing
+from heedful.report.sections import input_erasure as removing
+from heedful.report.sections import reexplained as anew
+from heedful.report.sections.asking import NOTHING, WORDS
+from tests.support import toys
+
+SMALL: dict[str, dict[str, Any]] = {
+    "permutation": {"draws": 9, "layer_draws": 3, "head_draws": 1},
+    "adversarial": {"steps": 10, "candidates": 2},
+    "identifiability": {"starts": 1},
+    "erasure": {"draws": 2, "orders": 3},
+    "input-erasure": {"points": 4, "greedy_words": 6, "exhaustive_words": 5},
+    "infidelity": {"samples": 8},
+    "sensitivity": {"limit": 1, "texts": 2},
+    "randomisation": {"stages": 3, "texts": 2},
+    "stability": {"seeds": 1, "texts": 2},
+}
+ON_ATTENTION = ("permutation", "uniform", "adversarial", "identifiability", "erasure")
+N = 7
+ENDS = ("mean", "low", "high")
+HOSTILE = '<b>&"name" 😀'
+INTERVAL = re.compile(r"(−?[\d,]+(?:\.\d+)?(?:e−\d+)?) \[(−?[\d,.]+(?:e−\d+)?), (−?[\d,.]+(?:e−\d+)?)\]")
+
+
+def made(architecture: str, n: int, checks: Any, folder: Any) -> Record:
+    classifier = toys.build(architecture, toys.mix(0.5))
+    texts = list(dict.fromkeys(toys.texts(3 * n, shortest=3, longest=8)))[:n]
+    said = classifier.predictions([classifier.tokens(t) for t in texts])
+    # one label is wrong, so that accuracy is not one
+    labels = [classifier.labels[(p.index + (i == 0)) % 2] for i, p in enumerate(said)]
+    marked = [(0, len(t.split()[0])) for t in texts]
+    examples = [Example(t, label=label, rationale=(m,)) for t, label, m in zip(texts, labels, marked, strict=True)]
+    methods: list[Any] = ["attention-mean", "leave-one-out", method("integrated-gradients", {"steps": 4})]
+    heedful.audit(classifier, examples, methods, [heedful.check(c, SMALL.get(c)) for c in checks], out=folder)
+    return recorded(folder)
+
+
+@pytest.fixture(scope="module")
+def bilstm(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """Every check, on a network with one query."""
+    return made("bilstm", N, heedful.CHECKS, tmp_path_factory.mktemp("runs") / "bilstm")
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """The checks of attention, on a Transformer with two layers."""
+    return made("bert", 4, ON_ATTENTION, tmp_path_factory.mktemp("runs") / "bert")
+
+
+def changed(record: Record, change: Callable[[dict[str, Any]], object]) -> Record:
+    """The record with another summary."""
+    summary = copy.deepcopy(dict(record.summary))
+    change(summary)
+    return replace(record, summary=summary)
+
+
+def numbers(tree: Any) -> Iterator[dict[str, Any]]:
+    """Everything in a summary that has a mean."""
+    if isinstance(tree, dict):
+        if "mean" in tree:
+            yield tree
+        for value in tree.values():
+            yield from numbers(value)
+    elif isinstance(tree, list):
+        for value in tree:
+            yield from numbers(value)
+
+
+WHOLE: dict[int, tuple[Section, ...]] = {}
+
+
+def whole(record: Record) -> tuple[Section, ...]:
+    """All sections of a run, made once."""
+    if id(record) not in WHOLE:
+        WHOLE[id(record)] = sections(record)
+    return WHOLE[id(record)]
+
+
+def section(record: Record, name: str) -> Section:
+    return SECTIONS[name](record)
+
+
+def caught(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
+    """What a chart is given."""
+    given: list[Any] = []
+    real = getattr(module, name)
+
+    def chart(words: Any, *rest: Any, **more: Any) -> Any:
+        given.append((words, *rest))
+        return real(words, *rest, **more)
+
+    monkeypatch.setattr(module, name, chart)
+    return given
+
+
+def unit(written_: str) -> float:
+    """One of the last digit: unit("0.36") -> 0.01, unit("1.2e-7") -> 1e-8."""
+    digits, _, power = written_.partition("e")
+    return float(10.0 ** (int(power or 0) - len(digits.partition(".")[2])))
+
+
+def row(record: Record, check: str, measure: str, named: str = "", at: Any = None) -> Any:
+    (one,) = [r for r in record.rows(check, measure, named) if r["at"] == (at or {})]
+    return one
+
+
+def written(one: Any) -> str:
+    """An interval of two digits, written in another way."""
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*(one[k] + 0.0 for k in ("mean", "low", "high"))).replace("-", "−")
+
+
+# numbers
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (0.364, "0.36"),
+        (-0.25, "−0.25"),
+        (-0.0, "0.00"),
+        (0.0812, "0.081"),
+        (1234.4, "1,234"),
+        (12.34, "12.3"),
+        (1.2e-7, "1.2e−7"),
+        (-1.2e-7, "−1.2e−7"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "–"),
+    ],
+)
+def test_a_number_is_short_and_has_a_true_minus(x: float | None, said: str) -> None:
+    assert telling.number(x) == said
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "said"),
+    [
+        (0.36, 0.3, 0.42, "0.36 [0.30, 0.42]"),
+        (-0.27, -0.38, -0.14, "−0.27 [−0.38, −0.14]"),
+        (-0.07, -0.15, -0.0035, "−0.070 [−0.150, −0.004]"),
+        (-0.0001, -0.02, 0.02, "0.000 [−0.020, 0.020]"),
+        (0.0, 0.0, 0.0, "0.00 [0.00, 0.00]"),
+        (0.5, None, None, "0.50"),
+        (None, None, None, "–"),
+    ],
+)
+def test_an_interval_has_as_many_digits_as_it_needs(mean: Any, low: Any, high: Any, said: str) -> None:
+    assert telling.interval({"mean": mean, "low": low, "high": high}) == said
+
+
+@pytest.mark.parametrize(("n", "few"), [(29, True), (30, False)])
+def test_below_thirty_texts_nothing_is_decided(n: int, few: bool) -> None:
+    assert telling.cautious("It is so.", n).startswith("Too few texts to decide") == few
+
+
+def method_row(name: str, mean: float, n: int = 40, says: str = "") -> dict[str, Any]:
+    own = {"measure": "m", "method": name, "at": {}, "n": n, "mean": mean, "low": mean - 0.1, "high": mean + 0.1}
+    return own | ({"random": {"says": says}} if says else {})
+
+
+def test_a_spread_goes_from_the_lowest_method_to_the_highest() -> None:
+    rows = [method_row(name, x) for name, x in {"a": 0.5, "b": 0.2, "c": 0.7, "random": 0.1, "position": 0.9}.items()]
+    said = "It: from 0.20 [0.10, 0.30] (b) to 0.70 [0.60, 0.80] (c); random 0.10 [0.00, 0.20] (40 texts)."
+    assert telling.spread("it", rows) == said
+
+
+def test_methods_that_share_an_end_are_counted() -> None:
+    rows = [method_row(name, x) for name, x in {"a": 0.2, "b": 0.2, "c": 0.7}.items()]
+    assert (
+        telling.spread("it", rows) == "It: from 0.20 [0.10, 0.30] (a and 1 more) to 0.70 [0.60, 0.80] (c) (40 texts)."
+    )
+
+
+def test_methods_that_are_all_alike_have_one_number() -> None:
+    assert telling.spread("it", [method_row("a", 0.2), method_row("b", 0.2)]) == (
+        "It: 0.20 [0.10, 0.30] (a and 1 more) (40 texts)."
+    )
+
+
+def test_a_mean_over_other_texts_is_not_compared() -> None:
+    rows = [method_row("a", 0.5), method_row("b", 0.2, n=10)]
+    assert telling.spread("it", rows) == "It: 0.50 [0.40, 0.60] (a) (40 texts)."
+
+
+def test_methods_are_counted_by_what_may_be_said_of_them() -> None:
+    says = {
+        "a": "higher than random: better",
+        "b": "cannot be told from random",
+        "c": "lower than random: worse",
+        "uniform": "lower than random: worse",
+    }
+    rows = [method_row(name, 0.5, says=told) for name, told in says.items()]
+    assert telling.beside_random(rows) == (
+        "1 of 3 methods (a) is better than random; 1 of 3 methods (c) is worse than random; 1 of 3 methods (b) cannot "
+        "be told from random (paired over texts, Holm-corrected, p ≤ .05)."
+    )
+
+
+def test_nothing_is_counted_below_thirty_texts() -> None:
+    assert telling.beside_random([method_row("a", 0.5, 20, "too few texts")]) is None
+
+
+@pytest.mark.parametrize(
+    ("says", "mark"),
+    [
+        ("higher than random: better", ""),
+        ("lower than random: worse", " worse"),
+        ("cannot be told from random", "*"),
+        ("too few texts", "?"),
+        ("", ""),
+    ],
+)
+def test_every_word_beside_random_has_its_mark(says: str, mark: str) -> None:
+    assert tabling.mark(method_row("a", 0.5, says=says)) == mark
+
+
+@pytest.mark.parametrize(
+    ("at", "name"),
+    [
+        ({"layer": "none"}, "as it is"),
+        ({"layer": "all", "head": "all"}, "everywhere"),
+        ({"layer": 2, "head": "all"}, "layer 2"),
+        ({"head": 0, "layer": 2}, "layer 2 head 0"),
+        ({"layer": "sentence", "head": "all"}, "sentences"),
+        ({"activation": "sparsemax"}, "sparsemax"),
+        ({}, ""),
+    ],
+)
+def test_a_place_has_a_name(at: dict[str, Any], name: str) -> None:
+    assert telling.place_name(at) == name
+
+
+# every section
+
+
+def test_every_check_of_the_package_has_a_section() -> None:
+    assert set(SECTIONS) == set(WORDS) == set(heedful.CHECKS)
+
+
+def test_every_check_of_a_run_is_told_in_the_telling_order(bilstm: Record) -> None:
+    assert [s.name for s in whole(bilstm)] == list(SECTIONS)
+
+
+def test_a_check_that_was_not_run_is_left_out(bert: Record) -> None:
+    assert [s.name for s in whole(bert)] == list(ON_ATTENTION)
+
+
+def test_every_section_asks_answers_and_names_its_source(bilstm: Record) -> None:
+    for one in whole(bilstm):
+        assert one.question.endswith("?")
+        assert one.reading.endswith(".")
+        assert one.figures
+        assert one.tables
+        assert all(sentence.endswith(".") for sentence in one.findings)
+        assert one.source == bilstm.about(one.name)["paper"].strip("–")
+
+
+def test_every_answer_says_that_texts_are_too_few(bilstm: Record) -> None:
+    assert [s.name for s in whole(bilstm) if not s.findings[0].startswith("Too few texts to decide (n = ")] == []
+
+
+def test_enough_texts_are_not_called_too_few(bilstm: Record) -> None:
+    def more(summary: dict[str, Any]) -> None:
+        for one in numbers(summary["checks"]):
+            one["n"] = 64
+
+    told = [s for s in sections(changed(bilstm, more)) if s.name not in ("identifiability", "erasure")]
+    assert [s.name for s in told if "Too few" in " ".join(s.findings)] == []
+
+
+def test_names_of_figures_and_tables_are_unlike_and_fit_for_files(bilstm: Record, bert: Record) -> None:
+    for record in (bilstm, bert):
+        names = [name for s in whole(record) for name in [*(f.name for f in s.figures), *(t.name for t in s.tables)]]
+        assert len(set(names)) == len(names)
+        assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
+
+
+def test_every_row_of_a_table_has_a_cell_for_every_column(bilstm: Record, bert: Record) -> None:
+    for table in (t for record in (bilstm, bert) for s in whole(record) for t in s.tables):
+        assert table.rows
+        assert {len(r) for r in table.rows} == {len(table.columns)}
+
+
+def test_every_interval_that_is_told_stands_in_the_summary(bilstm: Record, bert: Record) -> None:
+    for record in (bilstm, bert):
+        known = np.array(
+            [
+                [x[k] for k in ENDS]
+                for x in numbers(dict(record.summary))
+                if all(isinstance(x.get(k), float) for k in ENDS)
+            ]
+        )
+        made_ = whole(record)
+        told = [sentence for s in made_ for sentence in s.findings]
+        told += [c for s in made_ for t in s.tables for r in t.rows for c in r if isinstance(c, str)]
+        seen = [found for words in told for found in INTERVAL.findall(words)]
+        assert len(seen) > 50
+        for found in seen:
+            plain_ = [x.replace("−", "-").replace(",", "") for x in found]
+            near = np.abs(known - [float(x) for x in plain_]) <= 0.501 * np.array([unit(x) for x in plain_])
+            assert near.all(1).any(), found
+
+
+def test_a_run_without_tables_still_has_sections(bilstm: Record) -> None:
+    def bare(summary: dict[str, Any]) -> None:
+        for check in summary["checks"].values():
+            check["tables"] = {}
+
+    assert len(sections(changed(bilstm, bare))) == len(SECTIONS)
+
+
+def test_where_no_number_exists_nothing_is_told(bilstm: Record) -> None:
+    def empty(summary: dict[str, Any]) -> None:
+        for check in summary["checks"].values():
+            check["tables"] = {}
+            for one in check["rows"]:
+                one |= {"mean": None, "low": None, "high": None, "n": 0}
+                one.pop("random", None)
+
+    for one in sections(changed(bilstm, empty)):
+        assert one.findings == (NOTHING,)
+
+
+def test_a_summary_that_says_nothing_of_its_checks_has_sections_without_sources(bilstm: Record) -> None:
+    def old(summary: dict[str, Any]) -> None:
+        for check in summary["checks"].values():
+            del check["about"]
+
+    assert {s.source for s in sections(changed(bilstm, old))} == {""}
+
+
+def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
+    record = made("bilstm", 1, ("permutation", "uniform", "adversarial", "complexity"), tmp_path / "run")
+    answers = {s.name: s.findings[0] for s in sections(record)}
+    tvd = row(record, "permutation", "tvd", at=attention.EVERYWHERE)["mean"]
+    assert f"moves the answer by {telling.number(tvd)} (TVD" in answers["permutation"]
+    assert "mean over 1 text)" in answers["permutation"]
+
+
+def test_reading_a_run_again_needs_no_torch() -> None:
+    code = "import sys, heedful.report.sections; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# a check that has no words here
+
+
+def other(record: Record) -> Record:
+    rows = [method_row(HOSTILE, 0.5), method_row("random", 0.1), method_row("x" * 300, 0.2)]
+    told = {"about": {"summary": "whether it is so", "paper": "A & B 2020"}, "rows": rows, "tables": {}}
+    return changed(record, lambda summary: summary["checks"].update({"my <check>": told}))
+
+
+def test_an_unknown_check_comes_last_with_all_its_rows(bilstm: Record) -> None:
+    last = sections(other(bilstm))[-1]
+    assert (last.name, last.question, last.source) == ("my <check>", "Whether it is so", "A & B 2020")
+    assert [r[1] for r in last.tables[0].rows] == [HOSTILE, "random", "x" * 300]
+    assert next(r[3:7] for r in last.tables[0].rows) == pytest.approx((40, 0.5, 0.4, 0.6))
+
+
+def test_names_from_outside_are_escaped_in_figures(bilstm: Record) -> None:
+    (figure,) = plain(other(bilstm), "my <check>").figures
+    assert "<b>" not in figure.svg
+    assert "&lt;b&gt;&amp;" in figure.svg
+    assert figure.name == "my-check-first"
+
+
+# attention shuffled
+
+
+def test_the_answer_to_shuffling_is_the_summarys(bilstm: Record) -> None:
+    tvd, flip = (row(bilstm, "permutation", name, at=attention.EVERYWHERE) for name in ("tvd", "flip"))
+    said = section(bilstm, "permutation").findings[0]
+    assert (
+        f"moves the answer by {written(tvd)} (TVD, the median over 9 shuffles of a text; mean over {N} texts)" in said
+    )
+    assert f"changes the label in {telling.interval(flip)} of the shuffles" in said
+
+
+def test_violins_are_the_medians_of_the_summarys_table(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, attention, "violins")
+    section(bilstm, "permutation")
+    groups = {(g.label, g.series): g.values for g in given[0][1]}
+    table = [r for r in bilstm.table("permutation", "by max attention") if r["n"]]
+    assert {key: (len(v), float(np.median(v))) for key, v in groups.items()} == {
+        (f"{r['from']:g}–{r['to']:g}", r["label"]): (r["n"], r["median"]) for r in table
+    }
+
+
+def test_many_labels_share_a_violin(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, attention, "violins")
+    monkeypatch.setattr(Record, "labels", property(lambda _: tuple("abcdefghij")))
+    attention.permutation(replace(bilstm))
+    assert {g.series for g in given[0][1]} == {""}
+    assert sum(len(g.values) for g in given[0][1]) == N
+
+
+def test_accuracy_begins_with_the_model_as_it_is(bert: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, telling, "dots")
+    section(bert, "permutation")
+    table = {telling.place_name(r["at"]): r["mean"] for r in bert.table("permutation", "accuracy")}
+    assert [mark.label for mark in given[0][1]] == ["as it is", "everywhere", "layer 0", "layer 1"]
+    assert {mark.label: mark.mean for mark in given[0][1]} == table
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high", "said"),
+    [
+        (40, -0.3, -0.1, "Accuracy falls from"),
+        (40, 0.1, 0.3, "Accuracy rises from"),
+        (40, -0.1, 0.1, "Accuracy goes from"),
+        (20, -0.3, -0.1, "Too few texts to decide (n = 20). Accuracy goes from"),
+    ],
+)
+def test_accuracy_falls_where_the_interval_of_its_change_does(
+    bilstm: Record, n: int, low: float, high: float, said: str
+) -> None:
+    def change(summary: dict[str, Any]) -> None:
+        after = summary["checks"]["uniform"]["tables"]["accuracy"][-1]
+        after["at"] = dict(attention.EVERYWHERE)
+        after["change"] |= {"n": n, "low": low, "high": high, "mean": (low + high) / 2}
+
+    told = attention.accuracy_told(changed(bilstm, change), "uniform")
+    assert told is not None
+    assert told.startswith(said)
+    assert told.endswith("which cannot be told from none.") == (low < 0 < high)
+
+
+def test_heads_are_the_ones_whose_shuffling_flips_most(bert: Record) -> None:
+    def headed(summary: dict[str, Any]) -> None:
+        own = {"measure": "flip", "method": "", "n": 40}
+        summary["checks"]["permutation"]["rows"] += [
+            own | {"at": {"layer": i // 6, "head": i % 6}, "mean": i / 12, "low": i / 12 - 0.01, "high": i / 12 + 0.01}
+            for i in range(12)
+        ]
+
+    (table,) = [t for t in section(changed(bert, headed), "permutation").tables if t.name == "permutation-heads"]
+    assert table.rows[0] == ("1", "5", 40, "0.92 [0.91, 0.93]")
+    assert len(table.rows) == attention.HEADS
+    assert f"The {attention.HEADS} of 12 heads" in table.caption
+
+
+# twins
+
+
+def test_the_histogram_is_the_summarys(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, twins, "histogram")
+    section(bilstm, "adversarial")
+    _, series, marks = given[0]
+    for name, kind in (("jsd exact", "exact"), ("jsd found", "found by search")):
+        (table,) = bilstm.table("adversarial", name)
+        assert series[kind][0] == pytest.approx(table["bins"])
+        assert series[kind][1].tolist() == table["counts"]
+    assert marks == {"mean, exact": row(bilstm, "adversarial", "jsd exact")["mean"]}
+
+
+def test_the_exact_adversary_is_told_with_its_tolerance(bilstm: Record) -> None:
+    said = section(bilstm, "adversarial").findings[0]
+    for measure in ("jsd exact", "tvd exact"):
+        assert telling.interval(row(bilstm, "adversarial", measure)) in said
+    assert "by ε = 0.05 at most" in said
+
+
+def test_bounds_are_told_where_nothing_is_exact(bilstm: Record) -> None:
+    def bounded(summary: dict[str, Any]) -> None:
+        rows = summary["checks"]["adversarial"]["rows"]
+        (one,) = [r for r in rows if r["measure"] == "jsd exact"]
+        rows.remove(one)
+        rows += [one | {"measure": "jsd lower", "mean": 0.2}, one | {"measure": "jsd upper", "mean": 0.6}]
+
+    said = section(changed(bilstm, bounded), "adversarial").findings[0]
+    assert "at least 0.20 [" in said
+    assert "at most 0.60 [" in said
+
+
+def test_witnesses_are_told_for_each_delta(bert: Record) -> None:
+    one = section(bert, "adversarial")
+    deltas = (0.0, 0.05)
+    rows = [row(bert, "adversarial", "tvd any head", at={"layer": 1, "delta": d}) for d in deltas]
+    assert [telling.interval(r) in sentence for r, sentence in zip(rows, one.findings, strict=True)] == [True, True]
+    assert [r[2] for r in one.tables[0].rows] == [telling.interval(r) for r in rows]
+
+
+def test_the_last_layer_is_the_highest_number(bert: Record) -> None:
+    def later(summary: dict[str, Any]) -> None:
+        rows = summary["checks"]["adversarial"]["rows"]
+        own = [r for r in rows if r["measure"] == "tvd any head"]
+        rows += [r | {"at": r["at"] | {"layer": layer}} for r in own for layer in (9, 10)]
+
+    assert "In layer 10 some head" in section(changed(bert, later), "adversarial").findings[0]
+
+
+def test_identifiability_counts_texts_with_a_free_direction(bilstm: Record) -> None:
+    found = bilstm.found("identifiability").values("null constrained", at={"layer": 0, "head": 0})
+    said = section(bilstm, "identifiability").findings[0]
+    assert f"not identifiable on {(found > 0).sum()} of {N} texts" in said
+
+
+def test_lengths_are_groups_of_the_summary(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, telling, "dots")
+    section(bilstm, "identifiability")
+    table = bilstm.table("identifiability", "by length")
+    assert [m.mean for m in given[0][1]] == [r["null constrained"]["mean"] for r in table]
+    assert given[0][1][-1].label.endswith(f"{table[-1]['to']:.0f} tokens")
+
+
+# attention erased
+
+
+def test_points_are_the_texts(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, erasing, "scatter")
+    section(bilstm, "erasure")
+    found = bilstm.found("erasure")
+    assert given[0][1].tolist() == found.values("alpha difference", "attention").tolist()
+    assert given[0][2].mean() == pytest.approx(row(bilstm, "erasure", "delta js", "attention")["mean"])
+
+
+def test_boxes_are_the_summarys_and_say_who_never_flips(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, erasing, "boxes")
+    section(bilstm, "erasure")
+    table = {name: r for name, r in bilstm.table("erasure", "fractions").items() if r["n"]}
+    assert {b.label: (b.lowest, b.lower, b.median, b.upper, b.highest, b.n, b.note) for b in given[0][1]} == {
+        name: (
+            r["lowest"], r["lower quartile"], r["median"], r["upper quartile"], r["highest"], r["n"],
+            f"never: {r['never']}",
+        )
+        for name, r in table.items()
+    }  # fmt: skip
+
+
+def test_flips_add_up_to_the_texts(bilstm: Record) -> None:
+    table = section(bilstm, "erasure").tables[0]
+    assert table.rows[0][0] == "attention"
+    assert all(sum(r[2:]) == r[1] == N for r in table.rows)  # type: ignore[arg-type]
+    flips = bilstm.table("erasure", "flips")["attention"]
+    assert table.rows[0][2:] == (flips["only top"], flips["both"], flips["only random"], flips["neither"])
+
+
+def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> None:
+    def turned(summary: dict[str, Any]) -> None:
+        one = {"a fewer": 7, "b fewer": 2, "equal": 0, "never": 0, "n": 40, "p": 0.18}
+        summary["checks"]["erasure"]["tables"]["fewer"] = [
+            {"a": "attention", "b": "random"} | one,
+            {"a": "attention-x-slope", "b": "attention"} | one,
+        ]
+
+    said = section(changed(bilstm, turned), "erasure").findings
+    assert "Attention needs fewer items than random on 7 and more on 2 of 40 texts" in said[-2]
+    assert "Attention needs fewer items than attention-x-slope on 2 and more on 7 of 40 texts" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.1, 0.2, "moves the answer more"), (-0.2, -0.1, "moves the answer less"), (-0.1, 0.1, "cannot be told")],
+)
+def test_the_top_item_matters_more_where_the_interval_says_so(
+    bilstm: Record, low: float, high: float, said: str
+) -> None:
+    def change(summary: dict[str, Any]) -> None:
+        for one in summary["checks"]["erasure"]["rows"]:
+            if (one["measure"], one["method"]) == ("delta js", "attention"):
+                one |= {"n": 40, "low": low, "high": high, "mean": (low + high) / 2}
+
+    assert said in section(changed(bilstm, change), "erasure").findings[0]
+
+
+@pytest.mark.parametrize(("p", "said"), [(0.5, "0.50"), (0.0042, "0.004"), (5.8e-11, "5.8e−11"), (1.0, "1.00")])
+def test_small_p_are_not_zero(p: float, said: str) -> None:
+    assert erasing.p_told(p) == said
+
+
+# words erased
+
+
+def test_curves_are_the_rows_of_the_summary(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, removing, "lines")
+    section(bilstm, "input-erasure")
+    assert len(given) == 2  # maskings
+    for words, lines, *_ in given:
+        way = {"masking": words.name.rsplit("-", 1)[1]}
+        for line in lines:
+            name = line.label.split(" (")[0]
+            rows = [row(bilstm, "input-erasure", "curve", name, way | {"removed": x}) for x in line.x]
+            assert line.mean == pytest.approx([r["mean"] for r in rows])
+            assert line.low == pytest.approx([r["low"] for r in rows])
+            assert line.faint == (name in ("random", "uniform", "position", "greedy"))
+
+
+def test_a_bound_over_fewer_texts_says_so(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, removing, "lines")
+    section(bilstm, "input-erasure")
+    n = row(bilstm, "input-erasure", "deletion", "greedy", {"masking": "delete"})["n"]
+    assert 0 < n < N
+    assert f"greedy (n = {n})" in [line.label for line in given[0][1]]
+
+
+def test_a_method_is_beside_random_in_the_table(bilstm: Record) -> None:
+    table = section(bilstm, "input-erasure").tables[0]
+    (own,) = [r for r in table.rows if r[0] == "attention-mean"]
+    told = row(bilstm, "input-erasure", "aopc comprehensiveness", "attention-mean", {"masking": "delete"})
+    assert own[2] == telling.interval(told) + "?"  # too few texts
+    assert [r[0] for r in table.rows][-2:] == ["greedy", "optimum"]
+
+
+def test_warnings_of_the_check_are_told(bilstm: Record) -> None:
+    warned = changed(
+        bilstm, lambda s: s["checks"]["input-erasure"]["tables"].update(warnings=["the order depends on it"])
+    )
+    assert section(warned, "input-erasure").findings[-1] == "The order depends on it."
+
+
+def test_a_number_that_is_no_probability_has_its_own_limits() -> None:
+    line = removing._line("a", {"removed": [0, 1], "mean": [3.0, -1.0], "low": [None, 0.0], "high": [4.0, None]}, 3, 3)
+    assert not removing._within([line])
+    assert line.low is not None
+    assert line.high is not None
+    assert np.isnan(line.low[0])
+    assert np.isnan(line.high[1])
+
+
+# agreement
+
+
+def test_the_matrix_is_the_summarys_without_methods_that_have_none(
+    bilstm: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = caught(monkeypatch, agreeing, "matrix")
+    section(bilstm, "agreement")
+    _, names, values = given[0]
+    table = bilstm.table("agreement", "matrix")
+    places = [table["methods"].index(name) for name in names]
+    assert "uniform" not in names
+    assert "attention-mean" in names
+    assert values == [[table["tau"][i][j] for j in places] for i in places]
+
+
+def test_a_pair_is_found_under_either_name(bilstm: Record) -> None:
+    one = agreeing.pair(bilstm, "tau", "leave-one-out", "attention-mean")
+    assert one is not None
+    assert one == agreeing.pair(bilstm, "tau", "attention-mean", "leave-one-out")
+    assert f"τ = {telling.interval(one)} with leave-one-out" in section(bilstm, "agreement").findings[0]
+
+
+def test_the_ceiling_is_told(bilstm: Record) -> None:
+    ceiling = bilstm.table("agreement", "ceiling")["all"]["mean"]
+    own = agreeing.pair(bilstm, "tau", "gradient-x-input", "leave-one-out")
+    assert own is not None
+    assert own["mean"] == pytest.approx(ceiling)
+    assert f"have τ = {telling.interval(own)}" in section(bilstm, "agreement").findings[1]
+
+
+def test_the_published_pairs_are_told_by_label(bilstm: Record) -> None:
+    table = section(bilstm, "agreement").tables[0]
+    published = bilstm.table("agreement", "published")
+    assert [r[1] for r in table.rows[:3]] == ["all", *published[0]["classes"]]
+    assert table.rows[0][2:] == tuple(published[0]["all"][k] for k in ("n", "mean", "std", "significant"))
+
+
+# methods
+
+
+@pytest.mark.parametrize(
+    ("check", "measure"),
+    [
+        ("sign", "violation"),
+        ("completeness", "gap"),
+        ("infidelity", "correlation"),
+        ("complexity", "effective words"),
+        ("plausibility", "auprc"),
+        ("cost", "forwards"),
+    ],
+)
+def test_dots_are_the_means_of_the_summary(
+    check: str, measure: str, bilstm: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = caught(monkeypatch, telling, "dots")
+    section(bilstm, check)
+    marks = {m.label: (m.mean, m.low, m.high) for m in given[0][1]}
+    assert marks == {r["method"]: (r["mean"], r["low"], r["high"]) for r in bilstm.rows(check, measure)}
+
+
+def test_the_best_comes_first_and_controls_last(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, telling, "dots")
+    for check, lower in (("sign", True), ("infidelity", False)):
+        given.clear()
+        section(bilstm, check)
+        marks = given[0][1]
+        means = [m.mean for m in marks if m.series == "methods"]
+        assert means == sorted(means, reverse=not lower)
+        assert [m.series for m in marks] == sorted((m.series for m in marks), reverse=True)
+
+
+def test_stages_of_a_cascade_are_in_order(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, anew, "lines")
+    section(bilstm, "randomisation")
+    (position,) = [line for line in given[0][1] if line.label == "position"]
+    assert position.x == sorted(position.x)
+    assert len(position.x) == 3
+    assert position.mean == pytest.approx([1, 1, 1])
+    assert position.faint
+
+
+def test_seeds_and_samples_have_a_chart_each(bilstm: Record) -> None:
+    assert [f.name for f in section(bilstm, "stability").figures] == ["stability-tau-seed", "stability-tau-samples"]
+
+
+def test_trainings_stand_beside_the_adversary(bilstm: Record) -> None:
+    def trained(summary: dict[str, Any]) -> None:
+        stability = summary["checks"]["stability"]
+        own = {"measure": "attention jsd", "method": "", "at": {"with": "checkpoints"}, "n": 40}
+        stability["rows"].append(own | {"mean": 0.12, "low": 0.1, "high": 0.14})
+        stability["tables"]["attention jsd"] = [
+            {"predicted": HOSTILE, "largest attention": [0.0, 0.25], "n": 3, "median": 0.1, "quartiles": [0.05, 0.2]},
+            {"predicted": "b", "largest attention": [0.25, 0.5], "n": 0, "median": None, "quartiles": [None, None]},
+        ]
+
+    told = section(changed(bilstm, trained), "stability")
+    far = telling.interval(row(bilstm, "adversarial", "jsd exact"))
+    assert told.findings[-1].endswith(f"by 0.12 [0.10, 0.14] (JSD, 40 texts); an adversary could move it by {far}.")
+    assert told.tables[-1].rows == (("0–0.25", HOSTILE, 3, 0.1, 0.05, 0.2),)
+
+
+def test_plausibility_is_told_apart_where_the_model_is_wrong(bilstm: Record) -> None:
+    table = section(bilstm, "plausibility").tables[-1]
+    own = {r[0]: r[1:] for r in table.rows}["attention-mean"]
+    right, wrong = (
+        next(
+            r for r in bilstm.table("plausibility", part) if (r["method"], r["measure"]) == ("attention-mean", "auprc")
+        )
+        for part in ("right", "wrong")
+    )
+    assert own == (right["mean"], right["n"], wrong["mean"], wrong["n"])
+    assert (right["n"], wrong["n"]) == (N - 1, 1)
+
+
+def test_seconds_come_from_the_runs_clock(bilstm: Record) -> None:
+    table = section(bilstm, "cost").tables[0]
+    seconds = {r[0]: r[4] for r in table.rows}
+    assert seconds == {name: bilstm.timing["methods"][name]["seconds each"] for name in seconds}
+    assert set(seconds) == set(bilstm.methods)
+
+
+def test_a_run_without_a_clock_has_no_seconds(bilstm: Record) -> None:
+    told = section(replace(bilstm, timing={}), "cost")
+    assert {r[4] for r in told.tables[0].rows} == {None}
+    assert not any("CPU" in sentence for sentence in told.findings)
