@@ -17,6 +17,7 @@ from heedful.core.tokens import Tokens
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.classifier import Classifier
 from heedful.model.masking import features
+from heedful.model.precision import bf16_fault, has_bf16_units
 
 JOB = "leave-one-out"
 OURS = LeaveOneOut(masking="mask")
@@ -109,5 +110,6 @@ def _rows(classifier: Classifier, texts: tuple[str, ...], on: str, rounds: int =
 
 def bf16() -> str:
     """What to know of a bf16 row on this processor."""
-    fast = torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported()
-    return "" if fast else "this processor has no bf16 unit"
+    if (fault := bf16_fault()) is not None:
+        return f"float32 was used: {fault}"
+    return "" if has_bf16_units() else "this processor has no bf16 unit"

@@ -29,6 +29,7 @@ import pytest  # noqa: E402
 import torch  # noqa: E402
 
 from heedful.core import errors  # noqa: E402
+from heedful.model.precision import bf16_fault  # noqa: E402
 
 torch.set_num_threads(1)
 # a busy machine is no failure
@@ -93,6 +94,13 @@ def unchecked() -> Iterator[None]:
 def bugs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As users have it."""
     monkeypatch.setattr(errors, "told", TELL)
+
+
+@pytest.fixture
+def bf16() -> None:
+    """Skips the test where this machine's CPU cannot compute in bf16."""
+    if (fault := bf16_fault()) is not None:
+        pytest.skip(f"bf16 cannot be used on this machine ({fault})")
 
 
 @pytest.fixture

@@ -314,6 +314,7 @@ def test_a_deaf_model_may_attend_anywhere() -> None:
     assert np.isnan(value(found, "correlation", **place))
 
 
+@pytest.mark.usefixtures("bf16")
 def test_half_precision_counts_as_zero_what_it_cannot_tell() -> None:
     """In bfloat16 the tolerance is that of bfloat16, and all is measured."""
     classifier = Classifier(build("bert").model.bfloat16(), tokenizer("wordpiece"), name="half")

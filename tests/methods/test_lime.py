@@ -428,6 +428,7 @@ def test_the_cost_is_no_more_than_promised(how: Lime) -> None:
     assert 0 < found.source.forwards <= how.passes(classifier, found.tokens).forwards
 
 
+@pytest.mark.usefixtures("bf16")
 def test_bf16_adds_to_the_errors() -> None:
     classifier = shared("bert")
     rough, exact = (

@@ -223,6 +223,7 @@ def test_equal_inputs_run_once() -> None:
     assert attribution(shared("bert"), "film film film", "leave-one-out").source.forwards == 2
 
 
+@pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("how", [LeaveOneOut, Occlusion])
 def test_bf16_has_errors_that_hold(how: Any) -> None:
     classifier = shared("bert")
@@ -268,6 +269,7 @@ def test_a_text_longer_than_the_limit_in_windows(how: Any) -> None:
     assert found.scores[list(found.tokens.content)].all()
 
 
+@pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("how", [Lime(samples=40), Shapley(samples=40), LeaveOneOut(precision="bf16")])
 def test_windows_of_a_method_with_errors(how: Any) -> None:
     found = attribution(shared("bert"), LONG, how, windows=True)
@@ -365,6 +367,7 @@ def test_wrong_settings_are_refused(method: Any, wrong: dict[str, Any], message:
         method(**wrong)
 
 
+@pytest.mark.usefixtures("bf16")
 def test_errors_survive_json() -> None:
     found = attribution(shared("bert"), TEXT, LeaveOneOut(precision="bf16"))
     again = from_json(found.to_json())

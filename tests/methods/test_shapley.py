@@ -375,6 +375,7 @@ def test_a_single_word_has_all_of_it() -> None:
     assert found.scores == pytest.approx([0.9])
 
 
+@pytest.mark.usefixtures("bf16")
 def test_bf16_has_errors_that_hold() -> None:
     classifier = shared("bert")
     exact = attribution(classifier, TEN, Shapley(), target=1)

@@ -32,7 +32,7 @@ Bools = NDArray[np.bool_]
 
 @pytest.fixture(autouse=True)
 def _fast_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "_has_bf16", lambda: True)  # whatever machine this runs on
+    monkeypatch.setattr(inference, "has_bf16_units", lambda: True)  # whatever machine this runs on
 
 
 def asked(classifier: Classifier, way: str = "delete", n: int = 9) -> list[Variants]:
@@ -601,6 +601,7 @@ def roughly(classifier: Classifier, variants: Sequence[Variants], seed: int = 0)
     return answers(classifier, variants, "bf16", rng(seed))
 
 
+@pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("family", ["bert", "roberta", "gpt2", "bart", "modernbert", "llama", "bilstm"])
 def test_bf16_is_near_float32(family: str) -> None:
     classifier = shared(family)
@@ -611,6 +612,7 @@ def test_bf16_is_near_float32(family: str) -> None:
     assert float((exact.logits - rough.logits).abs().mean()) < 0.05 * float(exact.logits.std())
 
 
+@pytest.mark.usefixtures("bf16")
 def test_the_checked_part_is_drawn_by_the_generator_and_run_in_float32() -> None:
     classifier = shared("bert")
     variants = asked(classifier, n=60)
@@ -624,6 +626,7 @@ def test_the_checked_part_is_drawn_by_the_generator_and_run_in_float32() -> None
     assert torch.equal(rough.rough, rough.logits[first])
 
 
+@pytest.mark.usefixtures("bf16")
 def test_the_mean_of_the_checked_part_is_right() -> None:
     found = roughly(shared("bert"), asked(shared("bert"), n=60))
     assert found.exact is not None
@@ -632,6 +635,7 @@ def test_the_mean_of_the_checked_part_is_right() -> None:
     assert off(found.exact.mean(0), found.rough.mean(0)) < 1e-12
 
 
+@pytest.mark.usefixtures("bf16")
 def test_every_answer_is_moved_by_the_same_shift(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = shared("bert")
     variants = asked(classifier, n=20)
@@ -642,6 +646,7 @@ def test_every_answer_is_moved_by_the_same_shift(monkeypatch: pytest.MonkeyPatch
     assert float(shifts.abs().max()) > 0
 
 
+@pytest.mark.usefixtures("bf16")
 def test_the_same_seed_gives_the_same_numbers() -> None:
     classifier = shared("bert")
     variants = asked(classifier, n=40)
@@ -655,6 +660,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert torch.equal(engine.ask(variants).logits, engine.ask(variants).logits)
 
 
+@pytest.mark.usefixtures("bf16")
 def test_bf16_costs_the_inputs_and_the_checked_part() -> None:
     classifier = shared("bert")
     start = classifier.forwards
@@ -670,6 +676,7 @@ def test_float32_has_no_noise() -> None:
     assert found.rounding(np.ones((3, 27)), classifier, Target(1)).tolist() == [0, 0, 0]
 
 
+@pytest.mark.usefixtures("bf16")
 def test_noise_is_the_deviation_of_the_checked_errors() -> None:
     classifier = shared("bert")
     found = roughly(classifier, asked(classifier, n=60))
@@ -685,6 +692,7 @@ def test_noise_is_the_deviation_of_the_checked_errors() -> None:
         assert n == len(errors)
 
 
+@pytest.mark.usefixtures("bf16")
 def test_a_single_input_has_no_noise() -> None:
     classifier = shared("bert")
     tokens = classifier.tokens("Dull.")
@@ -731,13 +739,15 @@ def test_rounding_is_what_simulated_errors_do() -> None:
 # where bf16 fails
 
 
+@pytest.mark.usefixtures("bf16")
 def test_a_processor_that_is_slow_in_bf16_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inference, "_has_bf16", lambda: False)
+    monkeypatch.setattr(inference, "has_bf16_units", lambda: False)
     found = roughly(shared("bert"), asked(shared("bert"), n=3))
     assert found.notes == ("this processor has no bf16 units: float32 would be faster",)
     assert answers(shared("bert"), asked(shared("bert"), n=3)).notes == ()
 
 
+@pytest.mark.usefixtures("bf16")
 def test_a_model_that_raises_under_bf16_runs_in_float32() -> None:
     classifier = build("bert")
     variants = asked(classifier)
@@ -755,6 +765,7 @@ def test_a_model_that_raises_under_bf16_runs_in_float32() -> None:
     assert snapshot(classifier) == state
 
 
+@pytest.mark.usefixtures("bf16")
 def test_a_model_that_answers_nan_under_bf16_runs_in_float32() -> None:
     classifier = build("bert")
     variants = asked(classifier)
@@ -770,6 +781,7 @@ def test_a_model_that_answers_nan_under_bf16_runs_in_float32() -> None:
     assert off(found.logits, alone(classifier, variants)) < 1e-5
 
 
+@pytest.mark.usefixtures("bf16")
 def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = build("bert")
     monkeypatch.setattr(inference, "CHUNK", 9)
@@ -796,6 +808,7 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
     assert off(found.logits[9:], twin[9:]) < 1e-5
 
 
+@pytest.mark.usefixtures("bf16")
 def test_what_is_wrong_in_float32_too_is_raised() -> None:
     classifier = build("bert")
     assert classifier.attends_fast
@@ -807,6 +820,7 @@ def test_what_is_wrong_in_float32_too_is_raised() -> None:
         roughly(classifier, asked(classifier))
 
 
+@pytest.mark.usefixtures("bf16")
 def test_memory_can_run_out_under_bf16_too() -> None:
     classifier = build("bert")
     variants = asked(classifier, n=20)

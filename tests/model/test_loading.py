@@ -119,12 +119,17 @@ def half(original: Classifier, tmp_path_factory: pytest.TempPathFactory) -> Path
         (None, torch.float32),
         ("auto", torch.float16),
         ("float64", torch.float64),
-        ("bf16", torch.bfloat16),
         (torch.float64, torch.float64),
     ],
 )
 def test_half_precision_is_widened_unless_told_otherwise(half: Path, asked: Any, dtype: torch.dtype) -> None:
     assert {p.dtype for p in load(half, dtype=asked).model.parameters()} == {dtype}
+
+
+@pytest.mark.usefixtures("bf16")
+@pytest.mark.parametrize("asked", ["bf16", "bfloat16", torch.bfloat16])
+def test_weights_are_read_as_bf16(half: Path, asked: Any) -> None:
+    assert {p.dtype for p in load(half, dtype=asked).model.parameters()} == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("asked", ["int8", "float3", "load", ""])

@@ -415,6 +415,7 @@ def _slope(classifier: Classifier) -> Tensor:
     return torch.autograd.grad(value, seen[0][Site("self", 0)])[0]
 
 
+@pytest.mark.usefixtures("bf16")
 @pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "t5", "modernbert", "mpnet"])
 def test_the_seam_stays_bit_equal_in_bfloat16(family: str) -> None:
     classifier = build(family)

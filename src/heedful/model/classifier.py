@@ -28,6 +28,7 @@ from heedful.model import seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, at, leaf, tracked
 from heedful.model.huggingface import read
+from heedful.model.precision import bf16_fault, holds_bf16
 from heedful.model.projection import Projection
 
 PROBE = "A short probe, read twice."
@@ -61,6 +62,11 @@ class Classifier:
             raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
         if type(model).__name__.endswith(facts.OTHER_HEADS):
             raise Unsupported(_no_classifier(model))
+        if holds_bf16(model) and (fault := bf16_fault()) is not None:
+            raise BadInput(
+                f"the model's weights are bf16, which this machine's CPU cannot use ({fault}); give it as "
+                "float32: model.float()."
+            )
         self.model: Any = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__

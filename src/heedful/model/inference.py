@@ -23,6 +23,7 @@ from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.masking import Ints, Rows, Variants, joined
+from heedful.model.precision import bf16_fault, has_bf16_units
 
 Precision = Literal["float32", "bf16"]
 CHUNK = 4096  # variants made into inputs at a time
@@ -136,8 +137,14 @@ class Engine:
     def __post_init__(self) -> None:
         if self.precision not in ("float32", "bf16"):
             raise BadInput(f"precision '{self.precision}' is not one of float32, bf16.")
-        plain = isinstance(self.classifier, Plain)  # a function has its own precision
-        if self.precision == "bf16" and not plain and self.classifier.device.type == "cpu" and not _has_bf16():
+        if self.precision == "float32" or isinstance(self.classifier, Plain):  # a function has its own precision
+            return
+        if self.classifier.device.type != "cpu":
+            return
+        if (fault := bf16_fault()) is not None:
+            self.precision = "float32"
+            self.notes.append(f"bf16 cannot be used on this machine ({fault}): float32 was used")
+        elif not has_bf16_units():
             self.notes.append("this processor has no bf16 units: float32 would be faster")
 
     def ask(self, variants: Sequence[Variants]) -> Answers:
@@ -253,11 +260,6 @@ class Engine:
         hidden = tensor(real & ~rows.seen, 0).bool() if (real & ~rows.seen).any() else None
         segments = None if rows.types is None else tensor(rows.types, padding.type)
         return Batch(tensor(rows.ids, padding.token), tensor(rows.seen, 0), segments, hidden)
-
-
-def _has_bf16() -> bool:
-    asked = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
-    return any(getattr(torch.cpu, name, lambda: False)() for name in asked)
 
 
 def _out_of_memory(e: BaseException) -> bool:

@@ -17,6 +17,7 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.model import huggingface as facts
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
+from heedful.model.precision import holds_bf16, use_bf16
 from heedful.nets.base import Saved, saved
 
 _TOKENIZER_FILES = (
@@ -40,11 +41,12 @@ def load(
     """A classifier from a local folder or hub name, from a Hugging Face pipeline, or the embedded default.
 
     Weights are read from safetensors only and no code of the repository runs. Numbers are float32 unless `dtype` says
-    otherwise ("auto" keeps the checkpoint's own). A pipeline keeps its device and dtype.
+    otherwise ("auto" keeps the checkpoint's own; bf16 becomes float32 on a CPU that cannot compute it). A pipeline
+    keeps its device and dtype.
     """
     if isinstance(model, (str, Path)) or model is None:
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
-        classifier = _from_files(source, revision, _dtype(dtype))
+        classifier = _from_files(source, revision, _dtype(dtype), device is None or str(device).startswith("cpu"))
         if model is None:
             classifier.name = "heedful-default"
         if device is not None:
@@ -79,7 +81,9 @@ def _move(classifier: Classifier, device: str | torch.device) -> None:
         raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
 
 
-def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
+def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> Classifier:
+    if dtype is torch.bfloat16 and on_cpu and not use_bf16():
+        dtype = torch.float32
     folder = Path(source).expanduser()
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
@@ -96,6 +100,8 @@ def _from_files(source: str, revision: str | None, dtype: Any) -> Classifier:
     with _silence():
         model = _model(source, revision, dtype)
         tokenizer = _tokenizer(source, revision)
+    if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto", and a checkpoint in bf16
+        model.float()
     return Classifier(model, tokenizer, name=source)
 
 

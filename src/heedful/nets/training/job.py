@@ -19,6 +19,7 @@ from heedful.core.target import activation
 from heedful.data import Example, label_names
 from heedful.maths import classification as scoring
 from heedful.model.batch import Padding
+from heedful.model.precision import autocast
 from heedful.nets.training.batches import Encoded, Rows, bucketed, encoded, in_order
 from heedful.nets.training.settings import Batches
 
@@ -137,7 +138,7 @@ def chances(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, 
     """What the network says of each text, as probabilities; of a single logit, no and yes."""
     found: list[NDArray[np.float64]] = []
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16):
+    with torch.inference_mode(), autocast(settings.bf16):
         for group in groups:
             logits = forward(model, texts.rows(group)).logits.double()
             found.append(_chances(model, logits).numpy())

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
 from heedful.core.writing import whole
+from heedful.model.precision import autocast
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
 EVERY = 60.0  # seconds between two states on disk
@@ -148,7 +149,7 @@ class _Run:
         rate = plan.lr * self.state.rate * share(plan, self.state.epoch * steps + step, steps * plan.epochs)
         for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
             group["lr"] = rate
-        with torch.autocast("cpu", torch.bfloat16, enabled=plan.bf16):
+        with autocast(plan.bf16):
             loss = self.job.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
         if plan.clip is not None:

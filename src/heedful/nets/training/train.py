@@ -26,6 +26,7 @@ from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
 from heedful.model.loading import encoder, load
+from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, scores
 from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, fit, forget
@@ -186,6 +187,7 @@ def _told(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float]
         "recipe": chosen.name,
         "paper": chosen.paper,
         "settings": asdict(ready),
+        "precision": "bf16" if ready.bf16 and use_bf16() else "float32",
         "epochs": len(fitted.history),
         "best_epoch": fitted.best,
         "dev": {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")},
