@@ -26,7 +26,7 @@ from heedful.checks.adversarial_rows import Opened, affine, opened
 from heedful.checks.base import Floats
 from heedful.data import Example
 from heedful.maths.adversary import Problem
-from heedful.maths.adversary_search import Search, farthest, optimise, stacked, start
+from heedful.maths.adversary_search import Search, farthest, initial_scores, optimise, pad_and_stack
 from heedful.model.classifier import Classifier
 
 JOB = "adversary"
@@ -88,7 +88,9 @@ def alone(given: Sequence[Text], search: Search) -> list[Floats]:
 def theirs(given: Sequence[Text], search: Search, decoder: Any, size: int) -> list[Floats]:
     """The authors' form, so many texts at a time."""
     chance = rngs(len(given))
-    starts = [start(t.problem.attention.shape, rng, search)[:, 0] for t, rng in zip(given, chance, strict=True)]
+    starts = [
+        initial_scores(t.problem.attention.shape, rng, search)[:, 0] for t, rng in zip(given, chance, strict=True)
+    ]
     groups = [slice(i, i + size) for i in range(0, len(given), size)]
     return [one for group in groups for one in climbed(given[group], starts[group], search, decoder)]
 
@@ -97,11 +99,11 @@ def climbed(given: Sequence[Text], starts: Sequence[Tensor], search: Search, dec
     """Texts beside each other, in single precision, as a program has it that leaves all derivatives to torch."""
     lengths = [len(text.states) for text in given]
     width = max(lengths)
-    states = stacked([text.states.T for text in given], width).transpose(1, 2)  # [b,n,m]
-    own = stacked([torch.from_numpy(text.problem.attention[0]) for text in given], width).float()
+    states = pad_and_stack([text.states.T for text in given], width).transpose(1, 2)  # [b,n,m]
+    own = pad_and_stack([torch.from_numpy(text.problem.attention[0]) for text in given], width).float()
     base = torch.tensor([[text.problem.logits[-1]] for text in given]).float().sigmoid()
     padding = torch.arange(width) >= torch.tensor(lengths)[:, None]
-    scores = stacked(starts, width).float().requires_grad_()
+    scores = pad_and_stack(starts, width).float().requires_grad_()
     adam = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
     for _ in range(search.steps):
         alpha = _weights(scores, padding)
@@ -182,4 +184,9 @@ def _row(on: str, against: str, aim: float | None, given: Sequence[Text], theirs
 
 def _found(given: Sequence[Text], candidates: Sequence[Floats]) -> Floats:
     """ε-max JSD of each text."""
-    return np.array([farthest(t.problem, some, EPSILON).jsd for t, some in zip(given, candidates, strict=True)])
+    return np.array(
+        [
+            farthest(t.problem.attention, some, t.problem.change(some), EPSILON).jsd
+            for t, some in zip(given, candidates, strict=True)
+        ]
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.lime_ import needed
 from benchmarks.material import WORDS, Scale, named, resolved, short, trained
 from benchmarks.measure import Report, Row, l2
-from heedful.maths.shapley import Values, coalitions, enumerated, everything, kriged, regressed
+from heedful.maths.shapley import Values, all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
 from heedful.model.masking import Variants, features, over_positions
@@ -30,7 +30,7 @@ class Table:
 
     def __init__(self, classifier: Classifier, text: str) -> None:
         tokens = classifier.tokens(text)
-        keep = over_positions(features(tokens, "word"), everything(WORDS), len(tokens))
+        keep = over_positions(features(tokens, "word"), all_subsets(WORDS), len(tokens))
         found = Engine(classifier).ask([Variants(tokens, keep)])
         self.values = found.values(classifier, resolved(classifier, tokens))
         self.asked: set[int] = set()

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from heedful.audits.ranking import League, league, leagues, marks, reversals, to_dict
-from heedful.checks.input_erasure import InputErasure, Text, ask, subsets
+from heedful.checks.input_erasure import InputErasure, Text, ask
 from heedful.core.finding import Findings
 from heedful.maths import stats
+from heedful.maths.shapley import all_subsets
 from heedful.model.inference import Engine
 from tests.support import toys
 from tests.support.cases import one
@@ -107,6 +108,6 @@ def test_chance_has_a_mark_of_zero() -> None:
     """Over all orders of the words, what stays and what goes are the same sets."""
     case = one(toys.build("bilstm", toys.mix(0.5)), "ape yes cat dog", ())
     text = Text(case, "delete", case.prediction.index)
-    ask(Engine(case.classifier), [(text, subsets(4))])
+    ask(Engine(case.classifier), [(text, all_subsets(4))])
     found = [InputErasure(maskings=("delete",)).numbers(text, np.array(order)) for order in permutations(range(4))]
     assert np.mean([one["insertion", None] - one["deletion", None] for one in found]) == pytest.approx(0, abs=1e-12)

@@ -25,7 +25,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.finding import Finding, Place, place
 from heedful.core.target import Target
 from heedful.data import Example
-from heedful.maths import pairwise, ranks
+from heedful.maths import ranks
 from heedful.methods.gradient import GradientXInput
 from heedful.methods.perturbation import LeaveOneOut
 from tests.nets.test_hierarchical import classifier as hierarchical
@@ -98,26 +98,26 @@ def test_every_two_methods_are_compared_as_scipy_does(n: int, ties: bool, absolu
 def test_p_is_scipys(n: int, ties: bool) -> None:
     scores = rows(n, 6, n, ties)
     scores[:, 0] += 10
-    found = pairwise.significance(pairwise.concordance(scores))
+    found = ranks.tau_b_p_values(ranks.concordance(scores))
     expected = [[kendalltau(a, b).pvalue for b in scores] for a in scores]
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-15)
 
 
 def _divergence(a: Floats, b: Floats) -> float:
-    return ranks.jsd(ranks.normalised(a), ranks.normalised(b)) if a.any() and b.any() else math.nan
+    return float(ranks.jensen_shannon(ranks.normalised(a), ranks.normalised(b))) if a.any() and b.any() else math.nan
 
 
 @settings(max_examples=30)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
 def test_all_at_once_is_two_at_a_time(seed: int, n: int, ties: bool) -> None:
     scores = rows(seed, 4, n, ties)
-    table = pairwise.concordance(scores)
+    table = ranks.concordance(scores)
     twins: list[tuple[Floats, Any]] = [
-        (pairwise.tau_b(table), lambda a, b: ranks.tau_b(a, b)[0]),
-        (pairwise.significance(table), lambda a, b: ranks.tau_b(a, b)[1]),
-        (pairwise.weighted_tau(table, scores), weighted_tau),
-        (pairwise.spearman(scores), spearman),
-        (pairwise.jensen_shannon(scores), _divergence),
+        (ranks.tau_b_matrix(table), lambda a, b: ranks.tau_b(a, b)[0]),
+        (ranks.tau_b_p_values(table), lambda a, b: ranks.tau_b(a, b)[1]),
+        (ranks.weighted_tau_matrix(table, scores), weighted_tau),
+        (ranks.spearman_matrix(scores), spearman),
+        (ranks.jensen_shannon_matrix(scores), _divergence),
     ]
     for found, twin in twins:
         np.testing.assert_allclose(found, [[twin(a, b) for b in scores] for a in scores], rtol=1e-9, atol=1e-12)
@@ -128,7 +128,7 @@ def test_all_at_once_is_two_at_a_time(seed: int, n: int, ties: bool) -> None:
 def test_top_k_tau_at_once_is_two_at_a_time(seed: int, n: int, k: int, ties: bool) -> None:
     scores = rows(seed, 4, n, ties)
     scores[:, 0] += np.arange(4) + 10  # none is constant
-    found = pairwise.top_k_tau(scores, min(k, n))
+    found = ranks.top_k_tau(scores, min(k, n))
     np.testing.assert_allclose(found, [[top_k_tau(a, b, k) for b in scores] for a in scores], atol=1e-12)
 
 
@@ -152,7 +152,7 @@ def _overlap(x: Floats, y: Floats, k: int) -> float:
 def test_overlap_is_the_mean_over_all_ways_to_break_ties(seed: int, k: int) -> None:
     x, y = np.random.default_rng(seed).integers(0, 3, (2, 4)).astype(float)
     x[0], y[1] = 5, -5  # neither is constant
-    assert pairwise.overlap(np.array([x, y]), k)[0, 1] == pytest.approx(_overlap(x, y, k))
+    assert ranks.top_k_overlap(np.array([x, y]), k)[0, 1] == pytest.approx(_overlap(x, y, k))
 
 
 def test_overlap_with_itself_is_whole() -> None:
@@ -248,7 +248,7 @@ def _tied(row: Floats) -> Floats:
 @given(st.lists(st.sampled_from([0.0, 1.0, 1 + 4e-7, 1 + 8e-7, -1.0, -1 - 5e-7, 3.0, 1e-9, 2e-9]), min_size=1))
 def test_what_differs_by_rounding_is_tied(values: list[float]) -> None:
     row = np.array(values)
-    assert pairwise.tied(row[None])[0].tolist() == _tied(row).tolist()
+    assert ranks.merge_ties(row[None])[0].tolist() == _tied(row).tolist()
 
 
 def test_a_constant_has_no_order_but_a_distance() -> None:

@@ -187,7 +187,7 @@ def test_a_gap_in_nothing_has_no_share() -> None:
 
 
 def test_subsets_are_proper_and_every_size_is_as_likely() -> None:
-    sets = axioms.subsets(5, 4000, torch.Generator().manual_seed(0))
+    sets = axioms.random_subsets(5, 4000, torch.Generator().manual_seed(0))
     sizes = np.bincount(sets.sum(1), minlength=6)
     assert sizes[[0, 5]].tolist() == [0, 0]
     assert np.abs(sizes[1:5] - 1000).max() < 110  # four standard deviations
@@ -195,7 +195,7 @@ def test_subsets_are_proper_and_every_size_is_as_likely() -> None:
 
 
 def test_subsets_differ_within_a_size() -> None:
-    found = {tuple(np.flatnonzero(row)) for row in axioms.subsets(4, 500, torch.Generator().manual_seed(0))}
+    found = {tuple(np.flatnonzero(row)) for row in axioms.random_subsets(4, 500, torch.Generator().manual_seed(0))}
     assert found == {c for k in (1, 2, 3) for c in combinations(range(4), k)}
 
 
@@ -240,7 +240,7 @@ def test_infidelity_is_captums(method: Any, normalize: bool) -> None:
     case = one(shared("bert"), TEXTS[0], (method,))
     (name,) = case.explanations
     groups = units(case.tokens)
-    gone = axioms.subsets(len(groups), 50, case.rng("infidelity"))
+    gone = axioms.random_subsets(len(groups), 50, case.rng("infidelity"))
     ids = torch.tensor([case.tokens.ids])
     taken = torch.from_numpy(~over_positions(groups, ~gone, len(case.tokens)))
     mask = case.classifier.tokenizer.mask_token_id

@@ -14,11 +14,12 @@ from scipy.integrate import trapezoid
 
 from heedful.checks import check
 from heedful.checks.base import Case, units
-from heedful.checks.input_erasure import InputErasure, Text, _mean, area, count, first, one_more, steps, subsets
+from heedful.checks.input_erasure import InputErasure, Text, _mean, area, count, first, one_more, steps
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
 from heedful.core.target import Target, activation
 from heedful.data import Example
+from heedful.maths.shapley import all_subsets
 from heedful.model.batch import Batch
 from heedful.model.function import Plain
 from heedful.model.inference import sharing
@@ -325,7 +326,7 @@ def test_shares_in_whole_words(share: float, n: int, k: int) -> None:
 
 def test_sets_of_words() -> None:
     assert first(np.array([2, 0, 1]), [0, 1, 2]).tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 1]]
-    assert len({row.tobytes() for row in subsets(5)}) == 32
+    assert len({row.tobytes() for row in all_subsets(5)}) == 32
     words, keep = one_more([1], 3)
     assert (words.tolist(), keep.tolist()) == ([0, 2], [[0, 0, 1], [1, 0, 0]])
 

@@ -17,18 +17,18 @@ from heedful.maths import adversary_search
 from heedful.maths.adversary import (
     Distance,
     Problem,
-    apart,
+    attention_distance,
     bracket,
-    corners,
     envelope,
     exact,
-    held,
     limits,
     null_dimension,
+    one_hot_distances,
     polytope,
+    preserving_rows,
     tvd_bound,
 )
-from heedful.maths.adversary_search import Padded, Search, farthest, optimise, slope
+from heedful.maths.adversary_search import Padded, Search, farthest, loss_gradient, optimise
 from heedful.maths.distances import changes
 
 DISTANCES: tuple[Distance, ...] = ("jsd", "tvd")
@@ -67,20 +67,20 @@ def grid(n: int) -> np.ndarray[Any, Any]:
 
 def test_jsd_is_scipys() -> None:
     p, q = np.random.default_rng(0).dirichlet(np.ones(7), size=2)
-    assert apart(p[None], q[None], "jsd") == pytest.approx(jensenshannon(p, q) ** 2)
+    assert attention_distance(p[None], q[None], "jsd") == pytest.approx(jensenshannon(p, q) ** 2)
 
 
 def test_jsd_is_at_most_ln2_times_tvd() -> None:
     rng = np.random.default_rng(1)
     p, q = rng.dirichlet(np.full(6, 0.3), size=(500, 1)), rng.dirichlet(np.full(6, 0.3), size=(1,))
-    assert (apart(p, q, "jsd") <= np.log(2) * apart(p, q, "tvd") + 1e-12).all()
+    assert (attention_distance(p, q, "jsd") <= np.log(2) * attention_distance(p, q, "tvd") + 1e-12).all()
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_corners_are_the_distances_of_one_hot_attentions(distance: Distance) -> None:
     q = problem(0, heads=2).attention
-    slow = [[apart(np.eye(12)[t][None], row[None], distance) for t in range(12)] for row in q]
-    assert corners(q, distance) == pytest.approx(np.array(slow))
+    slow = [[attention_distance(np.eye(12)[t][None], row[None], distance) for t in range(12)] for row in q]
+    assert one_hot_distances(q, distance) == pytest.approx(np.array(slow))
 
 
 # what counts as kept
@@ -153,7 +153,7 @@ def test_exact_is_what_a_fine_grid_finds(distance: Distance, seed: int) -> None:
     p = problem(seed, n=3)
     points = grid(400)[:, None]
     kept = points[p.change(points) <= EPSILON]
-    found, best = exact(p, EPSILON, distance), apart(kept, p.attention, distance).max()
+    found, best = exact(p, EPSILON, distance), attention_distance(kept, p.attention, distance).max()
     assert found is not None
     assert best - 1e-12 <= found.distance <= best + 0.02
 
@@ -178,7 +178,7 @@ def test_the_exact_witness_keeps_the_output_and_is_as_far_as_it_says(made: Any, 
         assert p.change(found.attention[None])[0] <= EPSILON + 1e-9
         assert found.attention.sum() == pytest.approx(1)
         assert (found.attention >= 0).all()
-        assert found.distance == pytest.approx(float(apart(found.attention, p.attention, distance)))
+        assert found.distance == pytest.approx(float(attention_distance(found.attention, p.attention, distance)))
 
 
 def test_with_no_room_the_mean_of_the_logits_stays() -> None:
@@ -200,7 +200,7 @@ def test_a_deaf_network_has_the_furthest_token_too() -> None:
     p = replace(problem(2), effects=np.zeros((1, 12, 2)))
     found = exact(p, 0.0, "jsd")
     assert found is not None
-    assert found.distance == pytest.approx(corners(p.attention, "jsd").max())
+    assert found.distance == pytest.approx(one_hot_distances(p.attention, "jsd").max())
 
 
 def test_one_word_has_one_attention() -> None:
@@ -244,7 +244,10 @@ def test_the_bracket_holds_what_the_search_finds(heads: int, classes: int, head:
     for p, candidates in zip(problems, optimise(problems, rngs(4), FEW), strict=True):
         bounds = bracket(p, EPSILON, "jsd")
         assert p.change(bounds.lower.attention[None])[0] <= EPSILON
-        assert max(bounds.lower.distance, farthest(p, candidates, EPSILON).jsd) <= bounds.upper + 1e-7
+        assert (
+            max(bounds.lower.distance, farthest(p.attention, candidates, p.change(candidates), EPSILON).jsd)
+            <= bounds.upper + 1e-7
+        )
 
 
 def test_the_bracket_holds_random_attentions_that_keep_the_output() -> None:
@@ -253,7 +256,7 @@ def test_the_bracket_holds_random_attentions_that_keep_the_output() -> None:
     kept = points[p.change(points) <= EPSILON]
     assert len(kept) > 50
     for distance in DISTANCES:
-        assert apart(kept, p.attention, distance).max() <= bracket(p, EPSILON, distance).upper + 1e-7
+        assert attention_distance(kept, p.attention, distance).max() <= bracket(p, EPSILON, distance).upper + 1e-7
 
 
 def test_the_integer_program_is_no_looser_than_the_linear_one() -> None:
@@ -279,14 +282,14 @@ def test_the_null_dimension_is_what_is_left_of_the_rank() -> None:
 
 def test_a_full_rank_leaves_no_other_row() -> None:
     own = np.full(5, 0.2)
-    assert held(own, np.random.default_rng(0).normal(size=(5, 8)), 0.0) is None
+    assert preserving_rows(own, np.random.default_rng(0).normal(size=(5, 8)), 0.0) is None
 
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_a_witness_leaves_what_is_read(distance: Distance) -> None:
     rng = np.random.default_rng(3)
     own, values = rng.dirichlet(np.ones(20)), rng.normal(size=(20, 6)) * 50
-    space = held(own, values, 0.0)
+    space = preserving_rows(own, values, 0.0)
     assert space is not None
     found = envelope(space, distance)
     assert found.lower.distance > 0.1
@@ -296,7 +299,7 @@ def test_a_witness_leaves_what_is_read(distance: Distance) -> None:
 def test_a_witness_stays_within_delta() -> None:
     rng = np.random.default_rng(3)
     own, values = rng.dirichlet(np.ones(9)), rng.normal(size=(9, 12))
-    space = held(own, values, 0.05)
+    space = preserving_rows(own, values, 0.05)
     assert space is not None
     found = envelope(space, "jsd").lower
     off = np.abs(found.attention[0] @ values - own @ values).max()
@@ -307,19 +310,19 @@ def test_a_witness_stays_within_delta() -> None:
 def test_random_rows_in_the_null_space_are_within_the_bound() -> None:
     rng = np.random.default_rng(5)
     own, values = rng.dirichlet(np.ones(12)), rng.normal(size=(12, 4))
-    space = held(own, values, 0.0)
+    space = preserving_rows(own, values, 0.0)
     assert space is not None
     basis = np.linalg.svd(np.c_[values, np.ones(12)].T)[2][5:]
     steps = rng.normal(size=(300, len(basis))) @ basis
     reach = np.min(np.where(steps < 0, own / np.maximum(-steps, 1e-300), np.inf), axis=1)
     rows = np.maximum(own + reach[:, None] * steps, 0)[:, None]
-    assert apart(rows, own[None], "jsd").max() <= envelope(space, "jsd").upper + 1e-7
+    assert attention_distance(rows, own[None], "jsd").max() <= envelope(space, "jsd").upper + 1e-7
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_values_of_zero_hold_nothing(delta: float) -> None:
     own = np.random.default_rng(0).dirichlet(np.ones(6))
-    space = held(own, np.zeros((6, 4)), delta)
+    space = preserving_rows(own, np.zeros((6, 4)), delta)
     assert space is not None
     assert envelope(space, "tvd").lower.distance == pytest.approx(1 - own.min())
 
@@ -356,7 +359,7 @@ def test_the_slope_is_that_of_the_papers_loss(candidates: int) -> None:
     def decode(alpha: torch.Tensor) -> torch.Tensor:
         return base[:, None] + torch.einsum("bkhn,bhnc->bkc", alpha - own[:, None], effects)
 
-    assert torch.allclose(slope(decode, padded, scores.detach()[None], search)[0], slow, atol=1e-10)
+    assert torch.allclose(loss_gradient(decode, padded, scores.detach()[None], search)[0], slow, atol=1e-10)
 
 
 def test_the_search_lowers_its_loss() -> None:
@@ -370,12 +373,15 @@ def test_the_search_never_exceeds_the_exact_answer() -> None:
     for p, candidates in zip(problems, optimise(problems, rngs(24)), strict=True):
         most = exact(p, EPSILON, "jsd")
         assert most is not None
-        assert farthest(p, candidates, EPSILON).jsd <= most.distance + 1e-9
+        assert farthest(p.attention, candidates, p.change(candidates), EPSILON).jsd <= most.distance + 1e-9
 
 
 def test_the_search_gets_half_as_far_as_it_could_on_the_whole() -> None:
     problems = [problem(seed, n=5) for seed in range(10)]
-    found = [farthest(p, c, EPSILON).jsd for p, c in zip(problems, optimise(problems, rngs(10)), strict=True)]
+    found = [
+        farthest(p.attention, c, p.change(c), EPSILON).jsd
+        for p, c in zip(problems, optimise(problems, rngs(10)), strict=True)
+    ]
     most = [exact(p, EPSILON, "jsd") for p in problems]
     assert np.mean(found) > 0.5 * np.mean([m.distance for m in most if m is not None])
 
@@ -390,7 +396,7 @@ def test_a_text_is_searched_as_if_it_were_alone() -> None:
 def test_many_texts_are_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     problems = [problem(seed, n=3 + seed) for seed in range(5)]
     whole = optimise(problems, rngs(5), FEW)
-    monkeypatch.setattr(adversary_search, "CELLS", 60)
+    monkeypatch.setattr(adversary_search, "MAX_BATCH_WEIGHTS", 60)
     parts = optimise(problems, rngs(5), FEW)
     assert all(np.allclose(a, b, atol=1e-8) for a, b in zip(whole, parts, strict=True))
 
@@ -407,8 +413,8 @@ def test_candidates_are_distributions_even_beside_a_weight_of_zero() -> None:
 def test_without_a_candidate_that_keeps_the_output_the_original_remains() -> None:
     p = problem(0, scale=50.0)
     far = np.eye(12)[[int(np.abs(p.effects[0, :, 0] - p.effects[0, :, 1]).argmax())]][None]
-    assert farthest(p, far, 1e-6).jsd == 0
-    assert farthest(p, far, 1e-6).change == 0
+    assert farthest(p.attention, far, p.change(far), 1e-6).jsd == 0
+    assert farthest(p.attention, far, p.change(far), 1e-6).change == 0
 
 
 def test_a_search_without_candidates_is_refused() -> None:

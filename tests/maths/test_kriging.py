@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from heedful.maths import kriging
-from heedful.maths.shapley import everything
+from heedful.maths.shapley import all_subsets
 from tests.support.games import products, walsh
 
 RANDOM = np.random.default_rng(0)
@@ -21,7 +21,7 @@ def uneven(d: int, mean: float) -> kriging.Floats:
 
 def variances(rho: kriging.Floats) -> kriging.Floats:
     """Of each product of words: Π ρᵢ."""
-    return np.array([rho[row].prod() for row in everything(len(rho))])
+    return np.array([rho[row].prod() for row in all_subsets(len(rho))])
 
 
 CASES = [(d, mean) for d in (1, 2, 3, 5, 8) for mean in (0.03, 0.4, 0.9)]
@@ -29,22 +29,22 @@ CASES = [(d, mean) for d in (1, 2, 3, 5, 8) for mean in (0.03, 0.4, 0.9)]
 
 @pytest.mark.parametrize(("d", "mean"), CASES)
 def test_the_covariance_is_a_sum_over_all_products(d: int, mean: float) -> None:
-    rho, x = uneven(d, mean), kriging.signs(everything(d))
+    rho, x = uneven(d, mean), kriging.signs(all_subsets(d))
     twin = (products(d) * variances(rho)) @ products(d).T
     assert_allclose(kriging.covariance(x, x, rho), twin, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(("d", "mean"), CASES)
 def test_the_odd_covariance_is_that_of_the_odd_products(d: int, mean: float) -> None:
-    rho, x = uneven(d, mean), kriging.signs(everything(d))
-    odd = everything(d).sum(1) % 2 == 1
+    rho, x = uneven(d, mean), kriging.signs(all_subsets(d))
+    odd = all_subsets(d).sum(1) % 2 == 1
     twin = (products(d)[:, odd] * variances(rho)[odd]) @ products(d)[:, odd].T
     assert_allclose(kriging.odd_covariance(x, x, rho), twin, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(("d", "mean"), CASES)
 def test_a_level_adds_to_the_mean_of_all_values(d: int, mean: float) -> None:
-    rho, x = uneven(d, mean), kriging.signs(everything(d))
+    rho, x = uneven(d, mean), kriging.signs(all_subsets(d))
     whole = variances(rho)
     whole[0] = kriging.LEVEL  # the product of no words
     twin = (products(d) * whole) @ products(d).T
@@ -53,7 +53,7 @@ def test_a_level_adds_to_the_mean_of_all_values(d: int, mean: float) -> None:
 
 @pytest.mark.parametrize(("d", "mean"), CASES)
 def test_shapley_covariances_are_sums_over_all_odd_sets(d: int, mean: float) -> None:
-    rho, sets = uneven(d, mean), everything(d)
+    rho, sets = uneven(d, mean), all_subsets(d)
     size = sets.sum(1)
     odd = np.flatnonzero(size % 2)
     p, walsh_functions = variances(rho), products(d)
@@ -77,7 +77,7 @@ def test_shapley_covariances_add_up_to_twice_the_covariance_with_the_whole(d: in
 @pytest.mark.parametrize("d", [1, 2, 3, 6, 8])
 @pytest.mark.parametrize("rho", [0.02, 0.3, 0.9])
 def test_size_covariances_are_sums_over_all_sets(d: int, rho: float) -> None:
-    sets = everything(d)
+    sets = all_subsets(d)
     size = sets.sum(1)
     weight = np.random.default_rng(d).random(d + 1)
     each = np.array([weight[s] / comb(d, int(s)) for s in size])
@@ -99,7 +99,7 @@ def test_size_covariances_of_a_long_text_are_finite() -> None:
 def test_residuals_are_those_of_a_refit_without_the_value(level: bool) -> None:
     d, rho = 6, np.full(6, 0.2)
     some = np.random.default_rng(1).permutation(2**d)[:25]
-    x, values = kriging.signs(everything(d)[some]), walsh(d, 0.2, seed=2)[some]
+    x, values = kriging.signs(all_subsets(d)[some]), walsh(d, 0.2, seed=2)[some]
     matrix = (kriging.with_level if level else kriging.odd_covariance)(x, x, rho)
     found = kriging.solved(matrix, values).residuals()
     noisy = matrix + kriging.JITTER * np.trace(matrix) / 25 * np.eye(25)
@@ -112,7 +112,7 @@ def test_residuals_are_those_of_a_refit_without_the_value(level: bool) -> None:
 def test_solved_is_the_gaussian_likelihood_and_the_variance_that_maximises_it() -> None:
     from scipy.stats import multivariate_normal
 
-    x, values = kriging.signs(everything(4)), walsh(4, 0.3, seed=0)
+    x, values = kriging.signs(all_subsets(4)), walsh(4, 0.3, seed=0)
     matrix = kriging.with_level(x, x, np.full(4, 0.3))
     found = kriging.solved(matrix, values)
     assert matrix @ found.weights == pytest.approx(values, abs=1e-6)
@@ -126,7 +126,7 @@ def test_solved_is_the_gaussian_likelihood_and_the_variance_that_maximises_it() 
 
 
 def test_reduction_is_what_the_values_explain_of_the_prior_variance() -> None:
-    x = kriging.signs(everything(5))
+    x = kriging.signs(all_subsets(5))
     rho = np.full(5, 0.2)
     known = x[:20]
     matrix, linked = kriging.covariance(known, known, rho), kriging.covariance(x, known, rho)
@@ -138,6 +138,6 @@ def test_reduction_is_what_the_values_explain_of_the_prior_variance() -> None:
 
 @pytest.mark.parametrize(("true", "low", "high"), [(0.4, 0.2, 0.7), (1.6, 1.1, 2.3), (3.2, 2.3, 4.4)])
 def test_reach_finds_the_variance_of_interactions(true: float, low: float, high: float) -> None:
-    x = kriging.signs(everything(9))
+    x = kriging.signs(all_subsets(9))
     found = [9 * kriging.reach(x[:400], walsh(9, true / 9, seed)[:400], odd=False) for seed in range(3)]
     assert low <= np.median(found) <= high

@@ -14,7 +14,7 @@ from scipy.stats import binom, binomtest, skew, ttest_1samp
 from scipy.stats import t as student
 
 from heedful.core.errors import BadInput
-from heedful.maths import ranks, stats
+from heedful.maths import stats
 from heedful.maths.stats import Difference, Summary
 
 Floats = stats.Floats
@@ -400,15 +400,3 @@ def test_what_is_decided(n: int, mean: float, p: float, expected: str) -> None:
 
 def test_thirty_texts_are_enough() -> None:
     assert [stats.enough(n) for n in (29, 30)] == [False, True]
-
-
-def test_ranks_are_found_here_too() -> None:
-    names = (
-        "average_precision",
-        "entropy",
-        "gini",
-        "jsd",
-        "normalised",
-        "tau_b",
-    )
-    assert all(getattr(stats, name) is getattr(ranks, name) for name in names)

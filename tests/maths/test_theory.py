@@ -389,7 +389,7 @@ def test_more_nodes_do_not_move_the_exact_form(
 def finer(d: int, width: float | None) -> tuple[Floats, Floats]:
     nodes = gauss_legendre(min(d + 1, 64))[0].numpy()
     pmf = scipy.stats.binom.pmf(np.arange(d + 1)[:, None], d, nodes)
-    return nodes, np.linalg.lstsq(pmf, theory.kernel(d, width), rcond=1e-10)[0]
+    return nodes, np.linalg.lstsq(pmf, theory.kernel_weights(d, width), rcond=1e-10)[0]
 
 
 def test_what_is_kept_for_later_cannot_be_changed() -> None:

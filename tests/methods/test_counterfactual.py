@@ -11,7 +11,7 @@ import torch
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Counterfactual, from_json
 from heedful.core.tokens import Tokens
-from heedful.maths.shapley import everything
+from heedful.maths.shapley import all_subsets
 from heedful.methods.counterfactual import InputReduction, MinimalFlip
 from heedful.methods.explain import explain
 from heedful.methods.perturbation import Perturbing
@@ -36,7 +36,7 @@ def counterfactual(classifier: Classifier, text: str, how: Any, **more: Any) -> 
 def labels_without(classifier: Classifier, tokens: Tokens, how: Perturbing) -> dict[tuple[int, ...], int]:
     """The label without each set of words, by brute force; a tie has no label (-1)."""
     d = len(features(tokens, how.by))
-    gone = everything(d)
+    gone = all_subsets(d)
     logits = answers(classifier, [how.variants(tokens, ~gone, torch.Generator())]).logits
     top = logits.topk(2, -1).values
     found = torch.where(top[:, 0] > top[:, 1], logits.argmax(-1), -1).tolist()

@@ -22,7 +22,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.target import Target
 from heedful.maths import kriging
 from heedful.maths import lime as s
-from heedful.maths.shapley import everything
+from heedful.maths.shapley import all_subsets
 from heedful.methods.explain import explain
 from heedful.methods.lime import Lime, agreement
 from heedful.model.classifier import Classifier
@@ -45,7 +45,7 @@ def design(d: int, samples: int, sampling: s.Sampling = "lime", seed: int = 0) -
 
 def whole(d: int, samples: int) -> s.Design:
     """All sets of words, each as often as the lime package draws it among so many samples."""
-    keep = everything(d)
+    keep = all_subsets(d)
     counts = np.array([1.0 if row.all() else (samples - 1) / d / comb(d, int(row.sum())) for row in keep])
     return s.Design(keep, counts, np.zeros(2**d, int), np.arange(2**d), np.zeros(2**d))
 
@@ -140,7 +140,7 @@ def test_the_packages_coefficients_are_within_our_errors(monkeypatch: pytest.Mon
 def test_the_fit_is_scikit_learns_weighted_ridge(width: float, ridge: float) -> None:
     made = design(7, 300, "stratified")
     values = at(walsh(7, 0.3, seed=1), made.keep)
-    weights = made.counts * s.kernel(made.keep, width)
+    weights = made.counts * s.kernel(made.keep.mean(1), width)
     theirs = Ridge(alpha=ridge, fit_intercept=True).fit(made.keep.astype(float), values, sample_weight=weights)
     fitted = s.fit(made, values, width, ridge)
     assert fitted.coefficients == pytest.approx(theirs.coef_, abs=1e-8)
@@ -292,9 +292,9 @@ def test_all_sets_are_exact(sampling: s.Sampling, smooth: bool) -> None:
 @pytest.mark.parametrize("ridge", [0.0, 1.0])
 def test_the_population_in_closed_form_is_a_regression_on_all_sets(d: int, rho: float, ridge: float) -> None:
     rng = np.random.default_rng(d)
-    keep = everything(d)[rng.permutation(2**d)[: min(2**d, 12)]]
+    keep = all_subsets(d)[rng.permutation(2**d)[: min(2**d, 12)]]
     weights = rng.normal(size=len(keep))
-    guess = kriging.with_level(kriging.signs(everything(d)), kriging.signs(keep), np.full(d, rho)) @ weights
+    guess = kriging.with_level(kriging.signs(all_subsets(d)), kriging.signs(keep), np.full(d, rho)) @ weights
     twin = s.fit(whole(d, 77), guess, 0.25, ridge)
     found = s.population(design(d, 77), rho, 0.25, ridge, keep, weights)
     assert_allclose(found, twin.coefficients, rtol=1e-9, atol=1e-9 * np.abs(guess).max())

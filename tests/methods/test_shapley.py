@@ -18,7 +18,7 @@ from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
 from heedful.maths import kriging
-from heedful.maths.shapley import Values, _sets, coalitions, enumerated, everything, kriged, regressed
+from heedful.maths.shapley import Values, _sets, all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.methods.explain import explain
 from heedful.methods.perturbation import Perturbing
 from heedful.methods.shapley import Shapley, ShapleyPartition
@@ -102,7 +102,7 @@ def test_a_word_that_changes_nothing_has_nothing(values: Floats) -> None:
 def test_names_of_words_do_not_matter(values: Floats, order: list[int]) -> None:
     d = len(values).bit_length() - 1
     order = [i for i in order if i < d]
-    moved = at(values, everything(d)[:, np.argsort(order)])
+    moved = at(values, all_subsets(d)[:, np.argsort(order)])
     assert enumerated(moved).scores == pytest.approx(enumerated(values).scores[order], abs=1e-10)
 
 

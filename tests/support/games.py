@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.maths.shapley import everything
+from heedful.maths.shapley import all_subsets
 from heedful.model.function import Plain
 
 Floats = NDArray[np.float64]
@@ -15,7 +15,7 @@ NAMES = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay", 
 
 def walsh(d: int, rho: float, seed: int, order: int = 99) -> Floats:
     """A random game: a product of k words (each ±1) has variance rhoᵏ, and none above `order`. Rows as `everything`."""
-    sets = everything(d)
+    sets = all_subsets(d)
     size = sets.sum(1)
     coefficients = np.random.default_rng(seed).normal(size=2**d) * rho ** (size / 2) * (size <= order)
     values: Floats = products(d) @ coefficients
@@ -24,7 +24,7 @@ def walsh(d: int, rho: float, seed: int, order: int = 99) -> Floats:
 
 def products(d: int) -> Floats:
     """[set, product]: Π xᵢ over each set of words, at each set."""
-    sets = everything(d)
+    sets = all_subsets(d)
     outside = (~sets).astype(int) @ sets.T.astype(int)  # how many of a product's words are −1
     return np.where(outside % 2, -1.0, 1.0)
 

@@ -1,4 +1,4 @@
-"""Rank correlations of two scorings at a time: what heedful.maths.pairwise computes for all pairs at once."""
+"""Rank correlations of two scorings at a time: what heedful.maths.ranks computes for all pairs at once."""
 
 from __future__ import annotations
 

@@ -18,26 +18,25 @@ from heedful.maths.adversary import (
     Polytope,
     Problem,
     Witness,
-    apart,
+    attention_distance,
     bracket,
     envelope,
     exact,
-    held,
     limits,
     null_dimension,
     polytope,
+    preserving_rows,
     tvd_bound,
 )
 from heedful.maths.adversary_search import (
     Farthest,
     Padded,
     Search,
-    climb,
     farthest,
-    farthest_of,
+    gradient_search,
+    initial_scores,
     optimise,
     output_change,
-    start,
 )
 from heedful.methods import Method, Passes
 from heedful.methods.attention import Layer
@@ -152,7 +151,7 @@ class Adversarial:
         exactly = self._exact(problem)
         name = "lower" if exactly is None else "exact"
         jsd, tvd = exactly or (bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
-        found = farthest(problem, candidates, self.epsilon)
+        found = farthest(problem.attention, candidates, problem.change(candidates), self.epsilon)
         moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, found.attention])))
         numbers = {f"jsd {name}": jsd.distance, f"tvd {name}": tvd.distance, f"change {name}": float(moved[:2].max())}
         if exactly is None:
@@ -189,7 +188,7 @@ class Adversarial:
             )
         ]
         sought = [
-            (at | {"delta": d}, held(own, vectors, d, text.eps))
+            (at | {"delta": d}, preserving_rows(own, vectors, d, text.eps))
             for at, own, vectors in zip(where, text.attention, values, strict=True)
             for d in self.delta
         ]
@@ -207,16 +206,19 @@ class Adversarial:
         owns = [text.attention[[at["head"]]] for at, _ in sought]
         solved = [_witness(own, space) for own, (_, space) in zip(owns, sought, strict=True)]
         rows = [
-            max((solved[j][0] for j in _within(i, [at for at, _ in sought])), key=lambda w: float(apart(w, own, "jsd")))
+            max(
+                (solved[j][0] for j in _within(i, [at for at, _ in sought])),
+                key=lambda w: float(attention_distance(w, own, "jsd")),
+            )
             for i, own in enumerate(owns)
         ]
         moved = text.changes([text.row(at["head"], row[0]) for (at, _), row in zip(sought, rows, strict=True)])
-        jsd = [float(apart(row, own, "jsd")) for row, own in zip(rows, owns, strict=True)]
+        jsd = [float(attention_distance(row, own, "jsd")) for row, own in zip(rows, owns, strict=True)]
         made = []
         for i, ((at, space), row, own) in enumerate(zip(sought, rows, owns, strict=True)):
             made += [
                 _finding("jsd witness", jsd[i], at, _shown(text, row, own) if jsd[i] == max(jsd) else {}),
-                _finding("tvd witness", float(apart(row, own, "tvd")), at, {}),
+                _finding("tvd witness", float(attention_distance(row, own, "tvd")), at, {}),
                 _finding("change witness", float(moved[i]), at, {}),
                 _finding("jsd bound", solved[i][1], at, {}),
             ]
@@ -233,11 +235,11 @@ class Adversarial:
         own, base = (torch.from_numpy(x)[None] for x in (text.attention, text.logits))
         head = text.case.classifier.head
         padded = Padded(own, torch.ones(1, own.shape[-1], dtype=torch.bool), base, head)
-        first = start(text.attention.shape, text.case.rng("adversarial", "search"), self._search)[None]
-        made = climb(decode, padded, first, self._search)
+        first = initial_scores(text.attention.shape, text.case.rng("adversarial", "search"), self._search)[None]
+        made = gradient_search(decode, padded, first, self._search)
         with torch.no_grad():
             moved = output_change(decode(made)[0], base, head).numpy()
-        found: Farthest = farthest_of(text.attention, made[0].numpy(), moved, self.epsilon)
+        found: Farthest = farthest(text.attention, made[0].numpy(), moved, self.epsilon)
         real = float(text.changes(text.rows(found.attention[None]))[0])
         return [
             _finding("jsd found", found.jsd, {}, _shown(text, found.attention)),

@@ -17,7 +17,7 @@ from heedful.checks.base import Case, Finding, Measure, by_unit, units
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
-from heedful.maths import pairwise
+from heedful.maths import ranks
 from heedful.methods import Method, Passes
 from heedful.model.classifier import Classifier
 
@@ -28,7 +28,6 @@ Floats = NDArray[np.float64]
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
 PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
 LEVEL = 0.05
-SHARE = 0.2  # of the words are the top, where no number is given
 
 
 @dataclass(frozen=True)
@@ -91,18 +90,18 @@ class Agreement:
 
     def _compared(self, scores: Floats) -> dict[str, Floats]:
         """Every measure of every two rows."""
-        rows = pairwise.tied(scores)
-        k = min(self.top or max(1, round(SHARE * rows.shape[1])), rows.shape[1])
-        table = pairwise.concordance(rows)
-        tau = pairwise.tau_b(table)
+        rows = ranks.merge_ties(scores)
+        k = min(self.top or ranks.top_k(rows.shape[1]), rows.shape[1])
+        table = ranks.concordance(rows)
+        tau = ranks.tau_b_matrix(table)
         return {
             "tau": tau,
-            "significant": np.where(np.isnan(tau), np.nan, pairwise.significance(table) <= LEVEL),
-            "weighted tau": pairwise.weighted_tau(table, rows),
-            "top-k tau": pairwise.top_k_tau(rows, k),
-            "top-k overlap": pairwise.overlap(rows, k),
-            "spearman": pairwise.spearman(rows),
-            "jsd": pairwise.jensen_shannon(scores),
+            "significant": np.where(np.isnan(tau), np.nan, ranks.tau_b_p_values(table) <= LEVEL),
+            "weighted tau": ranks.weighted_tau_matrix(table, rows),
+            "top-k tau": ranks.top_k_tau(rows, k),
+            "top-k overlap": ranks.top_k_overlap(rows, k),
+            "spearman": ranks.spearman_matrix(rows),
+            "jsd": ranks.jensen_shannon_matrix(scores),
         }
 
     def tables(self, found: Findings) -> dict[str, Any]:
@@ -127,8 +126,7 @@ def pointing(sizes: Floats, of: int) -> Floats:
 
     Words tied at the last place share it. NaN where row `of` is zero everywhere.
     """
-    k = max(1, round(SHARE * sizes.shape[1]))
-    mass = pairwise.members(pairwise.tied(sizes), k) @ sizes[of]
+    mass = ranks.top_k_membership(ranks.merge_ties(sizes), ranks.top_k(sizes.shape[1])) @ sizes[of]
     with np.errstate(invalid="ignore"):
         shares: Floats = mass / mass[of]
     return shares

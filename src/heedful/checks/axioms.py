@@ -37,8 +37,7 @@ from heedful.checks.base import (
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
-from heedful.maths import stats
-from heedful.maths.pairwise import ROUNDING, tied
+from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.masking import Bools
@@ -88,7 +87,7 @@ class Sign(Together):
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             scores = without_noise(claims(why, groups))
-            strongest = ranking(tied(np.abs(scores)[None])[0], case.rng("sign", name))[: self.top]
+            strongest = ranking(merge_ties(np.abs(scores)[None])[0], case.rng("sign", name))[: self.top]
             return {
                 "violation": violation(scores[strongest], moved[strongest]),
                 "agreement of signs": same_signs(scores, moved),
@@ -99,7 +98,7 @@ class Sign(Together):
 
 def without_noise(numbers: Floats) -> Floats:
     """Zero for what is less than a millionth of the largest."""
-    return np.where(np.abs(numbers) > ROUNDING * np.abs(numbers).max(initial=0), numbers, 0.0)
+    return np.where(np.abs(numbers) > SCORE_PRECISION * np.abs(numbers).max(initial=0), numbers, 0.0)
 
 
 def violation(scores: Floats, moved: Floats) -> float:
@@ -183,7 +182,7 @@ class Infidelity(Together):
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Three numbers for each method."""
-        gone = [subsets(len(units(c.tokens, self.unit)), self.samples, c.rng("infidelity")) for c in cases]
+        gone = [random_subsets(len(units(c.tokens, self.unit)), self.samples, c.rng("infidelity")) for c in cases]
         found = effects(cases, [~sets for sets in gone], self.unit, self.masking)
         return [self._found(*one) for one in zip(cases, gone, found, strict=True)]
 
@@ -201,7 +200,7 @@ class Infidelity(Together):
         return findings("infidelity", case, numbers)
 
 
-def subsets(n: int, samples: int, rng: torch.Generator) -> Bools:
+def random_subsets(n: int, samples: int, rng: torch.Generator) -> Bools:
     """Random sets [samples,n] of 1 to n − 1 of n words, each size as likely; none where there is one word."""
     if n < 2:
         return np.zeros((0, n), dtype=bool)
@@ -236,7 +235,7 @@ def correlation(sums: Floats, effect: Floats) -> float:
 
 
 def _flat(numbers: Floats) -> bool:
-    return len(numbers) == 0 or bool(np.ptp(numbers) <= ROUNDING * np.abs(numbers).max())
+    return len(numbers) == 0 or bool(np.ptp(numbers) <= SCORE_PRECISION * np.abs(numbers).max())
 
 
 @dataclass(frozen=True)
@@ -286,12 +285,12 @@ def complexity(scores: Floats) -> dict[str, float]:
     """Four numbers of words; NaN where all scores are zero, and for the share of ln n and Gini of one word."""
     if not np.abs(scores).any():
         return dict.fromkeys(("entropy", "relative entropy", "effective words", "gini"), float("nan"))
-    entropy, several = stats.entropy(scores), len(scores) > 1
+    nats, several = entropy(scores), len(scores) > 1
     return {
-        "entropy": entropy,
-        "relative entropy": entropy / float(np.log(len(scores))) if several else float("nan"),
-        "effective words": float(np.exp(entropy)),
-        "gini": stats.gini(scores) if several else float("nan"),
+        "entropy": nats,
+        "relative entropy": nats / float(np.log(len(scores))) if several else float("nan"),
+        "effective words": float(np.exp(nats)),
+        "gini": gini(scores) if several else float("nan"),
     }
 
 

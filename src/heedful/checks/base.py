@@ -18,7 +18,7 @@ from heedful.core.random import seeded
 from heedful.core.target import Target, label_index
 from heedful.core.tokens import Tokens
 from heedful.data import Example
-from heedful.maths.pairwise import ROUNDING, tied
+from heedful.maths.ranks import SCORE_PRECISION, merge_ties
 from heedful.methods import Method
 from heedful.methods import Passes as Passes
 from heedful.model.classifier import Classifier
@@ -100,7 +100,7 @@ def by_unit(scores: Floats, groups: Sequence[Sequence[int]]) -> Floats:
 def ranking(scores: Floats, rng: torch.Generator) -> Ints:
     """Highest first; ties in random order, so that equal scores, to rounding, do not become an order of reading."""
     chance = torch.rand(len(scores), generator=rng).numpy()
-    return np.lexsort((chance, -tied(scores[None])[0]))
+    return np.lexsort((chance, -merge_ties(scores[None])[0]))
 
 
 WordOrToken = Literal["word", "token"]
@@ -137,7 +137,7 @@ def _and_whole(keep: Bools) -> Bools:
 
 def _effects(logits: torch.Tensor, case: Case) -> Floats:
     values = case.target.of(logits, case.classifier.head).numpy()
-    moved = (logits - logits[:1]).abs().amax(1) > ROUNDING * logits[0].abs().max()
+    moved = (logits - logits[:1]).abs().amax(1) > SCORE_PRECISION * logits[0].abs().max()
     found: Floats = np.where(moved.numpy(), values[0] - values, 0.0)[1:]
     return found
 

@@ -33,6 +33,8 @@ from heedful.core.finding import LEFT_OUT
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
+from heedful.maths.ranks import tau_b
+from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
@@ -144,7 +146,7 @@ class InputErasure:
 
     def _sets(self, text: Text, orders: Mapping[str, Sequence[Ints]]) -> Bools:
         if self._small(text, self.exhaustive_words):
-            return subsets(len(text))
+            return all_subsets(len(text))
         sizes = self._sizes(len(text))
         firsts = [first(order, sizes) for own in orders.values() for order in own]
         return np.concatenate([np.ones((1, len(text)), bool), *firsts, *(~one for one in firsts)])
@@ -204,7 +206,7 @@ class InputErasure:
         n = len(text)
         if not self._small(text, self.exhaustive_words):
             return self._absent()
-        keep = subsets(n)
+        keep = all_subsets(n)
         values, kept = text.values(keep), keep.sum(1)
         full = values[kept == n][0]
         ks = [count(share, n) for share in self.shares]
@@ -217,8 +219,6 @@ class InputErasure:
 
     def tables(self, found: Findings) -> dict[str, Any]:
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
-        from heedful.maths.stats import tau_b
-
         ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
         names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
         means = {way: {name: _texts_mean(found, name, way) for name in names} for way in ways}
@@ -380,11 +380,6 @@ def first(order: Ints, sizes: Sequence[int] | Ints) -> Bools:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return np.asarray(rank < np.asarray(sizes)[:, None])
-
-
-def subsets(n: int) -> Bools:
-    """All 2ⁿ sets of n words, the empty one first."""
-    return np.asarray(np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1)
 
 
 def one_more(gone: Sequence[int], n: int) -> tuple[Ints, Bools]:

@@ -18,8 +18,7 @@ from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
 from heedful.data import Span
-from heedful.maths import stats
-from heedful.maths.pairwise import tied
+from heedful.maths.ranks import average_precision, merge_ties
 from heedful.methods import Method, Passes
 from heedful.model.classifier import Classifier
 
@@ -76,7 +75,7 @@ class Plausibility:
         share = float(truth.mean()) if truth.any() else float("nan")
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            return self._numbers(tied(claims(why, groups)[None])[0], truth, case.rng("plausibility", name))
+            return self._numbers(merge_ties(claims(why, groups)[None])[0], truth, case.rng("plausibility", name))
 
         return [Finding("plausibility", "", "rationale share", share), *findings("plausibility", case, numbers)]
 
@@ -86,7 +85,7 @@ class Plausibility:
         k = int(truth.sum()) if self.k == "own" else max(1, round(self.k * len(truth)))
         chosen = np.isin(np.arange(len(truth)), ranking(scores, rng)[:k])
         return {
-            "auprc": stats.average_precision(truth, scores),
+            "auprc": average_precision(truth, scores),
             "token f1": token_f1(chosen, truth),
             "iou": float((chosen & truth).sum() / (chosen | truth).sum()),
             "iou f1": iou_f1(chosen, truth),

@@ -21,15 +21,13 @@ from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import LEFT_OUT, Place
 from heedful.core.tokens import Tokens
-from heedful.maths import pairwise
-from heedful.maths.ranks import jsd, normalised, tau_b
+from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_overlap
 from heedful.methods import METHODS, Method
 from heedful.methods.explain import total
 from heedful.model.classifier import Classifier
 
 CONTROLS = ("random", "uniform", "position")
 ONCE = "its scores were brought from a file, and cannot be made again"
-SHARE = 0.2  # of the words, in "top-k overlap"
 DIGITS = 6  # of magnitudes relative to the largest: float32 and another batch move what comes after
 
 LIKENESS: Mapping[str, Measure] = {
@@ -73,7 +71,7 @@ def distance(a: Floats, b: Floats) -> float:
 
 def divergence(a: Floats, b: Floats) -> float:
     """Jensen–Shannon divergence of |a| / Σ|a| and |b| / Σ|b|; NaN where either is all zeros."""
-    return jsd(normalised(a), normalised(b)) if a.any() and b.any() else float("nan")
+    return float(jensen_shannon(normalised(a), normalised(b))) if a.any() and b.any() else float("nan")
 
 
 def overlap(a: Floats, b: Floats) -> float:
@@ -84,8 +82,7 @@ def overlap(a: Floats, b: Floats) -> float:
     one, other = _steady(a), _steady(b)
     if np.ptp(one) == 0 or np.ptp(other) == 0:
         return float("nan")
-    k = max(1, round(SHARE * len(a)))
-    return float(pairwise.overlap(np.stack([one, other]), k)[0, 1])
+    return float(top_k_overlap(np.stack([one, other]), top_k(len(a)))[0, 1])
 
 
 def _steady(scores: Floats) -> Floats:

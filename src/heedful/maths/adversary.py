@@ -1,6 +1,7 @@
-"""Adversary: the most different attention that keeps the output. Pure: numbers in, numbers out.
+"""The most different attention with the same output: exact solutions and bounds. Pure: numbers in, numbers out.
 
-Distances between attentions are "jsd" (natural logarithm) or "tvd", the mean over heads.
+Distances between attentions are "jsd" (natural logarithm) or "tvd", the mean over heads. The gradient search of
+Jain & Wallace 2019 is in `adversary_search`.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.special import expit, softmax, xlogy
+from scipy.special import expit, softmax
 
 from heedful.core.target import Head
 from heedful.maths.distances import changes
+from heedful.maths.ranks import jensen_shannon_terms
 
 Floats = NDArray[np.float64]
 Distance = Literal["jsd", "tvd"]
-SINGLE = float(np.finfo(np.float32).eps)
+FLOAT32_EPS = float(np.finfo(np.float32).eps)
+VERTEX_TOLERANCE = 1e-10  # relative: one token whose output is on the border counts as inside
 
 
 @dataclass(frozen=True)
@@ -46,26 +49,23 @@ class Problem:
 # distances
 
 
-def terms(p: Floats, q: Floats, distance: Distance) -> Floats:
+def distance_terms(p: Floats, q: Floats, distance: Distance) -> Floats:
     """What each token adds to the distance of p and q."""
-    if distance == "tvd":
-        return np.abs(p - q) / 2
-    middle = np.maximum((p + q) / 2, np.finfo(np.float64).tiny)
-    return np.asarray((xlogy(p, p / middle) + xlogy(q, q / middle)) / 2)
+    return np.abs(p - q) / 2 if distance == "tvd" else jensen_shannon_terms(p, q)
 
 
-def apart(p: Floats, q: Floats, distance: Distance) -> Floats:
+def attention_distance(p: Floats, q: Floats, distance: Distance) -> Floats:
     """[…,h,n] and [h,n] -> […]: the mean over heads; [[1, 0]] and [[0, 1]] -> ln 2, or 1."""
-    return np.asarray(np.maximum(terms(p, q, distance).sum(-1), 0).mean(-1))
+    return np.asarray(np.maximum(distance_terms(p, q, distance).sum(-1), 0).mean(-1))
 
 
-def corners(attention: Floats, distance: Distance) -> Floats:
+def one_hot_distances(attention: Floats, distance: Distance) -> Floats:
     """[h,n]: the distance of each row from each one-hot attention."""
-    absent, present = (terms(np.full_like(attention, x), attention, distance) for x in (0.0, 1.0))
+    absent, present = (distance_terms(np.full_like(attention, x), attention, distance) for x in (0.0, 1.0))
     return np.asarray(absent.sum(-1, keepdims=True) - absent + present)
 
 
-# which outputs count as kept
+# which outputs count as unchanged
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Limits:
 
 
 def limits(problem: Problem, epsilon: float) -> tuple[Limits, Limits]:
-    """Logits: what must hold for the output to move by ε at most, and what suffices for it.
+    """Constraints on the logits that are necessary, and those that are sufficient, for the output to move by ε at most.
 
-    Both are one for one number (two classes; one output). For c classes, with p = softmax(z), it must hold that
+    They are the same for one number (two classes; one output). For c classes, with p = softmax(z), it must hold that
     log((p_c − ε)⁺ / (p_d + ε)) ≤ z_c − z_d ≤ log((p_c + ε) / (p_d − ε)⁺), and it suffices that no difference of logits
     moves by more than 4 artanh ε, because TVD ≤ tanh(¼ max |Δ(z_c − z_d)|).
     """
@@ -104,7 +104,7 @@ def limits(problem: Problem, epsilon: float) -> tuple[Limits, Limits]:
 
 
 def _odds(p: Floats, q: Floats, epsilon: float) -> tuple[Floats, Floats]:
-    """The least and the largest log(p/q) when each may move by ε: ∓∞ where one may reach 0."""
+    """The smallest and the largest log(p/q) when each may move by ε: ∓∞ where one may reach 0."""
     with np.errstate(divide="ignore"):
         low = np.log(np.maximum(p - epsilon, 0)) - np.log(np.minimum(q + epsilon, 1))
         high = np.log(np.minimum(p + epsilon, 1)) - np.log(np.maximum(q - epsilon, 0))
@@ -117,7 +117,7 @@ def _opposite(problem: Problem) -> bool:
     return problem.head == "sigmoid" and both.shape[1] == 2 and bool(np.array_equal(both[:, 0], -both[:, 1]))
 
 
-# what may be sought
+# feasible sets
 
 
 @dataclass(frozen=True)
@@ -130,42 +130,39 @@ class Polytope:
     high: Floats
 
 
-def polytope(problem: Problem, kept: Limits) -> Polytope:
-    """The attentions that keep these limits."""
-    rows = np.einsum("mc,hnc->mhn", kept.forms, problem.effects).reshape(len(kept.forms), -1)
-    shift = rows @ problem.attention.ravel() - kept.forms @ problem.logits
-    return Polytope(problem.attention, rows, kept.low + shift, kept.high + shift)
+def polytope(problem: Problem, limits: Limits) -> Polytope:
+    """The attentions that satisfy these limits."""
+    rows = np.einsum("mc,hnc->mhn", limits.forms, problem.effects).reshape(len(limits.forms), -1)
+    shift = rows @ problem.attention.ravel() - limits.forms @ problem.logits
+    return Polytope(problem.attention, rows, limits.low + shift, limits.high + shift)
 
 
-def null_dimension(values: Floats, eps: float = SINGLE) -> int:
-    """How many directions of attention change nothing that is read: n − rank [V, 1], for values [n,d]."""
-    return int(len(values) - _range(values, eps).shape[1])
+def null_dimension(values: Floats, eps: float = FLOAT32_EPS) -> int:
+    """Dimension of the changes of attention that leave the head's output as it is: n − rank [V, 1], values [n,d]."""
+    return int(len(values) - _column_space(values, eps).shape[1])
 
 
-def _range(values: Floats, eps: float) -> Floats:
-    """[n,r]: an orthonormal basis of the columns of [V, 1]; as null: largest singular value · max(n, d + 1) · eps."""
+def _column_space(values: Floats, eps: float) -> Floats:
+    """[n,r]: orthonormal basis of the columns of [V, 1]; tolerance: largest singular value · max(n, d + 1) · eps."""
     scale = np.abs(values).max(initial=0) or 1.0
     both = np.concatenate([values / scale, np.ones((len(values), 1))], axis=1)
     left, singular, _ = np.linalg.svd(both, full_matrices=False)
     return np.asarray(left[:, singular > singular[0] * max(both.shape) * eps])
 
 
-def held(attention: Floats, values: Floats, delta: float, eps: float = SINGLE) -> Polytope | None:
-    """The rows α [n] with ‖Σ (α_j − attention_j) v_j‖∞ ≤ δ · rms(Σ attention_j v_j); None if there is but this one.
+def preserving_rows(attention: Floats, values: Floats, delta: float, eps: float = FLOAT32_EPS) -> Polytope | None:
+    """The rows α [n] with ‖Σ (α_j − attention_j) v_j‖∞ ≤ δ · rms(Σ attention_j v_j); None if it is the only one.
 
-    For δ = 0 these are the rows that differ in the left null space of [V, 1] (Brunner et al. 2020, with row sums kept).
+    For δ = 0 they differ by a vector in the left null space of [V, 1] (Brunner et al. 2020, with row sums preserved).
     """
     read = attention @ values
     room = delta * float(np.sqrt((read**2).mean())) if read.size else 0.0
     if room > 0:
         now = read / room
         return Polytope(attention[None], values.T / room, now - 1, now + 1)
-    basis = _range(values, eps)
+    basis = _column_space(values, eps)
     now = basis.T @ attention
     return Polytope(attention[None], basis.T, now, now) if basis.shape[1] < len(values) else None
-
-
-_SLACK = 1e-10
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Bracket:
-    """No attention that keeps the output is further away than `upper`; `lower` is one that does keep it."""
+    """No attention with the same output is further away than `upper`; `lower` is one that has it."""
 
     lower: Witness
     upper: float
@@ -188,63 +185,64 @@ def exact(problem: Problem, epsilon: float, distance: Distance) -> Witness | Non
     """The furthest attention that moves the output by ε at most; None where there are several heads or numbers.
 
     A convex distance is largest at a vertex of {α ≥ 0, Σα = 1, low ≤ Σ α_t z_t ≤ high}: one token, or two whose mixture
-    lies on a border. All are tried.
+    lies on a border. All vertices are compared.
     """
-    kept, _ = limits(problem, epsilon)
-    if len(problem.attention) > 1 or len(kept.forms) > 1:
+    necessary, _ = limits(problem, epsilon)
+    if len(problem.attention) > 1 or len(necessary.forms) > 1:
         return None
-    space = polytope(problem, kept)
+    space = polytope(problem, necessary)
     z, q = space.rows[0], problem.attention[0]
-    slack = _SLACK * max(1.0, float(np.abs(z).max()))
-    alone = np.where((z >= space.low - slack) & (z <= space.high + slack), corners(q[None], distance)[0], -np.inf)
-    best, found = float(alone.max()), np.eye(len(q))[int(alone.argmax())]
+    slack = VERTEX_TOLERANCE * max(1.0, float(np.abs(z).max()))
+    inside = (z >= space.low - slack) & (z <= space.high + slack)
+    one_token = np.where(inside, one_hot_distances(q[None], distance)[0], -np.inf)
+    best, attention = float(one_token.max()), np.eye(len(q))[int(one_token.argmax())]
     for border in (float(space.low[0]), float(space.high[0])):
-        value, mixture = _on_border(z, q, border, distance)
+        value, mixture = _best_mixture(z, q, border, distance)
         if value > best:
-            best, found = value, mixture
+            best, attention = value, mixture
     if best <= 0:
         return Witness(problem.attention, 0.0)
-    return Witness(found[None], float(apart(found[None], q[None], distance)))
+    return Witness(attention[None], float(attention_distance(attention[None], q[None], distance)))
 
 
-def _on_border(z: Floats, q: Floats, border: float, distance: Distance) -> tuple[float, Floats]:
-    """The best mixture of two tokens, one on each side, whose mean is the border."""
+def _best_mixture(z: Floats, q: Floats, border: float, distance: Distance) -> tuple[float, Floats]:
+    """The largest distance of a mixture of two tokens, one on each side, whose mean is the border; and the mixture."""
     below, above = np.flatnonzero(z < border), np.flatnonzero(z > border)
     if not np.isfinite(border) or not len(below) or not len(above):
         return -np.inf, q
     share = (border - z[below, None]) / (z[above] - z[below, None])  # of the one above
-    absent = terms(np.zeros_like(q), q, distance)
-    low = terms(1 - share, np.broadcast_to(q[below, None], share.shape), distance) - absent[below, None]
-    high = terms(share, np.broadcast_to(q[above], share.shape), distance) - absent[above]
+    absent = distance_terms(np.zeros_like(q), q, distance)
+    low = distance_terms(1 - share, np.broadcast_to(q[below, None], share.shape), distance) - absent[below, None]
+    high = distance_terms(share, np.broadcast_to(q[above], share.shape), distance) - absent[above]
     total = low + high
     i, j = np.unravel_index(int(total.argmax()), total.shape)
-    found = np.zeros_like(q)
-    found[below[i]], found[above[j]] = 1 - share[i, j], share[i, j]
-    return float(total[i, j] + absent.sum()), found
+    mixture = np.zeros_like(q)
+    mixture[below[i]], mixture[above[j]] = 1 - share[i, j], share[i, j]
+    return float(total[i, j] + absent.sum()), mixture
 
 
 def envelope(space: Polytope, distance: Distance) -> Bracket:
     """The largest Σ α_t D(e_t) in the polytope, an upper bound, and the distance of the attention that has it."""
-    gains = corners(space.centre, distance) / len(space.centre)
-    solved = _solved(space, gains.ravel())
-    if solved is None:
+    gains = one_hot_distances(space.centre, distance) / len(space.centre)
+    optimum = _maximise(space, gains.ravel())
+    if optimum is None:
         return Bracket(Witness(space.centre, 0.0), float(gains.max(1).sum()))
-    found = _cleaned(solved, space.centre.shape)
-    upper = float(gains.ravel() @ solved)
-    reached = float(apart(found, space.centre, distance))
-    return Bracket(Witness(found, reached), max(upper, reached))
+    attention = _renormalised(optimum, space.centre.shape)
+    upper = float(gains.ravel() @ optimum)
+    reached = float(attention_distance(attention, space.centre, distance))
+    return Bracket(Witness(attention, reached), max(upper, reached))
 
 
 def bracket(problem: Problem, epsilon: float, distance: Distance) -> Bracket:
     """Bounds of the largest distance, for any number of heads and classes."""
-    outer, inner = limits(problem, epsilon)
-    upper = envelope(polytope(problem, outer), distance).upper
-    lower = _kept(problem, envelope(polytope(problem, inner), distance).lower.attention, epsilon)
-    return Bracket(Witness(lower, float(apart(lower, problem.attention, distance))), upper)
+    necessary, sufficient = limits(problem, epsilon)
+    upper = envelope(polytope(problem, necessary), distance).upper
+    lower = _shrunk(problem, envelope(polytope(problem, sufficient), distance).lower.attention, epsilon)
+    return Bracket(Witness(lower, float(attention_distance(lower, problem.attention, distance))), upper)
 
 
-def _kept(problem: Problem, attention: Floats, epsilon: float) -> Floats:
-    """The solver's answer is right to 1e-7: drawn in until the output moves by ε at most."""
+def _shrunk(problem: Problem, attention: Floats, epsilon: float) -> Floats:
+    """The solver's solution is right to 1e-7: moved towards the centre until the output moves by ε at most."""
     for share in (1.0, 1 - 1e-7, 1 - 1e-6, 1 - 1e-5, 1 - 1e-4, 1 - 1e-3, 1 - 1e-2):
         inside = problem.attention + share * (attention - problem.attention)
         if problem.change(inside[None])[0] <= epsilon:
@@ -253,74 +251,68 @@ def _kept(problem: Problem, attention: Floats, epsilon: float) -> Floats:
 
 
 def tvd_bound(space: Polytope, seconds: float) -> Bracket:
-    """Total variation by mixed integer programming: what was found in this time, and the bound proved for all.
+    """Total variation by mixed integer programming: the best found in this time, and the bound proved for all.
 
     α − α₀ = p − m with p_t ≤ (1 − α₀_t) b_t and m_t ≤ α₀_t (1 − b_t), b_t 0 or 1; Σ p is maximised.
     """
     q = space.centre.ravel()
-    one, none = np.eye(len(q)), np.zeros((len(q), len(q)))
+    identity, zeros = np.eye(len(q)), np.zeros((len(q), len(q)))
     gains = np.concatenate([np.ones_like(q), np.zeros(2 * len(q))]) / len(space.centre)
-    rows = np.concatenate([_scaled(space)[0], _sums(space.centre)])
-    low, high = (np.concatenate([side, np.zeros(len(space.centre))]) for side in _sides(space))
+    scaled, *bounds = _scaled(space)
+    rows = np.concatenate([scaled, _row_sums(space.centre)])
+    low, high = (np.concatenate([bound, np.zeros(len(space.centre))]) for bound in bounds)
     constraints = [
         LinearConstraint(np.concatenate([rows, -rows, 0 * rows], axis=1), low, high),
-        LinearConstraint(np.concatenate([one, none, -np.diag(1 - q)], axis=1), -np.inf, 0),
-        LinearConstraint(np.concatenate([none, one, np.diag(q)], axis=1), -np.inf, q),
+        LinearConstraint(np.concatenate([identity, zeros, -np.diag(1 - q)], axis=1), -np.inf, 0),
+        LinearConstraint(np.concatenate([zeros, identity, np.diag(q)], axis=1), -np.inf, q),
     ]
-    solved = milp(
+    solution = milp(
         -gains,
         constraints=constraints,
         bounds=Bounds(0, np.concatenate([1 - q, q, np.ones_like(q)])),
         integrality=np.repeat([0, 0, 1], len(q)),
         options={"time_limit": seconds},
     )
-    certain = float((1 - space.centre.min(1)).mean())
-    bound = certain if solved.mip_dual_bound is None else min(certain, -float(solved.mip_dual_bound))
-    if solved.x is None:
+    trivial = float((1 - space.centre.min(1)).mean())
+    bound = trivial if solution.mip_dual_bound is None else min(trivial, -float(solution.mip_dual_bound))
+    if solution.x is None:
         return Bracket(Witness(space.centre, 0.0), bound)
-    more, less, _ = np.split(solved.x, 3)
-    found = _cleaned(q + more - less, space.centre.shape)
-    reached = float(apart(found, space.centre, "tvd"))
-    return Bracket(Witness(found, reached), max(bound, reached))
+    more, less, _ = np.split(solution.x, 3)
+    attention = _renormalised(q + more - less, space.centre.shape)
+    reached = float(attention_distance(attention, space.centre, "tvd"))
+    return Bracket(Witness(attention, reached), max(bound, reached))
 
 
-def _sums(centre: Floats) -> Floats:
-    """[h,h·n]: the sum of each head's weights."""
+def _row_sums(centre: Floats) -> Floats:
+    """[h,h·n]: the matrix that sums each head's weights."""
     return np.repeat(np.eye(len(centre)), centre.shape[1], axis=1)
 
 
-def _scaled(space: Polytope) -> tuple[Floats, Floats]:
-    """Rows of largest number 1, so that a solver's tolerance means the same for all; and by what they were divided."""
+def _scaled(space: Polytope) -> tuple[Floats, Floats, Floats]:
+    """Rows with largest entry 1, for the solver's tolerance to mean the same for all; bounds of rows · (α − centre)."""
     size = np.abs(space.rows).max(axis=1, initial=0)
     size[size == 0] = 1
-    return space.rows / size[:, None], size
-
-
-def _sides(space: Polytope) -> tuple[Floats, Floats]:
-    """The least and the largest that scaled rows · (α − centre) may be."""
-    rows, size = _scaled(space)
+    rows = space.rows / size[:, None]
     now = rows @ space.centre.ravel()
-    return np.minimum(space.low / size - now, 0), np.maximum(space.high / size - now, 0)
+    return rows, np.minimum(space.low / size - now, 0), np.maximum(space.high / size - now, 0)
 
 
-def _solved(space: Polytope, gains: Floats) -> Floats | None:
-    """The attention of the largest gain [h·n], from a linear program; None if the solver gives up."""
-    q = space.centre.ravel()
-    rows = _scaled(space)[0]
-    low, high = _sides(space)
-    now = rows @ q
-    solved = milp(
+def _maximise(space: Polytope, gains: Floats) -> Floats | None:
+    """The attention [h·n] with the largest total gain, from a linear program; None if the solver fails."""
+    rows, low, high = _scaled(space)
+    now = rows @ space.centre.ravel()
+    solution = milp(
         -gains,
         constraints=[
             LinearConstraint(rows, low + now, high + now),
-            LinearConstraint(_sums(space.centre), space.centre.sum(1), space.centre.sum(1)),
+            LinearConstraint(_row_sums(space.centre), space.centre.sum(1), space.centre.sum(1)),
         ],
         bounds=Bounds(0, 1),
     )
-    return None if solved.x is None else np.asarray(solved.x)
+    return None if solution.x is None else np.asarray(solution.x)
 
 
-def _cleaned(attention: Floats, shape: tuple[int, ...]) -> Floats:
-    """What the solver's rounding left below 0, or off a sum of one, put right."""
+def _renormalised(attention: Floats, shape: tuple[int, ...]) -> Floats:
+    """The solver's rounding removed: no weight below 0, rows that sum to one."""
     positive = np.maximum(attention.reshape(shape), 0)
     return np.asarray(positive / positive.sum(-1, keepdims=True))

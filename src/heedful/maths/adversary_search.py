@@ -1,12 +1,11 @@
-"""The search of Jain & Wallace 2019 for attentions far from the network's own, and from each other, with its output.
+"""The gradient search of Jain & Wallace 2019 for attentions that differ from the network's and give the same output.
 
 Over k candidates, with output distance TVD: minimise
 
 −Σ_i JSD(α_i, α̂) − 1/(k(k−1)) Σ_{i<j} JSD(α_i, α_j) + (λ/k) Σ_i max(0, TVD(ŷ_i, ŷ) − tolerance)
 
 by Adam (amsgrad) on log-attention that starts as log(1/n) + 3·N(0, 1): the paper's form. The authors' program does not
-divide the penalty by k, and takes 1/k² of the sum over all pairs (i, j). Texts are searched together, and each as if
-it were alone.
+divide the penalty by k, and takes 1/k² of the sum over all pairs (i, j). Texts are batched; no text affects another.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.target import Head, activation
-from heedful.maths.adversary import Floats, Problem, apart
+from heedful.maths.adversary import Floats, Problem, attention_distance
 
-CELLS = 2**17  # weights that are searched together: more do not stay in a processor's cache
+MAX_BATCH_WEIGHTS = 2**17  # that are searched together: more do not fit into a processor's cache
 
 Decode = Callable[[Float[Tensor, "b k h n"]], Float[Tensor, "b k c"]]
 
@@ -46,7 +45,7 @@ class Search:
 
 @dataclass(frozen=True)
 class Padded:
-    """Problems of several texts side by side: their own attention [b,h,n] (0 beyond `real` [b,n]) and logits [b,c]."""
+    """Problems of several texts in one batch: their own attention [b,h,n] (0 beyond `real` [b,n]) and logits [b,c]."""
 
     attention: Float[Tensor, "b h n"]
     real: Bool[Tensor, "b n"]
@@ -68,47 +67,43 @@ def optimise(
 ) -> list[Floats]:
     """Candidates [k,h,n] for each problem. All are of one network: heads, classes and kind of output are the same."""
     how = search or Search()
-    starts = [start(p.attention.shape, rng, how) for p, rng in zip(problems, rngs, strict=True)]
-    found: dict[int, Floats] = {}
+    starts = [initial_scores(p.attention.shape, rng, how) for p, rng in zip(problems, rngs, strict=True)]
+    candidates: dict[int, Floats] = {}
     for group in _groups([p.attention.size * how.candidates for p in problems]):
-        some = [problems[i] for i in group]
-        padded, effects = _padded(some)
-        first = stacked([starts[i] for i in group], padded.real.shape[1])
-        made = climb(_affine(padded, effects), padded, first, how)
-        found |= {i: made[row, ..., : problems[i].attention.shape[1]].numpy() for row, i in enumerate(group)}
-    return [found[i] for i in range(len(problems))]
+        padded, effects = _pad([problems[i] for i in group])
+        first = pad_and_stack([starts[i] for i in group], padded.real.shape[1])
+        batch = gradient_search(_affine_decoder(padded, effects), padded, first, how)
+        candidates |= {i: batch[row, ..., : problems[i].attention.shape[1]].numpy() for row, i in enumerate(group)}
+    return [candidates[i] for i in range(len(problems))]
 
 
-def farthest(problem: Problem, candidates: Floats, epsilon: float) -> Farthest:
-    """ε-max JSD: of the candidates and the network's own attention, the furthest whose output moves by ε at most."""
-    return farthest_of(problem.attention, candidates, problem.change(candidates), epsilon)
-
-
-def farthest_of(own: Floats, candidates: Floats, change: Floats, epsilon: float) -> Farthest:
-    """The same where it is known how far the outputs move."""
-    distances = np.where(change <= epsilon, apart(candidates, own, "jsd"), -1.0)
+def farthest(attention: Floats, candidates: Floats, change: Floats, epsilon: float) -> Farthest:
+    """ε-max JSD: of the candidates and the network's own attention, the furthest whose output changes by ε at most."""
+    distances = np.where(change <= epsilon, attention_distance(candidates, attention, "jsd"), -1.0)
     best = int(distances.argmax())
     if distances[best] <= 0:
-        return Farthest(own, 0.0, 0.0)
+        return Farthest(attention, 0.0, 0.0)
     return Farthest(candidates[best], float(distances[best]), float(change[best]))
 
 
-def climb(decode: Decode, problem: Padded, start: Float[Tensor, "b k h n"], search: Search) -> Float[Tensor, "b k h n"]:
-    """The search itself, for any decoder: log-attention `start`, moved step by step; candidates."""
+def gradient_search(
+    decode: Decode, problem: Padded, start: Float[Tensor, "b k h n"], search: Search
+) -> Float[Tensor, "b k h n"]:
+    """Candidates for any decoder, by Adam from the log-attention `start`."""
     scores = start.clone()
     adam = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
     for _ in range(search.steps):
-        scores.grad = slope(decode, problem, scores, search)
+        scores.grad = loss_gradient(decode, problem, scores, search)
         adam.step()
     return _log_attention(scores, problem.real).exp() * problem.real[:, None, None]
 
 
-def slope(
+def loss_gradient(
     decode: Decode, problem: Padded, scores: Float[Tensor, "b k h n"], search: Search
 ) -> Float[Tensor, "b k h n"]:
-    """The derivative of the sum of what is minimised over all texts, by log-attention.
+    """The gradient of the loss, summed over texts, by log-attention.
 
-    ∂ JSD(p, q) / ∂p = ½ log(p / ½(p + q)), up to a constant that a softmax takes away.
+    ∂ JSD(p, q) / ∂p = ½ log(p / ½(p + q)), up to a constant that the softmax cancels.
     """
     real = problem.real[:, None, None]
     log = _log_attention(scores, problem.real).masked_fill(~real, 0)
@@ -118,18 +113,18 @@ def slope(
     own = log - ((alpha + problem.attention[:, None]) / 2).masked_fill(~real, 1).log()
     middle = ((alpha[:, first] + alpha[:, second]) / 2).masked_fill(~real, 1).log()
     others = log * (k - 1) - torch.zeros_like(log).index_add_(1, first, middle).index_add_(1, second, middle)
-    closer = (own + others / max(1, k * (k - 1))) / (2 * scores.shape[2])
-    by_weight = _penalty_slope(decode, problem, alpha, search) - closer
+    divergence = (own + others / max(1, k * (k - 1))) / (2 * scores.shape[2])
+    by_weight = _penalty_gradient(decode, problem, alpha, search) - divergence
     return alpha * (by_weight - (alpha * by_weight).sum(-1, keepdim=True))
 
 
-def _penalty_slope(decode: Decode, problem: Padded, alpha: Tensor, search: Search) -> Tensor:
+def _penalty_gradient(decode: Decode, problem: Padded, alpha: Tensor, search: Search) -> Tensor:
     with torch.enable_grad():
         leaf = alpha.detach().requires_grad_()
         moved = output_change(decode(leaf), problem.logits[:, None], problem.head)
         penalty = search.penalty / search.candidates * (moved - search.tolerance).relu().sum()
-    (found,) = torch.autograd.grad(penalty, [leaf])
-    return found
+    (gradient,) = torch.autograd.grad(penalty, [leaf])
+    return gradient
 
 
 def _log_attention(scores: Tensor, real: Tensor) -> Tensor:
@@ -137,45 +132,45 @@ def _log_attention(scores: Tensor, real: Tensor) -> Tensor:
 
 
 def output_change(logits: Tensor, base: Tensor, head: Head) -> Tensor:
-    """As `heedful.maths.distances` has it, with derivatives: […,c] -> […]."""
+    """`maths.distances.changes(...).tvd`, differentiable: […,c] -> […]."""
     moved = (activation(logits, head) - activation(base, head)).abs()
     return moved.sum(-1) / 2 if head == "softmax" else moved.mean(-1)
 
 
-def _affine(problem: Padded, effects: Float[Tensor, "b h n c"]) -> Decode:
-    """Logits of the problems themselves."""
+def _affine_decoder(problem: Padded, effects: Float[Tensor, "b h n c"]) -> Decode:
+    """The logits as an affine function of attention."""
     b, _, _, c = effects.shape
     flat = effects.reshape(b, -1, c)
     base = problem.logits[:, None] - problem.attention.reshape(b, 1, -1) @ flat
     return lambda alpha: base + alpha.flatten(2) @ flat
 
 
-def start(shape: tuple[int, ...], rng: torch.Generator, search: Search) -> Float[Tensor, "k h n"]:
+def initial_scores(shape: tuple[int, ...], rng: torch.Generator, search: Search) -> Float[Tensor, "k h n"]:
     """log(1/n) + 3·N(0, 1)."""
     noise: Tensor = torch.randn((search.candidates, *shape), generator=rng, dtype=torch.float64)
     return noise * search.spread - float(np.log(shape[-1]))
 
 
-def _padded(problems: Sequence[Problem]) -> tuple[Padded, Tensor]:
-    """Side by side, with their effects [b,h,n,c]."""
+def _pad(problems: Sequence[Problem]) -> tuple[Padded, Tensor]:
+    """One batch, and its effects [b,h,n,c]."""
     width = max(p.attention.shape[1] for p in problems)
-    attention = stacked([torch.from_numpy(p.attention) for p in problems], width)
-    effects = stacked([torch.from_numpy(p.effects).transpose(1, 2) for p in problems], width).transpose(2, 3)
+    attention = pad_and_stack([torch.from_numpy(p.attention) for p in problems], width)
+    effects = pad_and_stack([torch.from_numpy(p.effects).transpose(1, 2) for p in problems], width).transpose(2, 3)
     real = torch.tensor([[i < p.attention.shape[1] for i in range(width)] for p in problems])
     logits = torch.from_numpy(np.stack([p.logits for p in problems]))
     return Padded(attention, real, logits, problems[0].head), effects
 
 
-def stacked(rows: Sequence[Tensor], width: int) -> Tensor:
+def pad_and_stack(rows: Sequence[Tensor], width: int) -> Tensor:
     """[…,n] of several n, as [b,…,width]; 0 beyond n."""
     return torch.stack([torch.nn.functional.pad(row, (0, width - row.shape[-1])) for row in rows])
 
 
 def _groups(sizes: Sequence[int]) -> list[list[int]]:
-    """Which to search together: of like size, and at most CELLS weights."""
+    """Which to search together: of similar size, and at most MAX_BATCH_WEIGHTS weights."""
     groups: list[list[int]] = []
     for i in sorted(range(len(sizes)), key=lambda i: sizes[i]):
-        if groups and sizes[i] * (len(groups[-1]) + 1) <= CELLS:
+        if groups and sizes[i] * (len(groups[-1]) + 1) <= MAX_BATCH_WEIGHTS:
             groups[-1].append(i)
         else:
             groups.append([i])

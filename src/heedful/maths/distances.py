@@ -1,4 +1,4 @@
-"""Changes: how far an answer is from another one. Pure: logits in, numbers out."""
+"""Distances between outputs of a model. Pure: logits in, numbers out."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heedful.core.target import Head, activation
-from heedful.maths.formulas import jensen_shannon
+from heedful.maths.ranks import jensen_shannon
 
 
 @dataclass(frozen=True)
 class Changes:
-    """For each of n changed answers: total variation and Jensen–Shannon distance to the first, and whether it flips.
+    """For each of n outputs: TVD and Jensen–Shannon divergence from a base output, and whether the label flips.
 
     softmax      TVD = ½ Σ |p − q| and JSD over labels; flip: another label has the highest probability
     sigmoid      the mean over labels of both, each label a coin; flip: some label crosses ½ (with two opposite logits,
@@ -33,14 +33,14 @@ def changes(logits: Float[Tensor, "n c"], base: Float[Tensor, "c"], head: Head) 
     """How each row differs from `base`: changes([[0, 0]], [0, 100], "softmax").tvd -> [.5]."""
     new, old = logits.detach().double().cpu(), base.detach().double().cpu()
     if head == "regression":
-        gone = np.full(len(new), np.nan)
-        return Changes((new - old).abs().mean(-1).numpy(), gone, gone)
+        missing = np.full(len(new), np.nan)
+        return Changes((new - old).abs().mean(-1).numpy(), missing, missing)
     p, q = activation(new, head), activation(old[None], head)
     if head == "softmax":
-        tvd, jsd = (p - q).abs().sum(-1) / 2, jensen_shannon(p, q.expand_as(p))
+        tvd, jsd = (p - q).abs().sum(-1) / 2, jensen_shannon(p.numpy(), q.numpy())
         flip = new.argmax(-1) != old.argmax(-1)
     else:
-        coins, others = torch.stack([p, 1 - p], -1), torch.stack([q, 1 - q], -1)
-        tvd, jsd = (p - q).abs().mean(-1), jensen_shannon(coins, others.expand_as(coins)).mean(-1)
+        coins, others = (torch.stack([x, 1 - x], -1).numpy() for x in (p, q))
+        tvd, jsd = (p - q).abs().mean(-1), jensen_shannon(coins, others).mean(-1)
         flip = ((p > 0.5) != (q > 0.5)).any(-1)
-    return Changes(tvd.numpy(), jsd.clamp(min=0).numpy(), flip.double().numpy())
+    return Changes(tvd.numpy(), jsd, flip.double().numpy())

@@ -212,9 +212,3 @@ def cross_chain(
     for mixing, reading in zip(decoder, cross, strict=True):
         read = mixing @ read + reading @ below
     return read
-
-
-def jensen_shannon(p: Float[Tensor, "*b c"], q: Float[Tensor, "*b c"]) -> Float[Tensor, "*b"]:
-    """Jensen–Shannon divergence, natural logarithm, at most ln 2: [1, 0] and [0, 1] -> 0.693."""
-    middle = (p + q) / 2
-    return (torch.xlogy(p, p / middle.clamp_min(1e-300)) + torch.xlogy(q, q / middle.clamp_min(1e-300))).sum(-1) / 2

@@ -83,10 +83,10 @@ def grown(made: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
     return Design(keep, more.counts, more.stratum, more.pair, more.left)
 
 
-def kernel(keep: Bools, width: float) -> Floats:
-    """lime's weight of a sample, from the cosine distance to the text: exp(−(1 − √(kept/d))² / 2ν²)."""
-    found: Floats = np.exp(-((1 - np.sqrt(keep.mean(1))) ** 2) / (2 * width**2))
-    return found
+def kernel(kept: Floats, width: float) -> Floats:
+    """LIME's weight of a sample that keeps a share of the words, from the cosine distance: exp(−(1 − √kept)² / 2ν²)."""
+    weights: Floats = np.exp(-((1 - np.sqrt(kept)) ** 2) / (2 * width**2))
+    return weights
 
 
 def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, width: float = 0.25) -> Design:
@@ -94,7 +94,7 @@ def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, wid
 
     Strata get samples in proportion to the kernel's weight, and count for what lime would have drawn from them.
     """
-    weight = kernel(np.tri(d + 1, d, -1, dtype=bool)[::-1], width)[1:]  # of 1 … d features removed
+    weight = kernel(np.arange(d - 1, -1, -1) / d, width)  # of 1 … d features removed
     sizes = allocated(weight, [comb(d, s) for s in range(1, d + 1)], samples - 1)
     mass = (samples - 1) / d
     parts = [np.ones((1, d), bool)]
@@ -164,7 +164,7 @@ def fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
     they measure how far the sample is from all samples, and vanish where everything was enumerated.
     """
     x = made.keep.astype(np.float64)
-    weights = made.counts * kernel(made.keep, width)
+    weights = made.counts * kernel(made.keep.mean(1), width)
     total = weights.sum()
     centre = weights @ x / total
     centred = x - centre
@@ -207,7 +207,7 @@ def smooth_fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
     size, tried = keep.sum(1), np.bincount(keep.sum(1), minlength=d + 1)
     rest = np.array([1 - int(n) / comb(d, s) for s, n in enumerate(tried)])[size][which.ravel()]
     coefficients = population(made, rho, width, ridge, keep, solved.weights) + plain_fit.operator @ (off * rest)
-    weights = made.counts * kernel(made.keep, width)
+    weights = made.counts * kernel(made.keep.mean(1), width)
     centre = weights @ made.keep / weights.sum()
     drawn = replace(made, left=np.sign(made.left), pair=which.ravel())  # a set drawn twice is one piece of news
     return replace(
@@ -222,8 +222,9 @@ def population(made: Design, rho: float, width: float, ridge: float, keep: Bools
     """The coefficients of Σ weightsⱼ · covariance(·, keepⱼ) over all samples, each as often as lime draws it."""
     d = keep.shape[1]
     kept = np.arange(d + 1)
-    near = np.exp(-((1 - np.sqrt(kept / d)) ** 2) / (2 * width**2))
-    mass = np.r_[np.full(d, (made.counts.sum() - 1) / d), 1.0] * near  # of all samples with 0 … d words
+    mass = np.r_[np.full(d, (made.counts.sum() - 1) / d), 1.0] * kernel(
+        kept / d, width
+    )  # of all samples with 0 … d words
     total, one = mass.sum(), mass @ kept / d
     two = mass @ (kept * (kept - 1)) / (d * (d - 1)) if d > 1 else 0.0
     normal = np.full((d, d), two) + (one - two) * np.eye(d) - one**2 / total + ridge * np.eye(d)

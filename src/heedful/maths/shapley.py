@@ -32,7 +32,7 @@ class Values:
     operator: Floats
 
 
-def everything(d: int) -> Bools:
+def all_subsets(d: int) -> Bools:
     """All 2^d sets, feature i in row r if bit i of r is set."""
     return ((np.arange(2**d)[:, None] >> np.arange(d)) & 1).astype(bool)
 
@@ -40,7 +40,7 @@ def everything(d: int) -> Bools:
 def enumerated(values: Floats) -> Values:
     """Shapley 1953: Σ over sets without i of |S|! (d−|S|−1)! / d! · (v(S + i) − v(S)), from all 2^d values."""
     d = len(values).bit_length() - 1
-    keep = everything(d)
+    keep = all_subsets(d)
     size = keep.sum(1)
     with_i = np.array([0.0, *(1 / (d * comb(d - 1, s - 1)) for s in range(1, d + 1))])[size]
     without = np.array([*(1 / (d * comb(d - 1, s)) for s in range(d)), 0.0])[size]

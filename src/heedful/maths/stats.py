@@ -16,12 +16,6 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
 from heedful.core.errors import BadInput
-from heedful.maths.ranks import average_precision as average_precision
-from heedful.maths.ranks import entropy as entropy
-from heedful.maths.ranks import gini as gini
-from heedful.maths.ranks import jsd as jsd
-from heedful.maths.ranks import normalised as normalised
-from heedful.maths.ranks import tau_b as tau_b
 
 Floats = NDArray[np.float64]
 Decision = Literal["higher", "lower", "cannot tell", "too few texts"]

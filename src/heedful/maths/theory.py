@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput
 from heedful.maths.formulas import gauss_legendre
+from heedful.maths.lime import kernel
 
 Floats = NDArray[np.float64]
 STEP = 0.4  # of the trapezoidal rule for 1/Z: relative error about 1e-9
@@ -176,16 +177,15 @@ class Draws:
         return float(self.mean((self.fraction - self.usual) ** 2))
 
 
-def kernel(d: int, width: float | None) -> Float[Floats, "m"]:
-    """LIME's weight of a sample that keeps m = 0 … d words: exp(−(1 − √(m/d))² / 2ν²); None: all weights 1."""
-    kept = np.arange(d + 1) / d
-    return np.ones(d + 1) if width is None else np.exp(-((1 - np.sqrt(kept)) ** 2) / (2 * width**2))
+def kernel_weights(d: int, width: float | None) -> Float[Floats, "m"]:
+    """LIME's weight of a sample that keeps m = 0 … d words; without a width all weights are 1."""
+    return np.ones(d + 1) if width is None else kernel(np.arange(d + 1) / d, width)
 
 
 @cache
 def draws(d: int, width: float | None) -> Draws:
     """LIME's draws of a text with d ≥ 2 distinct words."""
-    found = Draws(_shared(kernel(d, width)[:-1]))
+    found = Draws(_shared(kernel_weights(d, width)[:-1]))
     if not (found.total > 0 and found.variance * d**2 > 1e-5):
         raise BadInput(
             f"with kernel width {width}, LIME's samples of {d} words that count all keep as many words as each other, "
@@ -326,7 +326,7 @@ def mixture(d: int, width: float | None) -> tuple[Float[Floats, "q"], Float[Floa
     ways = np.array([math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in range(d + 1)])
     kept = np.arange(d + 1)[:, None]
     binomial = np.exp(ways[:, None] + kept * np.log(nodes) + (d - kept) * np.log1p(-nodes))
-    weights = np.linalg.lstsq(binomial, kernel(d, width), rcond=1e-9)[0]
+    weights = np.linalg.lstsq(binomial, kernel_weights(d, width), rcond=1e-9)[0]
     return _shared(nodes), _shared(weights)
 
 

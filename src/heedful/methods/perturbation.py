@@ -18,9 +18,9 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation, Source
-from heedful.core.target import Head, Target, activation
+from heedful.core.target import Head, Target
 from heedful.core.tokens import Tokens
-from heedful.maths.formulas import jensen_shannon
+from heedful.maths.distances import changes
 from heedful.methods.base import Passes, Together
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
@@ -142,7 +142,7 @@ class _Removing(Together, Perturbing):
         share = windows.T / windows.sum(0)[:, None]  # the mean over the windows of each feature
         n = len(windows) * self._repeats
         logits = found.logits[start : start + n + 1]
-        moved = changes(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
+        moved = effects(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
         scores = share @ moved.mean(0)
         errors = None
         if self._repeats > 1:
@@ -191,21 +191,12 @@ class Occlusion(_Removing):
         return self.window
 
 
-def changes(logits: Tensor, target: Target, head: Head, change: Change) -> Floats:
+def effects(logits: Tensor, target: Target, head: Head, change: Change) -> Floats:
     """How far each row after the first is from the first."""
     if change == "target":
         values = target.of(logits, head)
         return (values[0] - values[1:]).numpy()
     if head == "regression":
         raise BadInput("a regression model has no probabilities; use change=target.")
-    chances = activation(logits, head)
-    if head == "sigmoid":  # each label is a distribution of its own
-        pairs = torch.stack([chances, 1 - chances], -1)
-        return _apart(pairs, change).mean(-1).numpy()
-    return _apart(chances, change).numpy()
-
-
-def _apart(chances: Tensor, change: Change) -> Tensor:
-    if change == "variation":
-        return (chances[1:] - chances[:1]).abs().sum(-1) / 2
-    return jensen_shannon(chances[:1].expand_as(chances[1:]), chances[1:])
+    moved = changes(logits[1:], logits[0], head)
+    return moved.tvd if change == "variation" else moved.jsd
