@@ -75,7 +75,7 @@ Side = Callable[[Classifier, Sequence[Case]], Any]
 
 def explained_texts(classifier: Classifier, texts: Sequence[str]) -> list[Case]:
     """What the methods say. `random` is one draw under another name: by its own, the checks would take 20."""
-    methods = {METHODS.named(m): m for m in map(method, NAMES)}
+    methods = {METHODS.name_of(m): m for m in map(method, NAMES)}
     made = cases(classifier, [Example(text) for text in texts], methods, Target(scale="probability"))
     return [replace(case, draws=(), explanations=_renamed(case)) for case in made.cases.values()]
 

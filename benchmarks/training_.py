@@ -16,12 +16,12 @@ from heedful.data import Example, load
 from heedful.model.batch import Padding
 from heedful.nets.base import Bidirectional
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels
-from heedful.nets.training.recipes import recipe
+from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.settings import Given
 from heedful.nets.vocabulary import learned
 
 SAMPLE, BATCH = 640, 32
-RECIPES = ("bilstm", "average", "multihead", "han-rnn", "transformer")
+NAMES = ("bilstm", "average", "multihead", "han-rnn", "transformer")
 MORE: dict[str, dict[str, Any]] = {"transformer": {"long": "cut"}}
 
 
@@ -40,7 +40,7 @@ def texts(n: int) -> list[Example]:
 
 def job(name: str, examples: list[Example]) -> ClassifierJob:
     """The recipe's network with its own settings, for these texts."""
-    settings = recipe(name).settings({"batch": BATCH} | MORE.get(name, {}))
+    settings = RECIPES[name].settings({"batch": BATCH} | MORE.get(name, {}))
     labels = Labels.of(examples)
     tokenizer = learned((e.text for e in examples), settings.cut)
     split = Cutter(tokenizer, settings, labels, Padding("right", tokenizer.token_to_id("<pad>") or 0)).split(
@@ -99,7 +99,7 @@ def packed() -> Iterator[None]:
 def run(scale: Scale) -> Report:
     """Each network; and the BiLSTM as it is usually written."""
     examples = texts(scale.few(SAMPLE, 96))
-    rows = [_row(job(name, examples), name, scale.few(2)) for name in RECIPES]
+    rows = [_row(job(name, examples), name, scale.few(2)) for name in NAMES]
     return Report([*rows, _packed(job("bilstm", examples[: scale.few(128, 32)]))])
 
 

@@ -314,10 +314,10 @@ def test_settings_go_where_they_are_meant() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["samplse=3"], "nothing in this run has a setting 'samplse'"),
-        (["shapley.samples=3"], "'shapley' is not among the methods and checks of this run"),
+        (["samplse=3"], "nothing chosen has a setting 'samplse'"),
+        (["shapley.samples=3"], "'shapley' is not among those chosen"),
         (["lime.samples=many"], "samples is a whole number"),
-        (["lime"], "is no setting"),
+        (["lime"], "is not a setting"),
     ],
 )
 def test_a_setting_that_goes_nowhere_is_refused(given: list[str], said: str) -> None:
@@ -358,7 +358,7 @@ def test_every_check_says_what_it_is(name: str) -> None:
     cls = heedful.CHECKS[name]
     assert isinstance(cls(), Check)
     assert all((cls.summary, cls.paper, cls.changes, cls.measures, cls.__doc__))
-    assert heedful.CHECKS.named(heedful.check(name)) == name
+    assert heedful.CHECKS.name_of(heedful.check(name)) == name
 
 
 # the command

@@ -187,7 +187,7 @@ class Undefined:
 )
 @pytest.mark.usefixtures("bugs_are_told")
 def test_a_method_that_breaks_is_told_and_ends_nothing(cls: Any, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS._known, "occlusion", cls)
+    monkeypatch.setitem(METHODS._entries, "occlusion", cls)
     broken = capabilities(classifier("plain"))
     assert by_name(broken.methods)["occlusion"] == Ability("occlusion", False, reason)
     assert failing(broken.methods) == {"occlusion", *failing(found("plain").methods)}

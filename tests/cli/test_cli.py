@@ -110,11 +110,11 @@ def test_a_method_tells_all_about_itself() -> None:
     shown = command("methods", "ig").stdout
     assert shown.startswith("integrated-gradients: gradient integrated from a baseline to the text\nSundararajan")
     assert "by Gauss–Legendre nodes." in shown
-    assert "  baseline           'auto', 'mask', 'pad' or 'zero'; auto if left out\n" in shown
+    assert "  baseline           'auto', 'mask', 'pad' or 'zero'; default auto\n" in shown
 
 
 def test_a_method_without_settings_says_so() -> None:
-    assert command("methods", "rollout").stdout.endswith("it has no settings\n")
+    assert command("methods", "rollout").stdout.endswith("no settings\n")
 
 
 def test_one_method_as_json() -> None:
@@ -592,7 +592,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--layer", "top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
         (["--set", "layer=top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
         (["--set", "steps=many", "-M", "ig"], "steps is a whole number, not 'many'."),
-        (["--set", "ig.steps=8"], "integrated-gradients is not among the methods chosen: position."),
+        (["--set", "ig.steps=8"], "'ig' is not among those chosen; chosen are: position."),
         (["--set", "steps=8"], "position has no setting 'steps'; known are: by."),
         (["--dtype", "int8"], "dtype 'int8' is not one of float32, float64, float16, bfloat16, auto."),
     ],

@@ -393,7 +393,7 @@ def test_an_unknown_method_suggests_the_nearest() -> None:
 
 
 def test_an_unknown_setting_lists_the_known() -> None:
-    with pytest.raises(BadInput, match="rollout has no setting 'layer'; its settings are: none"):
+    with pytest.raises(BadInput, match="rollout has no setting 'layer'; known are: none"):
         method("rollout", {"layer": 1})
 
 

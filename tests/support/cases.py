@@ -23,7 +23,7 @@ def many(
     seed: int = 0,
 ) -> list[Case]:
     examples = [Example(t) if isinstance(t, str) else t for t in texts]
-    methods = {METHODS.named(m): m for m in map(method, names)}
+    methods = {METHODS.name_of(m): m for m in map(method, names)}
     made = cases(classifier, examples, methods, target, seed)
     assert not made.absent, made.absent
     return list(made.cases.values())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from heedful.checks import CHECKS, Check, check
-from heedful.core import settings as known_settings
+from heedful.checks import CHECKS, Check
+from heedful.core import settings
+from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
 from heedful.core.target import Target
 from heedful.maths.stats import MINIMUM
-from heedful.methods import METHODS, Method, method
-from heedful.methods.choosing import Assignment
+from heedful.methods import METHODS, Method
 from heedful.model.masking import WAYS
 
 CONTROLS = ("random", "uniform", "position")
@@ -72,8 +72,8 @@ class Battery:
     def to_dict(self) -> dict[str, Any]:
         """Every setting, for the manifest."""
         return {
-            "methods": {name: _settings(one) for name, one in self.methods.items()},
-            "checks": {name: _settings(one) for name, one in self.checks.items()},
+            "methods": {name: settings.values(one) for name, one in self.methods.items()},
+            "checks": {name: settings.values(one) for name, one in self.checks.items()},
             "target": asdict(self.target),
         }
 
@@ -93,19 +93,30 @@ def battery(
     whatever else is chosen.
     """
     chosen = _profile(profile)
-    table = _assigned(given)
-    tests = _made(CHECKS if checks is None else checks, check, CHECKS.named, chosen.given, table)
+    tests = _make(CHECKS, CHECKS if checks is None else checks, chosen.given)
     wanted = [*(chosen.methods if methods is None else methods), *brought]
     if not wanted or not tests:
         what = "check" if wanted else "method"
         raise BadInput(f"no {what} was given; `heedful {what}s` lists them all.")
     needed = [name for one in tests.values() for name in getattr(one, "requires", ())]
-    first = _made([*wanted, *needed, *CONTROLS], method, METHODS.named, chosen.given, table)
+    first = _make(METHODS, [*wanted, *needed, *CONTROLS], chosen.given)
     scoreless = [name for name in first if name in NO_SCORES]
     if scoreless:
         raise BadInput(f"{scoreless[0]} gives no score per token, which an audit needs; leave it out.")
-    _check_used(table, {**first, **tests})
-    return Battery(_ordered(first, METHODS), _ordered(tests, CHECKS), target or Target())
+    # subtle: "erasure" is a check, and elsewhere an alias of leave-one-out
+    owners = [(name, type(one)) for name, one in (*first.items(), *tests.items())]
+    values = settings.read_assignments(
+        given, owners, lambda name: CHECKS.full_name(name) if name in CHECKS else METHODS.full_name(name)
+    )
+    return Battery(
+        _ordered(_set(first, values[: len(first)]), METHODS),
+        _ordered(_set(tests, values[len(first) :]), CHECKS),
+        target or Target(),
+    )
+
+
+def _set(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: replace(one, **own) if own else one for (name, one), own in zip(chosen.items(), values, strict=True)}
 
 
 def _ordered(chosen: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
@@ -120,54 +131,10 @@ def _profile(name: str) -> Profile:
     return PROFILES[name]
 
 
-def _made(
-    wanted: Iterable[Any],
-    make: Callable[[Any], Any],
-    named: Callable[[Any], str],
-    profile: Mapping[str, Mapping[str, Any]],
-    given: Mapping[str, Mapping[str, str]],
-) -> dict[str, Any]:
-    """Each once, with the profile's settings where it came by name, and with what was given."""
+def _make(known: Catalogue, wanted: Iterable[Any], profile: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each once, by its name, with the profile's settings where it came by name."""
     found: dict[str, Any] = {}
     for one in wanted:
-        plain = make(one)
-        name = named(plain)
-        if name in found:
-            continue
-        values = dict(profile.get(name, {})) if isinstance(one, str) else {}
-        known = known_settings.of(plain.__class__)
-        for owner in ("", name):
-            for setting, text in given.get(owner, {}).items():
-                if setting in known:
-                    values[setting] = known[setting].read(text)
-        found[name] = replace(plain, **{key: v for key, v in values.items() if key in known}) if values else plain
+        own = known.make(one, profile.get(known.full_name(one)) if isinstance(one, str) else None)
+        found.setdefault(known.name_of(own), own)
     return found
-
-
-def _assigned(given: Sequence[str]) -> dict[str, dict[str, str]]:
-    """ "lime.samples=500" -> {"lime": {"samples": "500"}}; without a name, for all that have the setting."""
-    table: dict[str, dict[str, str]] = {}
-    for text in given:
-        # subtle: "erasure" is a check, and elsewhere a usual name of leave-one-out
-        one = Assignment.of(text, lambda name: CHECKS.name(name) if name in CHECKS else METHODS.name(name))
-        table.setdefault(one.method or "", {})[one.setting] = one.text
-    return table
-
-
-def _check_used(given: Mapping[str, Mapping[str, str]], chosen: Mapping[str, Any]) -> None:
-    """Refuse a setting that would go nowhere."""
-    for owner, table in given.items():
-        if owner and owner not in chosen:
-            hint = nearest(owner, list(chosen)) or "."
-            raise BadInput(f"'{owner}' is not among the methods and checks of this run{hint}")
-        meant = [chosen[owner]] if owner else list(chosen.values())
-        known = sorted({name for one in meant for name in known_settings.of(one.__class__)})
-        for setting in table:
-            if setting not in known:
-                hint = nearest(setting, known) or f"; known are: {', '.join(known) or 'none'}."
-                has = f"{owner} has no" if owner else "nothing in this run has a"
-                raise BadInput(f"{has} setting '{setting}'{hint}")
-
-
-def _settings(one: Any) -> dict[str, Any]:
-    return asdict(one) if is_dataclass(one) and not isinstance(one, type) else {}

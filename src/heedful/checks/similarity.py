@@ -149,7 +149,7 @@ def unrelated(case: Case) -> Compared | None:
 
 def chosen(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
     """Which of the run's methods a check is about: all, or those named, and the controls `uniform` and `position`."""
-    named = None if wanted is None else {*wanted, *map(METHODS.name, wanted)}
+    named = None if wanted is None else {*wanted, *map(METHODS.full_name, wanted)}
     return [name for name in known if name != "random" and (named is None or name in named or name in CONTROLS)]
 
 

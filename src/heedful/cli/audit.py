@@ -298,17 +298,14 @@ def _seconds(given: str | None) -> float | None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def checks(name: str | None, as_json: bool) -> None:
     """List the checks, or tell all about the check NAME: what it changes, what it measures, and its settings."""
-    from heedful.checks import CHECKS, check
-    from heedful.methods.choosing import listed, told
+    from heedful.checks import CHECKS
 
-    if name is not None:
-        check(name)
-    rows = listed(name, CHECKS)
+    rows = CHECKS.rows(name)
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False, default=str).encode("utf-8"))
         return
     if name is not None:
-        click.echo(told(name, CHECKS) + "\n\n" + _measures(CHECKS[name].changes, CHECKS[name].measures))
+        click.echo(CHECKS.description(name) + "\n\n" + _measures(CHECKS[name].changes, CHECKS[name].measures))
         return
     width, wide = (max(len(str(row[key])) for row in rows) for key in ("name", "summary"))
     for row in rows:

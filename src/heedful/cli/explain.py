@@ -128,17 +128,14 @@ def _target(ask: _Ask) -> Target:
 
 def _methods(ask: _Ask) -> list[Any]:
     """The methods asked for, with their settings."""
-    from heedful.methods import METHODS, method, settings
-    from heedful.methods.choosing import choose
+    from heedful.methods import METHODS, settings
 
     names = list(METHODS) if ask.every else list(ask.methods) or ["integrated-gradients"]
-    for name in names:
-        method(name)
     if ask.layer is None:
-        return choose(names, ask.given)
+        return METHODS.choose(names, ask.given)
     if not any("layer" in settings(METHODS[n]) for n in names):
         raise BadInput(f"--layer is for attention methods, and {', '.join(names)} has no layer; leave it out.")
-    return choose(names, [f"layer={ask.layer}", *ask.given])
+    return METHODS.choose(names, [f"layer={ask.layer}", *ask.given])
 
 
 def _all_methods(ask: _Ask) -> list[Any]:
@@ -160,7 +157,7 @@ def _explain(classifier: Classifier, text: str, ask: _Ask, tell: Tell) -> list[E
     for i, method in enumerate(methods):
         before = classifier.forwards
         tell(
-            f"{METHODS.named(method)}, {i + 1} of {len(methods)}",
+            f"{METHODS.name_of(method)}, {i + 1} of {len(methods)}",
             lambda before=before: classifier.forwards - before,  # type: ignore[misc]
             _planned(classifier, text, ask, method),
         )
@@ -216,7 +213,9 @@ def _asked_for(explanation: Explanation, ask: _Ask) -> bool:
     from heedful.methods import METHODS
 
     return (
-        ask.every or explanation.method != "attention-weights" or explanation.method in map(METHODS.name, ask.methods)
+        ask.every
+        or explanation.method != "attention-weights"
+        or explanation.method in map(METHODS.full_name, ask.methods)
     )
 
 

@@ -24,14 +24,14 @@ def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or tell all about the method NAME: what it does, its settings, and what they may be."""
     import json
 
-    from heedful.methods import choosing
+    from heedful.methods import METHODS
 
-    rows = choosing.listed(name)
+    rows = METHODS.rows(name)
     if as_json:
         click.echo(json.dumps(rows, ensure_ascii=False, default=str).encode("utf-8"))
         return
     if name is not None:
-        click.echo(choosing.told(name))
+        click.echo(METHODS.description(name))
         return
     width, wide = (max(len(str(row[key])) for row in rows) for key in ("name", "summary"))
     for row in rows:

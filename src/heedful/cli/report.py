@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -109,17 +109,8 @@ def _draw(told: Report, folder: str | None) -> list[str]:
 def _rule(given: tuple[str, ...]) -> Rule | None:
     """The verdict's constants with these in place of its own; None where none is given."""
     from heedful.audits.verdict import Rule
+    from heedful.core.settings import read_assignments
 
     if not given:
         return None
-    known: dict[str, Any] = {field.name: getattr(Rule(), field.name) for field in fields(Rule)}
-    values: dict[str, Any] = {}
-    for one in given:
-        name, sign, text = one.partition("=")
-        if not sign or name not in known:
-            raise BadInput(f"'{one}' is no constant of the verdict; write NAME=VALUE with one of {', '.join(known)}.")
-        try:
-            values[name] = type(known[name])(text)
-        except ValueError as e:
-            raise BadInput(f"'{text}' is no value for {name}, which is {known[name]!r} by default.") from e
-    return replace(Rule(), **values)
+    return replace(Rule(), **read_assignments(given, [("the verdict", Rule)])[0])

@@ -64,10 +64,10 @@ class _Ask:
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(recipe: str, data: str, out: str, **asked: Any) -> None:
     """Train the network of RECIPE on DATA: a file, a folder with train, dev and test, or a folder for each class."""
-    from heedful.nets.training.recipes import recipe as found
+    from heedful.nets.training.recipes import RECIPES
 
     ask = _Ask(**asked)
-    chosen = found(recipe)
+    chosen = RECIPES[recipe]
     settings = chosen.read(ask.given)
     chosen.settings(settings)
     with _shown() as watch:
@@ -168,9 +168,9 @@ def _print(result: Trained, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes for `heedful train`, or all about one."""
-    from heedful.nets.training.recipes import RECIPES, recipe
+    from heedful.nets.training.recipes import RECIPES
 
-    chosen = list(RECIPES.values()) if name is None else [recipe(name)]
+    chosen = list(RECIPES.values()) if name is None else [RECIPES[name]]
     if as_json:
         for one in chosen:
             click.echo(json.dumps(_listed(one)))
@@ -206,7 +206,7 @@ def _told(recipe: Recipe) -> str:
     ready, known = recipe.settings({}), of(recipe.kind)
     width = max(map(len, known))
     said = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
-    lines = [f"  {s.name:<{width}}  {s.words}; {_value(getattr(ready, s.name))} if left out" for s in known.values()]
+    lines = [f"  {s.name:<{width}}  {s.words}; default {_value(getattr(ready, s.name))}" for s in known.values()]
     return "\n\n".join(
         [f"{recipe.name}: {recipe.summary}\n{recipe.paper}", *said, "settings, for --set:\n" + "\n".join(lines)]
     )

@@ -61,13 +61,13 @@ def tree(
 ) -> None:
     """Show how the prediction of TEXT came together: a tree of tokens, by attention attribution."""
     from heedful.core.writing import output
-    from heedful.methods.choosing import choose
+    from heedful.methods import METHODS
     from heedful.report.terminal import progress
 
     ask = _Ask(**asked)
     read = opt.read_text(text, ask.pair)
     kind = opt.figure_kind(ask.figure)
-    method = choose(["attattr"], ask.given)[0]
+    method = METHODS.choose(["attattr"], ask.given)[0]
     with output(ask.html) as write, output(ask.figure, "figure") as draw, progress() as tell:
         tell("loading the model")
         found = _grown(opt.load(model, revision, device, dtype), read or "", method, ask, tell)

@@ -168,6 +168,7 @@ class AttentionMean(AtLayer):
 
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
+    aliases: ClassVar[tuple[str, ...]] = ("attention", "attention-avg", "alpha-avg")
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
@@ -180,6 +181,7 @@ class AttentionMax(AtLayer):
 
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
+    aliases: ClassVar[tuple[str, ...]] = ("alpha-max",)
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
@@ -235,6 +237,7 @@ class AttentionGradient(AtLayer):
 
     summary: ClassVar[str] = "attention times its gradient, A ⊙ ∂A"
     paper: ClassVar[str] = "Serrano & Smith 2019; Barkan et al. 2021"
+    aliases: ClassVar[tuple[str, ...]] = ("attention-x-gradient",)
     signed: ClassVar[bool] = True
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -260,6 +263,7 @@ class Rollout(Together):
 
     summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
+    aliases: ClassVar[tuple[str, ...]] = ("attention-rollout",)
 
     def many(
         self,

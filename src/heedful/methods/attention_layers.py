@@ -100,6 +100,7 @@ class Relevance(_ThroughLayers):
 
     summary: ClassVar[str] = "positive attention times gradient, through all layers"
     paper: ClassVar[str] = "Chefer et al. 2021"
+    aliases: ClassVar[tuple[str, ...]] = ("chefer",)
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward and one backward pass."""

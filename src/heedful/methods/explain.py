@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from heedful.core import settings
 from heedful.core.errors import BadInput, HeedfulError, Unsupported, apart
 from heedful.core.explanation import Attribution, Explanation, Prediction, Source
 from heedful.core.random import seeded
@@ -193,8 +194,8 @@ def explained(
         )
         for i, explanation in zip(group, made, strict=True):
             source = Source(
-                method=METHODS.named(method),
-                settings=_settings(method),
+                method=METHODS.name_of(method),
+                settings=settings.values(method),
                 model=classifier.name,
                 fingerprint=classifier.fingerprint,
                 seed=seed,
@@ -208,7 +209,7 @@ def explained(
 
 def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
     """Chance that depends on seed, text and settings only: any explanation can be made again alone."""
-    return seeded(seed, tokens.text, tokens.pair, METHODS.named(method), _settings(method))
+    return seeded(seed, tokens.text, tokens.pair, *settings.key(METHODS.name_of(method), method))
 
 
 def attempted(
@@ -265,10 +266,6 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("heedful", "torch", "transformers")}
 
 
-def _settings(method: Any) -> dict[str, Any]:
-    return asdict(method) if is_dataclass(method) and not isinstance(method, type) else {}
-
-
 @dataclass(frozen=True)
 class Plan:
     """A method and its passes over all texts; None where the method does not say."""
@@ -281,7 +278,7 @@ def plan(classifier: Classifier, method: Method, texts: Iterable[Tokens]) -> Pla
     """What one method will cost on these texts, each as it will be cut (see `parts`)."""
     counts = getattr(method, "passes", None)
     passes = None if counts is None else total(counts(classifier, tokens) for tokens in texts)
-    return Plan(METHODS.named(method), passes)
+    return Plan(METHODS.name_of(method), passes)
 
 
 def total(passes: Iterable[Passes]) -> Passes:

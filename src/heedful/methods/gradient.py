@@ -99,6 +99,7 @@ class GradientMean(_Gradient):
 
     summary: ClassVar[str] = "mean of the gradient's coordinates"
     paper: ClassVar[str] = "Lopardo et al. 2024"
+    aliases: ClassVar[tuple[str, ...]] = ("g-avg",)
     signed: ClassVar[bool] = True
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -121,6 +122,7 @@ class GradientL1(_Gradient):
 
     summary: ClassVar[str] = "L1 norm of the gradient"
     paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
+    aliases: ClassVar[tuple[str, ...]] = ("g-l1",)
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """G-l1."""
@@ -133,6 +135,7 @@ class GradientL2(_Gradient):
 
     summary: ClassVar[str] = "L2 norm of the gradient (saliency)"
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
+    aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """G-l2."""
@@ -145,6 +148,7 @@ class GradientXInput(_Gradient):
 
     summary: ClassVar[str] = "gradient times word vector"
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
+    aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
     signed: ClassVar[bool] = True
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -169,6 +173,7 @@ class SmoothGrad:
 
     summary: ClassVar[str] = "mean gradient over noisy copies of the text"
     paper: ClassVar[str] = "Smilkov et al. 2017"
+    aliases: ClassVar[tuple[str, ...]] = ("smooth-grad", "smooth-gradient")
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.noise) and self.noise >= 0):
@@ -249,6 +254,7 @@ class IntegratedGradients:
 
     summary: ClassVar[str] = "gradient integrated from a baseline to the text"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
+    aliases: ClassVar[tuple[str, ...]] = ("ig", "integrated-gradient")
 
     def __post_init__(self) -> None:
         if self.steps < 1:

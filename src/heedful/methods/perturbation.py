@@ -171,6 +171,7 @@ class LeaveOneOut(_Removing):
 
     summary: ClassVar[str] = "change when one word is taken away"
     paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
+    aliases: ClassVar[tuple[str, ...]] = ("loo", "erasure")
 
 
 @dataclass(frozen=True)

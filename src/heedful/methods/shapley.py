@@ -41,6 +41,7 @@ class Shapley(Perturbing):
 
     summary: ClassVar[str] = "what a word brings, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
+    aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,6 +94,7 @@ class ShapleyPartition(Perturbing):
 
     summary: ClassVar[str] = "Owen values over a tree of sentences and words, for long texts"
     paper: ClassVar[str] = "Owen 1977; Lundberg & Lee 2017"
+    aliases: ClassVar[tuple[str, ...]] = ("partition-shap", "owen")
 
     def __post_init__(self) -> None:
         super().__post_init__()

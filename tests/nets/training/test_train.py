@@ -20,7 +20,7 @@ from heedful.core.errors import BadInput
 from heedful.data import Example, Splits
 from heedful.nets.training.batches import RIGHT
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, chances, scores
-from heedful.nets.training.recipes import RECIPES, recipe
+from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import train
 from heedful.nets.vocabulary import learned
 from tests.support.models import build
@@ -277,10 +277,13 @@ def test_pretrained_vectors_are_the_start(tmp_path: Path) -> None:
 
 def test_long_texts_are_cut_or_dropped() -> None:
     examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1")]
-    tokenizer, labels = learned([e.text for e in examples], recipe("average").settings().cut), Labels(("0", "1"), False)
+    tokenizer, labels = (
+        learned([e.text for e in examples], RECIPES["average"].settings().cut),
+        Labels(("0", "1"), False),
+    )
 
     def kept(how: str) -> list[int]:
-        settings = recipe("average").settings({"max_length": 5, "long": how})
+        settings = RECIPES["average"].settings({"max_length": 5, "long": how})
         return list(Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training").texts.lengths)
 
     assert (kept("cut"), kept("drop")) == ([5, 4], [4])
@@ -294,7 +297,7 @@ def test_the_record_says_how_many_texts_fitted(tmp_path: Path) -> None:
 
 def test_rare_labels_weigh_more() -> None:
     examples = [Example("a", None, "0")] * 30 + [Example("b", None, "1")] * 10
-    settings = recipe("average").settings({"embedding": 4, "hidden": 4})
+    settings = RECIPES["average"].settings({"embedding": 4, "hidden": 4})
     labels = Labels.of(examples)
     tokenizer = learned(["a b"], settings.cut)
     split = Cutter(tokenizer, settings, labels, RIGHT).split(examples, "training")
@@ -313,7 +316,7 @@ def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
     backend = found.classifier.tokenizer.backend_tokenizer
     several = []
     for batch in (1, 16):
-        settings = recipe("han-rnn").settings(SIZES["han-rnn"] | {"batch": batch})
+        settings = RECIPES["han-rnn"].settings(SIZES["han-rnn"] | {"batch": batch})
         cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
         several.append(chances(model, cut.texts, settings))
         assert scores(model, labels, cut, settings) == pytest.approx(found.test)

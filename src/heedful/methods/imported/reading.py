@@ -219,7 +219,7 @@ def _name(given: Any, where: str) -> str:
     if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > LONGEST:
         raise BadInput(f"{where} names its method {str(given)[:40]!r}; give a name of 1 to {LONGEST} characters.")
     name = given.strip()
-    if name in METHODS or METHODS.name(name) in (*METHODS, *RESERVED):
+    if name in METHODS or METHODS.full_name(name) in (*METHODS, *RESERVED):
         raise BadInput(f"{where} names its method '{name}', which is heedful's own; give another, such as 'my-{name}'.")
     return name
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from heedful.core import settings as known
-from heedful.core.errors import BadInput, nearest
+from heedful.core import settings
+from heedful.core.catalogue import Catalogue
 from heedful.nets.training.settings import (
     FineTune,
     HierarchicalSettings,
@@ -32,26 +32,11 @@ class Recipe:
 
     def settings(self, given: Mapping[str, Any] | None = None) -> Any:
         """The recipe's settings, with these in the place of its defaults, checked."""
-        checked = {name: self._setting(name).checked(value) for name, value in (given or {}).items()}
-        return self.kind(**{**self.defaults, **checked})
+        return self.kind(**{**self.defaults, **settings.checked(self.kind, self.name, given or {})})
 
     def read(self, given: Sequence[str]) -> dict[str, Any]:
         """Settings written as text: read(["lr=1e-4"]) -> {"lr": 0.0001}."""
-        found: dict[str, Any] = {}
-        for one in given:
-            left, equals, text = one.partition("=")
-            name = left.strip().replace("-", "_")
-            if not equals or not name:
-                raise BadInput(f"'{one}' is no setting; write name=value.")
-            found[name] = self._setting(name).read(text)
-        return found
-
-    def _setting(self, name: str) -> known.Setting:
-        own = known.of(self.kind)
-        if name not in own:
-            hint = nearest(name, list(own)) or f"; known are: {', '.join(own)}."
-            raise BadInput(f"{self.name} has no setting '{name}'{hint}")
-        return own[name]
+        return settings.read_assignments(given, [(self.name, self.kind)])[0]
 
 
 _JW, _WP, _SS = "Jain & Wallace 2019", "Wiegreffe & Pinter 2019", "Serrano & Smith 2019"
@@ -68,68 +53,81 @@ _LEVELS = {
     "none": ("no encoder", {"epochs": 60, "patience": 10}),
 }
 
-RECIPES: dict[str, Recipe] = {
-    r.name: r
-    for r in (
-        Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG),
-        # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
-        Recipe(
-            "multihead-6",
-            MultiHeadSettings,
-            "the same with six layers",
-            f"{_LPG}, appendix F",
-            {"layers": 6, "residual": True},
-        ),
-        *(
-            Recipe(name, SingleSettings, f"{what}, attention, a linear layer", _JW, {"encoder": name})
-            for name, what in _ENCODERS.items()
-        ),
-        Recipe("bilstm-uniform", SingleSettings, "BiLSTM with attention held uniform", _WP, {"attention": "uniform"}),
-        Recipe(
-            "mlp-given",
-            SingleSettings,
-            "words one by one, weighted by another network's attention (guide=FOLDER)",
-            _WP,
-            {"encoder": "average", "attention": "given"},
-        ),
-        *(
-            Recipe(f"{name}-pair", PairSettings, f"{what} for each text of a pair, attention", _JW, {"encoder": name})
-            for name, what in _ENCODERS.items()
-        ),
-        *(
+RECIPES = Catalogue(
+    "recipe",
+    "recipes",
+    __name__,
+    {
+        r.name: r
+        for r in (
+            Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG),
+            # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
             Recipe(
-                f"han-{name}", HierarchicalSettings, f"words, sentences, text; {what}", _SS, {"encoder": name} | more
-            )
-            for name, (what, more) in _LEVELS.items()
-        ),
-        *(
+                "multihead-6",
+                MultiHeadSettings,
+                "the same with six layers",
+                f"{_LPG}, appendix F",
+                {"layers": 6, "residual": True},
+            ),
+            *(
+                Recipe(name, SingleSettings, f"{what}, attention, a linear layer", _JW, {"encoder": name})
+                for name, what in _ENCODERS.items()
+            ),
             Recipe(
-                f"flan-{name}",
-                HierarchicalSettings,
-                f"all words at one level; {what}",
-                _SS,
-                {"encoder": name, "flat": True, "dropout_document": 0.444, "dropout_output": 0.346} | more,
-            )
-            for name, (what, more) in _LEVELS.items()
-        ),
-        Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER),
-        Recipe("finetune", FineTune, "any Hugging Face encoder with a new head (encoder=FOLDER)", "Devlin et al. 2019"),
-        *(
+                "bilstm-uniform", SingleSettings, "BiLSTM with attention held uniform", _WP, {"attention": "uniform"}
+            ),
             Recipe(
-                f"seq2seq-{name}", Seq2SeqSettings, f"GRU encoder and decoder, {what}", paper, {"attention": name}, True
-            )
-            for name, what, paper in (
-                ("additive", "additive attention", "Bahdanau et al. 2015"),
-                ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
-                ("none", "one vector between them", "Cho et al. 2014"),
-            )
-        ),
-    )
-}
-
-
-def recipe(name: str) -> Recipe:
-    """The recipe of this name."""
-    if name not in RECIPES:
-        raise BadInput(f"recipe '{name}' is not known{nearest(name, list(RECIPES)) or '; see heedful recipes.'}")
-    return RECIPES[name]
+                "mlp-given",
+                SingleSettings,
+                "words one by one, weighted by another network's attention (guide=FOLDER)",
+                _WP,
+                {"encoder": "average", "attention": "given"},
+            ),
+            *(
+                Recipe(
+                    f"{name}-pair", PairSettings, f"{what} for each text of a pair, attention", _JW, {"encoder": name}
+                )
+                for name, what in _ENCODERS.items()
+            ),
+            *(
+                Recipe(
+                    f"han-{name}",
+                    HierarchicalSettings,
+                    f"words, sentences, text; {what}",
+                    _SS,
+                    {"encoder": name} | more,
+                )
+                for name, (what, more) in _LEVELS.items()
+            ),
+            *(
+                Recipe(
+                    f"flan-{name}",
+                    HierarchicalSettings,
+                    f"all words at one level; {what}",
+                    _SS,
+                    {"encoder": name, "flat": True, "dropout_document": 0.444, "dropout_output": 0.346} | more,
+                )
+                for name, (what, more) in _LEVELS.items()
+            ),
+            Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER),
+            Recipe(
+                "finetune", FineTune, "any Hugging Face encoder with a new head (encoder=FOLDER)", "Devlin et al. 2019"
+            ),
+            *(
+                Recipe(
+                    f"seq2seq-{name}",
+                    Seq2SeqSettings,
+                    f"GRU encoder and decoder, {what}",
+                    paper,
+                    {"attention": name},
+                    True,
+                )
+                for name, what, paper in (
+                    ("additive", "additive attention", "Bahdanau et al. 2015"),
+                    ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
+                    ("none", "one vector between them", "Cho et al. 2014"),
+                )
+            ),
+        )
+    },
+)

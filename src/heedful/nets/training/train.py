@@ -30,7 +30,7 @@ from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, scores
 from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, fit, forget
-from heedful.nets.training.recipes import Recipe, recipe
+from heedful.nets.training.recipes import RECIPES, Recipe
 from heedful.nets.training.settings import Batches, Given, Texts
 from heedful.nets.training.translate import exact_match, job
 from heedful.nets.vocabulary import learned, specials
@@ -73,7 +73,7 @@ def train(
     The folder `out` gets the model; a run that was killed goes on where it stopped, `restart` begins anew. `names` are
     what the labels shall be called, in their sorted order.
     """
-    chosen = recipe(name)
+    chosen: Recipe = RECIPES[name]
     if chosen.generates:
         return _generated(chosen, data, checked(out, restart), settings, restart, watch)
     ready: Batches = chosen.settings(settings)

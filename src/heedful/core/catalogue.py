@@ -1,0 +1,143 @@
+"""Catalogue: classes by name, with aliases and the plugins of other packages. METHODS, CHECKS and RECIPES are some."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from heedful.core import settings
+from heedful.core.errors import BadInput, nearest
+
+
+class UnknownName(BadInput, KeyError):  # noqa: N818
+    """A name that a catalogue does not hold."""
+
+    __str__ = Exception.__str__  # KeyError would show its message in quotes
+
+
+class Catalogue(Mapping[str, Any]):
+    """Names to classes (or objects), in order. A name is also found in any case, with _ or a space for -, or by alias.
+
+    `built_in` holds the things themselves or, to import a module only when its class is wanted, "module:Class" within
+    `package`. The aliases of a class are its attribute `aliases`. Other packages add theirs through the entry point
+    group "heedful.<plural>"; an entry that cannot be loaded or whose name is taken is skipped with a line in the log.
+    """
+
+    def __init__(self, kind: str, plural: str, package: str, built_in: Mapping[str, Any]) -> None:
+        self.kind, self.plural, self.package = kind, plural, package
+        self._built_in = dict(built_in)
+
+    def __getitem__(self, name: str) -> Any:
+        full = self.full_name(name)
+        if full not in self._entries:
+            hint = nearest(full, [*self._entries, *self._aliases]) or "."
+            raise UnknownName(f"{self.kind} '{name}' is not known{hint} `heedful {self.plural}` lists them all.")
+        return self._load(self._entries[full])
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.full_name(name) in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def full_name(self, name: str) -> str:
+        """METHODS.full_name("IG") -> "integrated-gradients"; an unknown name is returned in its plain form."""
+        plain = _plain(name)
+        return plain if plain in self._entries else self._aliases.get(plain, plain)
+
+    def name_of(self, item: object) -> str:
+        """The name under which an object's class is known, else the object's own `name`, else its class's."""
+        cls = type(item)
+        home = f"{cls.__module__.removeprefix(f'{self.package}.')}:{cls.__qualname__}"
+        known = (name for name, entry in self._entries.items() if entry is cls or entry == home)
+        return next(known, str(getattr(item, "name", "")) or cls.__name__)
+
+    def make(self, wanted: Any, given: Mapping[str, Any] | None = None) -> Any:
+        """An object of the class of this name, with settings, each checked; an object itself is returned as it is."""
+        if isinstance(wanted, str):
+            return settings.make(self[wanted], self.full_name(wanted), given)
+        if not callable(wanted):
+            example = next(iter(self._built_in.values())).split(":")[-1]
+            raise BadInput(
+                f"a {type(wanted).__name__} is not a {self.kind}; give a name or a {self.kind} such as {example}()."
+            )
+        return wanted
+
+    def choose(self, names: Sequence[str], given: Sequence[str] = ()) -> list[Any]:
+        """Objects by name, with settings as a command line gives them: METHODS.choose(["ig"], ["steps=64"])."""
+        chosen = [(self.full_name(name), self[name]) for name in names]
+        values = settings.read_assignments(given, chosen, self.full_name)
+        return [settings.make(cls, name, own) for (name, cls), own in zip(chosen, values, strict=True)]
+
+    def rows(self, name: str | None = None) -> list[dict[str, Any]]:
+        """Every entry, or one: name, summary, paper and settings, for JSON."""
+        if name is not None and name not in self:
+            self[name]  # raises
+        return [
+            {
+                "name": full,
+                "summary": getattr(self[full], "summary", ""),
+                "paper": getattr(self[full], "paper", ""),
+                "settings": {
+                    s.name: {"type": s.words, "default": s.default, "choices": s.choices}
+                    for s in settings.of(self[full]).values()
+                },
+            }
+            for full in (self if name is None else [self.full_name(name)])
+        ]
+
+    def description(self, name: str) -> str:
+        """All about one entry, for a reader: summary, paper, docstring, settings."""
+        cls = self[name]
+        known = settings.of(cls).values()
+        width = max((len(s.name) for s in known), default=0)
+        lines = [f"  {s.name:<{width}}  {s.words}; default {settings.text_of(s.default)}" for s in known]
+        head = f"{self.full_name(name)}: {getattr(cls, 'summary', '')}\n{getattr(cls, 'paper', '')}"
+        return "\n\n".join(
+            [head, inspect.getdoc(cls) or "", "settings, for --set:\n" + "\n".join(lines) if lines else "no settings"]
+        )
+
+    @cached_property
+    def _entries(self) -> dict[str, Any]:
+        """Built-in entries, then those of plugins. Loaded at first use: a plugin may import heedful."""
+        entries = dict(self._built_in)
+        for point in entry_points(group=f"heedful.{self.plural}"):
+            name = _plain(point.name)
+            try:
+                if name in entries or name in self._aliases_of(self._built_in):
+                    raise BadInput("the name is taken")
+                entries[name] = point.load()
+            except Exception as e:  # another package's import may raise anything
+                logging.getLogger("heedful").warning(
+                    "%s '%s' of %s cannot be loaded (%s: %s)", self.kind, name, point.value, type(e).__name__, e
+                )
+        return entries
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        return self._aliases_of(self._entries)
+
+    def _aliases_of(self, entries: Mapping[str, Any]) -> dict[str, str]:
+        """The first to claim an alias has it: no plugin takes over a built-in one."""
+        pairs = [
+            (alias, name) for name, entry in entries.items() for alias in getattr(self._load(entry), "aliases", ())
+        ]
+        return dict(reversed(pairs))
+
+    def _load(self, entry: Any) -> Any:
+        if not isinstance(entry, str):
+            return entry
+        module, _, attribute = entry.partition(":")
+        return getattr(import_module(f"{self.package}.{module}"), attribute)
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold().replace("_", "-").replace(" ", "-")
