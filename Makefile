@@ -1,10 +1,12 @@
 # make demo   explain three sentences, audit the embedded model, and say which explanations to heed (sets up all it needs)
-# make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs)
+# make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs);
+#             FAMILIES=all tests every model family, as CI does; without it, the five that differ in mechanism
 # make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
 # make reproduce  train the papers' networks on real data and print what they reach (hours): ENCODER=folder for finetune
 
 PYTHON ?= python3
 VENV := .venv
+FAMILIES ?= some
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
@@ -25,7 +27,7 @@ types: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/.ready-dev
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --families $(FAMILIES)
 
 # one thread, so that CPU seconds can be compared
 bench: $(VENV)/.ready-dev

@@ -1,18 +1,26 @@
-"""Shapes are checked at run time in every test; tables that a test makes are printed when all are done."""
+"""Shapes are checked at run time in every test; `--families` and `--cpu` are options of this suite.
+
+Nothing here imports torch before `pytest_configure`: the process that only hands out tests to workers does not need it.
+"""
 
 import importlib
 import inspect
 import os
 import re
+import signal
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from tests.support.cpu import CpuTimes
+
 os.environ["HF_HUB_OFFLINE"] = "1"
+# subtle: the threads of BLAS wait by spinning; with two workers on two cores that took 60 times the CPU of the work
+os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # shap compiles for seconds what takes none here
 
-import jaxtyping
-
-CHECKED = (
+SHAPE_CHECKED = (
     "maths.formulas",
     "maths.theory",
     "maths.stats",
@@ -22,107 +30,149 @@ CHECKED = (
     "model.batch",
     "model.classifier",
 )
-hook = jaxtyping.install_import_hook([f"heedful.{name}" for name in CHECKED], "beartype.beartype")
-
-import hypothesis  # noqa: E402
-import pytest  # noqa: E402
-import torch  # noqa: E402
-
-from heedful.core import errors  # noqa: E402
-from heedful.model.precision import bf16_fault  # noqa: E402
-
-torch.set_num_threads(1)
-# a busy machine is no failure
-hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=30)
-hypothesis.settings.load_profile("heedful")
-
-
-def functions_of(module: Any) -> Iterator[Any]:
-    """Those of a module and its classes, out of whatever holds them."""
-    holders = [module, *(c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__)]
-    for held in [one for holder in holders for one in vars(holder).values()]:
-        for inner in (held, *(getattr(held, name, None) for name in ("fget", "func", "__func__"))):
-            if inspect.isfunction(inner) and inner.__module__ == module.__name__:
-                yield inner
-
-
-for name in CHECKED:  # what says nothing of shapes is mypy's, and is called a hundred times as often
-    for function in functions_of(importlib.import_module(f"heedful.{name}")):
-        if not any(re.search(r"\b(Float|Int|Bool)\[", str(said)) for said in function.__annotations__.values()):
-            function.__no_type_check__ = True
-
-TELL = errors.told
-TOLD: list[str] = []
-FIRST = (
+LONGEST_FILES = (
     "methods/test_conformance",
     "audits/test_verdict",
     "checks/test_battery",
     "audits/test_audit",
     "audits/test_known_models",
-)  # they take long
+)
+# One of each mechanism: encoder, decoder, encoder and decoder, two streams with relative positions, one query.
+DEFAULT_FAMILIES = ("bert", "gpt2", "bart", "xlnet", "bilstm")
+PRINTED_AT_END: list[str] = []
 
 
-def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """What takes long begins first, so that no worker is left with it at the end."""
-    order = {name: i for i, name in enumerate(FIRST)}
-    items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.stem}", len(FIRST)))
+def pytest_addoption(parser: Any) -> None:
+    """Options of this suite."""
+    parser.addoption("--families", choices=("some", "all"), default="some", help="model families (default: some)")
+    parser.addoption("--cpu", type=int, metavar="N", help="print CPU seconds by file, and those of the N longest tests")
 
 
-def _loud(e: Exception) -> errors.HeedfulError:
-    if not isinstance(e, errors.HeedfulError):
-        raise e
-    return e
+def pytest_configure(config: Any) -> None:
+    """Prepare a process that runs tests."""
+    if config.getoption("cpu") is not None:
+        config.pluginmanager.register(CpuTimes(config.getoption("cpu")))
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    _check_shapes()
+    import hypothesis
+    import torch
+
+    torch.set_num_threads(1)
+    # a busy machine is no failure
+    hypothesis.settings.register_profile("heedful", deadline=None, derandomize=True, max_examples=30)
+    hypothesis.settings.load_profile("heedful")
+
+
+def _check_shapes() -> None:
+    """Check shapes at run time; functions without any are left to mypy, and are called a hundred times as often."""
+    import jaxtyping
+
+    jaxtyping.install_import_hook([f"heedful.{name}" for name in SHAPE_CHECKED], "beartype.beartype")
+    for name in SHAPE_CHECKED:
+        for function in _functions(importlib.import_module(f"heedful.{name}")):
+            if not any(re.search(r"\b(Float|Int|Bool)\[", str(type_)) for type_ in function.__annotations__.values()):
+                function.__no_type_check__ = True
+
+
+def _functions(module: Any) -> Iterator[Any]:
+    """Those of a module and its classes, out of whatever holds them."""
+    holders = [module, *(c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__)]
+    for member in [one for holder in holders for one in vars(holder).values()]:
+        for inner in (member, *(getattr(member, name, None) for name in ("fget", "func", "__func__"))):
+            if inspect.isfunction(inner) and inner.__module__ == module.__name__:
+                yield inner
+
+
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Leave out the families that were not asked for; begin with what takes long, so that no worker ends with it."""
+    if config.getoption("families") == "some":
+        left_out = _of_other_families(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+    order = {name: i for i, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.stem}", len(LONGEST_FILES)))
+
+
+def _of_other_families(items: list[Any]) -> list[Any]:
+    """Of tests that are parametrised by `family`: those of no default family, where a default family is tested too."""
+    families = {item: item.callspec.params["family"] for item in items if "family" in getattr(item, "fixturenames", ())}
+    tested = {(item.path, item.originalname) for item, family in families.items() if family in DEFAULT_FAMILIES}
+    return [
+        item
+        for item, family in families.items()
+        if family not in DEFAULT_FAMILIES and (item.path, item.originalname) in tested
+    ]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _bugs_come_out() -> Iterator[None]:
-    """An audit goes on past an error that nobody expected; a test must not."""
+def _unexpected_errors_are_raised() -> Iterator[Any]:
+    """An audit goes on past an error that nobody expected; a test must not. Yields the function as users have it."""
+    from heedful.core import errors
+
+    told = errors.told
+
+    def loud(e: Exception) -> errors.HeedfulError:
+        if not isinstance(e, errors.HeedfulError):
+            raise e
+        return e
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors, "told", _loud)
-        yield
+        patch.setattr(errors, "told", loud)
+        yield told
 
 
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """No shapes are checked: for simulations, which call small functions very often that other tests check."""
+    import jaxtyping
+
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture
-def bugs_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def bugs_are_told(_unexpected_errors_are_raised: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """As users have it."""
-    monkeypatch.setattr(errors, "told", TELL)
+    from heedful.core import errors
+
+    monkeypatch.setattr(errors, "told", _unexpected_errors_are_raised)
 
 
 @pytest.fixture
 def bf16() -> None:
     """Skips the test where this machine's CPU cannot compute in bf16."""
+    from heedful.model.precision import bf16_fault
+
     if (fault := bf16_fault()) is not None:
         pytest.skip(f"bf16 cannot be used on this machine ({fault})")
 
 
 @pytest.fixture
-def told() -> list[str]:
+def printed_at_end() -> list[str]:
     """Lines for the end of the run."""
-    return TOLD
+    return PRINTED_AT_END
 
 
 def pytest_sessionfinish(session: Any) -> None:
     """A worker hands its lines to the process that prints."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["told"] = TOLD
+        session.config.workeroutput["printed at end"] = PRINTED_AT_END
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """What a worker handed over."""
-    TOLD.extend(getattr(node, "workeroutput", {}).get("told", []))
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """What a worker handed over, or how it died: xdist names the test, and not the signal."""
+    if error:
+        code = node.gateway._io.popen.wait()
+        reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone with exit code {code}"
+        PRINTED_AT_END.append(f"worker {node.gateway.id} was {reason}")
+    PRINTED_AT_END.extend(getattr(node, "workeroutput", {}).get("printed at end", []))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print them."""
-    if TOLD:
-        terminalreporter.write_sep("=", "explanation / not not explanation / undecided / not explanation, of 20 audits")
-        terminalreporter.write_line("\n".join(TOLD))
+    """Print the lines."""
+    if PRINTED_AT_END:
+        terminalreporter.write_sep("=", "tables and notes")
+        terminalreporter.write_line("\n".join(PRINTED_AT_END))

@@ -295,11 +295,14 @@ def test_known_models_in_other_architectures(architecture: str, toy: toys.Toy, w
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_the_dial_moves_one_way(told: list[str]) -> None:
+def test_the_dial_moves_one_way(printed_at_end: list[str]) -> None:
     """Fewer and fewer audits find an explanation, the more the bag has to say."""
     dial = {f"mix({c})": toys.mix(c) for c in operating.DIAL}
     known = {"pointer": toys.POINTER, "deaf": toys.DEAF, "bag": toys.BAG_TOY}
-    told += operating.table("bilstm", POOL, known | dial)
+    printed_at_end += [
+        f"explanation / not not explanation / undecided / not explanation, of {operating.SEEDS} audits",
+        *operating.table("bilstm", POOL, known | dial),
+    ]
     audits = [operating.drawn("bilstm", toy, POOL, 40) for toy in dial.values()]
     places = [sum(RANK[found.word] for found in some) for some in audits]
     assert places == sorted(places, reverse=True)
