@@ -154,7 +154,7 @@ def copied(classifier: Classifier) -> nn.Module:
             f"{classifier.name} is a function from texts to probabilities: it has no weights to randomise."
         )
     try:
-        with torch.inference_mode(False):
+        with classifier.lock, torch.inference_mode(False):
             model: nn.Module = copy.deepcopy(classifier.model)
     except (RuntimeError, TypeError) as e:  # weights made of others, handles that cannot be copied, no memory left
         raise Unsupported(f"{classifier.name} cannot be copied ({str(e).splitlines()[0][:120]}).") from e

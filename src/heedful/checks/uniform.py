@@ -168,7 +168,8 @@ def _distance(share: Share, site: Site, edit: Edit) -> float:
 
 def _exchanged(classifier: Classifier, tokens: Tokens, name: Activation) -> Outcomes:
     """The answer of the network with another activation, compared with its own."""
-    other = Classifier(with_activation(classifier.model, name), classifier.tokenizer, name=classifier.name)
+    with classifier.lock:
+        other = Classifier(with_activation(classifier.model, name), classifier.tokenizer, name=classifier.name)
     batch = classifier.batch([tokens])
     with torch.no_grad():
         before, after = classifier.logits(batch), other.logits(batch)

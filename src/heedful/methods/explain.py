@@ -183,15 +183,16 @@ def explained(
     found: dict[int, Explanation] = {}
     together = hasattr(method, "many")
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
-        before = classifier.forwards, classifier.backwards
-        rngs = [_rng(seed, method, texts[i]) for i in group]
-        if together:
-            made = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
-        else:
-            made = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
-        forwards, backwards = (
-            (a - b) // len(group) for a, b in zip((classifier.forwards, classifier.backwards), before, strict=True)
-        )
+        with classifier.lock:  # one job: the passes counted are its own
+            before = classifier.forwards, classifier.backwards
+            rngs = [_rng(seed, method, texts[i]) for i in group]
+            if together:
+                made = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
+            else:
+                made = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
+            forwards, backwards = (
+                (a - b) // len(group) for a, b in zip((classifier.forwards, classifier.backwards), before, strict=True)
+            )
         for i, explanation in zip(group, made, strict=True):
             source = Source(
                 method=METHODS.name_of(method),

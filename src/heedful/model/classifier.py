@@ -28,6 +28,7 @@ from heedful.model import seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, at, leaf, tracked
 from heedful.model.huggingface import read
+from heedful.model.locks import LockedProperty, lock_of
 from heedful.model.precision import bf16_fault, holds_bf16
 from heedful.model.projection import Projection
 
@@ -78,6 +79,11 @@ class Classifier:
     def __repr__(self) -> str:
         return f"Classifier({self.name!r}, labels={list(self.labels)})"
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held for one job on the model; jobs of other threads, through any classifier of this model, wait."""
+        return lock_of(self.model)
+
     # what the model is
 
     @property
@@ -119,10 +125,11 @@ class Classifier:
     @property
     def fingerprint(self) -> str:
         """A hash of the configuration and of every weight; computed anew when the weights have changed."""
-        state = facts.state(self.model)
-        if self._fingerprint[0] != state:
-            self._fingerprint = (state, facts.fingerprint(self.model))
-        return self._fingerprint[1]
+        with self.lock:
+            state = facts.state(self.model)
+            if self._fingerprint[0] != state:
+                self._fingerprint = (state, facts.fingerprint(self.model))
+            return self._fingerprint[1]
 
     # texts
 
@@ -131,7 +138,8 @@ class Classifier:
         check_text(text)
         if pair is not None:
             check_text(pair, "pair")
-        tokens = read(self.tokenizer, text, pair)
+        with lock_of(self.tokenizer):
+            tokens = read(self.tokenizer, text, pair)
         unknown = getattr(self.tokenizer, "unk_token_id", None)
         marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
         if all(tokens.ids[i] in marks for i in tokens.content):
@@ -175,7 +183,7 @@ class Classifier:
         token = next((int(i) for i in known if i is not None), 0)
         return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
 
-    @cached_property
+    @LockedProperty
     def padding(self) -> Side | None:
         """The side on which padding leaves this model's answer alone, found by trying; None if neither does."""
         probe = [self.tokens(PROBE).cut(self.limit and self.limit - 2)] * 2
@@ -190,7 +198,7 @@ class Classifier:
                     return side
         return None
 
-    @cached_property
+    @LockedProperty
     def hides(self) -> bool:
         """Whether a word that attention may not use is gone: whatever word it is, the answer is one. Tried once."""
         probe = self.tokens(PROBE).cut(self.limit)
@@ -203,7 +211,7 @@ class Classifier:
             out = self._run(Batch(ids, batch.mask.masked_fill(hidden, 0), batch.segments, hidden))
         return bool(torch.allclose(out[0::2], out[1::2], rtol=1e-4, atol=1e-5))
 
-    @cached_property
+    @LockedProperty
     def attends_fast(self) -> bool:
         """Whether the model can run torch's fused attention, and then answers as it does now. Tried once."""
         if not getattr(self.model, "_supports_sdpa", False) or self.tokenizer is None:
@@ -221,7 +229,7 @@ class Classifier:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Inside, forward passes run as fast as they can: no gradients, torch's fused attention where it is safe."""
-        with ExitStack() as stack:
+        with self.lock, ExitStack() as stack:
             if self.attends_fast:
                 stack.enter_context(seam.implementation(self.model, "sdpa"))
             stack.enter_context(seam.quietly(self.model))
@@ -240,11 +248,12 @@ class Classifier:
 
         Gradients are recorded unless the caller is in `torch.no_grad()`.
         """
-        if branch:
-            return self._branched(batch, branch)
-        if counted:
-            self.forwards += len(batch)
-        return self._answer(self._run(batch))
+        with self.lock:
+            if branch:
+                return self._branched(batch, branch)
+            if counted:
+                self.forwards += len(batch)
+            return self._answer(self._run(batch))
 
     def _run(self, batch: Batch) -> Tensor:
         with seam.quietly(self.model), self._padding_token(batch) as ids:
@@ -284,7 +293,7 @@ class Classifier:
     def predictions(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[Prediction]:
         """What the model says of each text."""
         found: dict[int, Prediction] = {}
-        with torch.no_grad():
+        with self.lock, torch.no_grad():
             for group in self.batches(texts, budget):
                 logits = self.logits(self.batch([texts[i] for i in group]))
                 found |= dict(zip(group, self._predictions(logits), strict=True))
@@ -304,22 +313,26 @@ class Classifier:
 
     def gradient(self, of: Float[Tensor, "b"], by: Sequence[Tensor]) -> list[Tensor]:
         """∂ Σ of / ∂ each of `by`; zeros for what does not matter. Counted as one backward pass per text."""
-        self.backwards += len(of)
-        if not of.requires_grad:
-            return [torch.zeros_like(x) for x in by]
-        found = torch.autograd.grad(of.sum(), list(by), allow_unused=True)
+        with self.lock:
+            self.backwards += len(of)
+            if not of.requires_grad:
+                return [torch.zeros_like(x) for x in by]
+            found = torch.autograd.grad(of.sum(), list(by), allow_unused=True)
         return [torch.zeros_like(x) if g is None else g for g, x in zip(found, by, strict=True)]
 
     # the seam
 
-    def attention(self, edit: Edit | None = None, values: bool = False) -> AbstractContextManager[seam.Seen]:
+    @contextmanager
+    def attention(self, edit: Edit | None = None, values: bool = False) -> Iterator[seam.Seen]:
         """Inside, every forward pass computes its attention openly: `seen[i]` maps site -> weights of forward i.
 
         `edit` changes the weights; `values=True` keeps the value vectors too, in `seen.values[i]`. The first use checks
         that all this is true of the model, and raises `Unsupported` where it is not.
         """
-        self.check_attention()
-        return self._attention(edit, values)
+        with self.lock:
+            self.check_attention()
+            with self._attention(edit, values) as seen:
+                yield seen
 
     @contextmanager
     def _attention(self, edit: Edit | None = None, values: bool = False) -> Iterator[seam.Seen]:
@@ -329,7 +342,7 @@ class Classifier:
     @contextmanager
     def embeddings(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
         """Inside, the word vectors [b,t,d] of every forward pass go through `edit`."""
-        with self._named("its word vectors cannot be edited"), seam.embeddings(self.model, edit):
+        with self.lock, self._named("its word vectors cannot be edited"), seam.embeddings(self.model, edit):
             yield
 
     @contextmanager
@@ -349,7 +362,7 @@ class Classifier:
                 "methods that need no attention still work."
             )
 
-    @cached_property
+    @LockedProperty
     def _attention_fault(self) -> str | None:
         """Why the seam does not hold for this model: found on a probe text, once."""
         if not self.sites:
@@ -385,6 +398,10 @@ class Classifier:
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
         """One forward pass with its attention laid open and ready for derivatives."""
+        with self.lock:
+            return self._read(batch, values)
+
+    def _read(self, batch: Batch, values: bool) -> Reading:
         self.forwards += len(batch)
         with ExitStack() as stack:
             stack.enter_context(torch.enable_grad())
@@ -463,7 +480,7 @@ class Classifier:
         with seam.branched([(blocks[layer], copies) for layer, copies in branch]):
             return self._run(batch)
 
-    @cached_property
+    @LockedProperty
     def branches(self) -> bool:
         """Whether layers below branching points can run once for all copies; tried on a probe, to rounding."""
         layers = len(self.sites)

@@ -21,6 +21,7 @@ from heedful.core.target import Head
 from heedful.core.tokens import Tokens, check_text, word_indices, words
 from heedful.model.batch import BUDGET
 from heedful.model.classifier import PROBE, Classifier
+from heedful.model.locks import lock_of
 
 Predict = Callable[[list[Any]], Any]
 ROWS = 64  # texts given to the function at a time
@@ -51,6 +52,11 @@ class Plain(Classifier):
         self._said = [[f"{chance:.5f}" for chance in row] for row in self._asked(list(KNOWN_BY)).tolist()]
         self.limit = None
         self.head: Head = "softmax"
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held for one job: the function is called by one thread at a time."""
+        return lock_of(self)
 
     @property
     def fingerprint(self) -> str:
@@ -91,8 +97,9 @@ class Plain(Classifier):
 
     def of_texts(self, texts: Sequence[str | tuple[str, str]]) -> Tensor:
         """Logits [n,c] of texts, a few at a time."""
-        self.forwards += len(texts)
-        parts = [self._asked(list(texts[i : i + ROWS])) for i in range(0, len(texts), ROWS)]
+        with self.lock:
+            self.forwards += len(texts)
+            parts = [self._asked(list(texts[i : i + ROWS])) for i in range(0, len(texts), ROWS)]
         return torch.cat(parts).clamp_min(_LEAST).log()
 
     def _asked(self, texts: list[Any]) -> Tensor:
@@ -144,7 +151,7 @@ class Plain(Classifier):
         """A function reads no token ids."""
         self._refuse()
 
-    def attention(self, *_: Any, **__: Any) -> AbstractContextManager[Any]:
+    def attention(self, *_: Any, **__: Any) -> Any:
         """Cannot be read."""
         self._refuse()
 

@@ -93,14 +93,16 @@ def answers(
 def sharing(classifier: Classifier) -> Iterator[None]:
     """Inside, an input that any method or check has run in float32 is not run again.
 
-    It still counts as a pass asked for, so that a method's cost does not depend on what was run before it.
+    It still counts as a pass asked for, so that a method's cost does not depend on what was run before it. Other
+    threads wait until the block ends.
     """
-    before = classifier.answered
-    classifier.answered = {} if before is None else before
-    try:
-        yield
-    finally:
-        classifier.answered = before
+    with classifier.lock:
+        before = classifier.answered
+        classifier.answered = {} if before is None else before
+        try:
+            yield
+        finally:
+            classifier.answered = before
 
 
 def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice]]]:
@@ -150,7 +152,8 @@ class Engine:
     def ask(self, variants: Sequence[Variants]) -> Answers:
         """What the model says of every variant, in order."""
         one = self._splice if isinstance(self.classifier, Plain) else self._cut
-        which = np.concatenate([one(chunk) for chunk in _chunks(variants)])
+        with self.classifier.lock:
+            which = np.concatenate([one(chunk) for chunk in _chunks(variants)])
         index = torch.from_numpy(which)
         if not self.rough:
             return Answers(torch.cat(self.found)[index], which, tuple(self.notes))

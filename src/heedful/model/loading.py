@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ _TOKENIZER_FILES = (
     "sentencepiece.model",
     "spm.model",
 )
+_LOADING = RLock()  # what `_silence` changes belongs to the whole process
 
 
 def load(
@@ -291,16 +293,16 @@ def _silence() -> Iterator[None]:
     """No progress bars and no reports on stderr while loading: what matters becomes an error of ours."""
     from transformers.utils import logging as hf
 
-    verbosity, bars = hf.get_verbosity(), hf.is_progress_bar_enabled()
     hub = logging.getLogger("huggingface_hub")
-    level = hub.level
-    try:
-        hf.set_verbosity(logging.CRITICAL)
-        hf.disable_progress_bar()
-        hub.setLevel(logging.CRITICAL)
-        yield
-    finally:
-        hf.set_verbosity(verbosity)
-        hub.setLevel(level)
-        if bars:
-            hf.enable_progress_bar()
+    with _LOADING:
+        verbosity, bars, level = hf.get_verbosity(), hf.is_progress_bar_enabled(), hub.level
+        try:
+            hf.set_verbosity(logging.CRITICAL)
+            hf.disable_progress_bar()
+            hub.setLevel(logging.CRITICAL)
+            yield
+        finally:
+            hf.set_verbosity(verbosity)
+            hub.setLevel(level)
+            if bars:
+                hf.enable_progress_bar()

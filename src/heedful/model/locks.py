@@ -1,0 +1,56 @@
+"""Locks: jobs on one model wait for each other, whichever threads and classifiers they come from.
+
+A job changes the model while it runs (hooks, evaluation mode, the implementation of attention, a padding token) and
+counts its passes. The lock is re-entrant: a job may consist of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from threading import Lock, RLock
+from typing import Any, Generic, Self, TypeVar, overload
+from weakref import WeakKeyDictionary
+
+Value = TypeVar("Value")
+
+_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_NEW_LOCK = Lock()
+_COMMON_LOCK = RLock()  # of objects that cannot be the key of a dictionary
+
+
+def lock_of(owner: Any) -> AbstractContextManager[Any]:
+    """The lock of a model or a tokenizer: one for each, as long as it lives. Nothing is stored in the object."""
+    try:
+        with _NEW_LOCK:
+            if owner not in _LOCKS:
+                _LOCKS[owner] = RLock()
+            lock: AbstractContextManager[Any] = _LOCKS[owner]
+            return lock
+    except TypeError:
+        return _COMMON_LOCK
+
+
+class LockedProperty(Generic[Value]):
+    """A cached property that is computed while its owner holds its `lock`.
+
+    subtle: `functools.cached_property` has a lock of its own until Python 3.12. One thread that waits in it for the
+    model, and one that holds the model and waits for it, would wait for ever.
+    """
+
+    def __init__(self, func: Callable[[Any], Value]) -> None:
+        self.func, self.name = func, func.__name__
+        self.__doc__ = func.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: Any) -> Self: ...
+    @overload
+    def __get__(self, owner: Any, kind: Any) -> Value: ...
+    def __get__(self, owner: Any, kind: Any) -> Self | Value:
+        if owner is None:
+            return self
+        with owner.lock:
+            if self.name not in vars(owner):
+                vars(owner)[self.name] = self.func(owner)
+            value: Value = vars(owner)[self.name]
+            return value
