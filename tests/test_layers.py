@@ -14,7 +14,7 @@ ORDER = ("core", "maths", "data", "nets", "model", "nets.training", "methods", "
 EXCEPTIONS = {
     ("core.explanation", "report"): "to_html, plot and _repr_html_ of an explanation",
     ("core.tree", "report"): "to_html, plot and _repr_html_ of a tree",
-    ("audits.auditing", "report"): "to_html of an audit",
+    ("audits.audit", "report"): "to_html of an audit",
     ("nets.training.train", "report"): "the training curve beside a trained network",
 }
 MODULES = {

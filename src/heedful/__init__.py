@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heedful.audits.auditing import Audit, audit
+    from heedful.audits.audit import Audit, audit
     from heedful.checks import CHECKS, Check, check
     from heedful.core.errors import BadInput, HeedfulError, Unsupported
     from heedful.core.explanation import (
@@ -48,8 +48,8 @@ _HOME = {
     "Splits": "data",
     "train": "nets.training.train",
     "Trained": "nets.training.train",
-    "audit": "audits.auditing",
-    "Audit": "audits.auditing",
+    "audit": "audits.audit",
+    "Audit": "audits.audit",
     "Finding": "core.finding",
     "CHECKS": "checks",
     "Check": "checks",

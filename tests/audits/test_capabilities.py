@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import heedful
-from heedful.audits.auditing import Audit
+from heedful.audits.audit import Audit
 from heedful.audits.capabilities import SMALL_CHECKS, SMALL_METHODS, TEXT, ZERO, Ability, Capabilities, capabilities
 from heedful.checks import CHECKS, check
 from heedful.cli import options

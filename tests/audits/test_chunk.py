@@ -68,7 +68,7 @@ def test_a_method_that_refuses_one_text_explains_the_others() -> None:
             return method("uniform")(classifier, tokens, target, rng)
 
     made = cases(clf, [Example("ape yes"), Example("ape bee cat dog yes")], {"Refusing": Refusing()})
-    assert ("Refusing" in made.cases[0].explanations, made.absent) == (True, {(1, "Refusing"): "too long"})
+    assert ("Refusing" in made.cases[0].explanations, made.failures) == (True, {(1, "Refusing"): "too long"})
 
 
 def test_gold_is_the_labels_index_by_name_or_number() -> None:

@@ -13,7 +13,7 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import heedful
-from heedful.audits.auditing import Audit
+from heedful.audits.audit import Audit
 from heedful.data import Example
 from heedful.methods import method
 from heedful.model.classifier import Classifier

@@ -25,7 +25,7 @@ def many(
     examples = [Example(t) if isinstance(t, str) else t for t in texts]
     methods = {METHODS.name_of(m): m for m in map(method, names)}
     made = cases(classifier, examples, methods, target, seed)
-    assert not made.absent, made.absent
+    assert not made.failures, made.failures
     return list(made.cases.values())
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from heedful.audits.chunk import cases
-from heedful.audits.profiles import battery
+from heedful.audits.job import battery
 from heedful.checks import CHECKS, Case, check
 from heedful.core import errors
 from heedful.core.errors import Unsupported

@@ -1,4 +1,9 @@
-"""Jobs of an audit: what runs on which texts, and how the texts of one chunk become findings."""
+"""Chunks: how the texts of one chunk of a run become findings, stored as its part.
+
+A chunk's findings depend on nothing but the model, its texts, the settings and the seed: batches never cross a chunk,
+and everything runs on one thread. So a run that was killed, and one that several processes share, end with the same
+summary.
+"""
 
 from __future__ import annotations
 
@@ -6,89 +11,99 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from heedful import data
-from heedful.audits.profiles import Battery
-from heedful.audits.run import CHUNK, Manifest
-from heedful.audits.summary import clean
+import torch
+
+from heedful.audits.job import Job, describe, restore
+from heedful.audits.run import CHUNK, Run, opened_read
+from heedful.audits.workers import Tell, silent
 from heedful.checks import Check
 from heedful.checks.base import DRAWS, Case
 from heedful.core.errors import BadInput, HeedfulError, apart
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.finding import LEFT_OUT, Finding
-from heedful.core.target import Target, label_index
+from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.data import Example
 from heedful.methods import Method
 from heedful.methods.controls import Random
-from heedful.methods.explain import attempted, versions
+from heedful.methods.explain import attempted
 from heedful.model.classifier import Classifier
+from heedful.model.inference import sharing
 
 Numbered = list[tuple[int, Finding]]
 
 
 @dataclass(frozen=True)
-class Job:
-    """An audit as it was asked for: what runs, on which texts, in which folder."""
+class Chunks:
+    """The chunks of a run, as work that `workers` do."""
 
-    classifier: Classifier
-    examples: Sequence[Example]
-    battery: Battery
-    seed: int = 0
-    others: Mapping[str, Classifier] = field(default_factory=dict)
-    name: str = "the data"
+    job: Job
+    run: Run
 
-    def __post_init__(self) -> None:
-        if not self.examples:
-            raise BadInput("there are no texts to audit; give at least one.")
-        for example in self.examples:
-            _check_label(example, self.classifier)
+    def do(self, chunk: int, tell: Tell = silent) -> None:
+        """Explain and check the texts of one chunk, and store its part."""
+        numbers = range(chunk * CHUNK, min(self.job.total, (chunk + 1) * CHUNK))
+        with _one_thread(), sharing(self.job.classifier):
+            findings, texts, timing = chunk_of(self.job, [(n, self.job.order[n]) for n in numbers], tell)
+        self.run.write(chunk, findings, texts, timing)
 
-    def manifest(self) -> Manifest:
-        """All that the summary depends on."""
-        c = self.classifier
-        settings = self.battery.to_dict() | {"chunk": CHUNK}
-        if self.others:
-            settings["checkpoints"] = {name: other.fingerprint for name, other in self.others.items()}
-        settings |= _files(self.battery)
-        return Manifest(
-            model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)},
-            data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)},
-            settings=clean(settings),
-            seed=self.seed,
-            versions=versions() | {name: version(name) for name in ("numpy", "scipy", "pyarrow")},
-        )
+    def describe(self, folder: Path) -> dict[str, Any]:
+        """As JSON, for `restore` in another process."""
+        described = describe(self.job, folder)
+        return {"restore": f"{__name__}:Chunks.restore", "run": str(self.run.folder.absolute()), "job": described}
+
+    @classmethod
+    def restore(cls, described: Mapping[str, Any]) -> Chunks:
+        """What `describe` described, provided that it is the same run to the last weight and setting."""
+        job, run = restore(described["job"]), opened_read(described["run"])
+        if job.manifest().stamp != run.manifest.stamp:
+            raise BadInput("the model, the data or a setting is not the same in another process; use jobs=1.")
+        return cls(job, run)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The order of a sum depends on the number of threads, and so do its last digits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def chunk_of(
-    job: Job, numbers: Sequence[tuple[int, int]], tell: Callable[[str, int, int], None]
+    job: Job, numbers: Sequence[tuple[int, int]], tell: Tell = silent
 ) -> tuple[Numbered, list[dict[str, Any]], dict[str, Any]]:
-    """The findings on some texts (number in the run, index in the data), the texts, and what it took."""
+    """The findings on some texts (number in the run, index in the data), the rows of the texts, and the timing."""
     examples = [job.examples[index] for _, index in numbers]
-    steps = len(job.battery.methods) + len(job.battery.checks)
+    battery = job.battery
+    steps = len(battery.methods) + len(battery.checks)
     asked, recalled = job.classifier.forwards, job.classifier.recalled
     with metered() as whole:
         made = cases(
-            job.classifier, examples, job.battery.methods, job.battery.target, job.seed, job.others,
-            tell=lambda i, name: tell(name, i, steps),
+            job.classifier, examples, battery.methods, battery.target, job.seed, job.others,
+            tell=lambda i, name: tell(name, i / steps),
         )  # fmt: skip
-        findings = _absent(made, numbers)
-        spent: dict[str, float] = {}
-        for i, (name, check) in enumerate(job.battery.checks.items()):
-            tell(name, len(job.battery.methods) + i, steps)
+        findings = [
+            (numbers[i][0], _left_out("explain" if method else "text", method, reason))
+            for (i, method), reason in made.failures.items()
+        ]
+        seconds: dict[str, float] = {}
+        for i, (name, check) in enumerate(battery.checks.items()):
+            tell(name, (len(battery.methods) + i) / steps)
             with metered() as meter:
                 findings += _checked(name, check, {numbers[k][0]: case for k, case in made.cases.items()})
-            spent[name] = meter.seconds
+            seconds[name] = meter.seconds
     _check_once(findings)
     timing = {
         "texts": len(numbers),
         "seconds": whole.seconds,
         "methods": {name: {"seconds": m.seconds, "bytes": m.bytes} for name, m in made.meters.items()},
-        "checks": spent,
+        "checks": seconds,
         "passes": {
             "asked": job.classifier.forwards - asked,
             "shared": job.classifier.recalled - recalled,
@@ -98,7 +113,7 @@ def chunk_of(
 
 
 def _check_once(findings: Numbered) -> None:
-    """Two numbers of the same thing would be one number too many."""
+    """Raise if a check reports the same measurement twice for one text."""
     seen: set[tuple[Any, ...]] = set()
     for number, one in findings:
         key = (number, one.check, one.method, one.measure, one.place)
@@ -109,33 +124,26 @@ def _check_once(findings: Numbered) -> None:
         seen.add(key)
 
 
-def _absent(made: Made, numbers: Sequence[tuple[int, int]]) -> Numbered:
-    return [
-        (numbers[i][0], _left_out("explain" if method else "text", method, reason))
-        for (i, method), reason in made.absent.items()
-    ]
-
-
 def _left_out(check: str, method: str, reason: str) -> Finding:
     return Finding(check, method, LEFT_OUT, float("nan"), {}, {"reason": reason})
 
 
-def _checked(name: str, check: Check, given: Mapping[int, Case]) -> Numbered:
-    """A check on its cases; what it cannot do is told apart."""
-    most = getattr(check, "texts", None)
-    some = {number: case for number, case in given.items() if most is None or number < most}
+def _checked(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
+    """The findings of a check on its cases; a case on which it fails has the reason in their place."""
+    limit = getattr(check, "texts", None)
+    chosen = {number: case for number, case in cases.items() if limit is None or number < limit}
 
-    def work(cases: list[Case]) -> Sequence[Sequence[Finding]]:
-        return check.many(cases) if hasattr(check, "many") else [check(case) for case in cases]
+    def work(several: list[Case]) -> Sequence[Sequence[Finding]]:
+        return check.many(several) if hasattr(check, "many") else [check(case) for case in several]
 
-    found = [
-        [_left_out(name, "", str(one))] if isinstance(one, HeedfulError) else one
-        for one in apart(work, list(some.values()))
+    findings = [
+        [_left_out(name, "", str(result))] if isinstance(result, HeedfulError) else result
+        for result in apart(work, list(chosen.values()))
     ]
-    return [(number, one) for number, several in zip(some, found, strict=True) for one in several]
+    return [(number, one) for number, several in zip(chosen, findings, strict=True) for one in several]
 
 
-def _text(made: Made, i: int, number: int, index: int, example: Example) -> dict[str, Any]:
+def _text(made: Cases, i: int, number: int, index: int, example: Example) -> dict[str, Any]:
     """A row of the run's texts."""
     case = made.cases.get(i)
     spans = [span or (-1, -1) for span in case.tokens.spans] if case else []
@@ -159,31 +167,15 @@ def _text(made: Made, i: int, number: int, index: int, example: Example) -> dict
     }
 
 
-def _check_label(example: Example, classifier: Classifier) -> None:
-    """Refuse a label that the model does not have, before anything slow."""
-    if isinstance(example.label, str) and classifier.head != "regression":
-        try:
-            label_index(example.label, classifier.labels)
-        except BadInput as e:
-            raise BadInput(f"{example.where or 'a text'}: {e}") from e
-
-
-def _files(chosen: Battery) -> dict[str, Any]:
-    """What the files that settings name hold: a file may change while its name stays."""
-    found = {}
-    for name, check in chosen.checks.items():
-        path = getattr(check, "synonyms", None)
-        if path is not None and Path(path).is_file():
-            found[f"{name}.synonyms"] = blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
-    return {"files": found} if found else {}
+# cases
 
 
 @dataclass
-class Made:
-    """Cases by the example's number, why a text or a method is absent, and what each method took."""
+class Cases:
+    """Cases by the example's number; `failures`, by number and method, say why one is absent; `meters`, the cost."""
 
     cases: dict[int, Case] = field(default_factory=dict)
-    absent: dict[tuple[int, str], str] = field(default_factory=dict)
+    failures: dict[tuple[int, str], str] = field(default_factory=dict)  # "" for a text that the model cannot read
     meters: dict[str, Meter] = field(default_factory=dict)
 
 
@@ -195,36 +187,45 @@ def cases(
     seed: int = 0,
     others: Mapping[str, Classifier] | None = None,
     tell: Callable[[int, str], None] = lambda i, name: None,
-) -> Made:
-    """A case for each example. A text that the model cannot read, or a method that cannot explain it, is told apart."""
-    made = Made()
+) -> Cases:
+    """A case for each example, with the explanations of every method."""
+    made = Cases()
     cut: dict[int, Tokens] = {}
     for i, example in enumerate(examples):
         try:
             cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
         except HeedfulError as e:
-            made.absent[i, ""] = str(e)
-    said = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
-    made.absent |= {(i, ""): str(one) for i, one in said.items() if isinstance(one, HeedfulError)}
-    predictions = {i: one for i, one in said.items() if not isinstance(one, HeedfulError)}
+            made.failures[i, ""] = str(e)
+    answers = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
+    made.failures |= {(i, ""): str(one) for i, one in answers.items() if isinstance(one, HeedfulError)}
+    predictions = {i: one for i, one in answers.items() if not isinstance(one, HeedfulError)}
     numbers, cut = list(predictions), {i: cut[i] for i in predictions}
     if not numbers:
         return made
     wanted = target or Target()
     targets = {i: wanted.resolved(classifier.labels, predictions[i].index) for i in numbers}
-    whys: dict[int, dict[str, Explanation]] = {i: {} for i in numbers}
+    explanations: dict[int, dict[str, Explanation]] = {i: {} for i in numbers}
     for n, (name, method) in enumerate(methods.items()):
         tell(n, name)
         with metered() as made.meters[name]:
-            answers = attempted(classifier, method, list(cut.values()), list(targets.values()), seed)
-        for i, found in zip(numbers, answers, strict=True):
-            if isinstance(found, HeedfulError):
-                made.absent[i, name] = str(found)
+            results = attempted(classifier, method, list(cut.values()), list(targets.values()), seed)
+        for i, result in zip(numbers, results, strict=True):
+            if isinstance(result, HeedfulError):
+                made.failures[i, name] = str(result)
             else:
-                whys[i][name] = replace(found, prediction=predictions[i])
+                explanations[i][name] = replace(result, prediction=predictions[i])
     for i in numbers:
         case = Case(
-            classifier, examples[i], cut[i], predictions[i], targets[i], methods, whys[i], (), seed, others or {}
+            classifier,
+            examples[i],
+            cut[i],
+            predictions[i],
+            targets[i],
+            methods,
+            explanations[i],
+            (),
+            seed,
+            others or {},
         )
         made.cases[i] = replace(case, draws=_draws(case))
     return made
@@ -235,12 +236,15 @@ def _draws(case: Case) -> tuple[Attribution, ...]:
     return tuple(Random()(case.classifier, case.tokens, case.target, rng) for rng in rngs)
 
 
+# the cost
+
+
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 @dataclass
 class Meter:
-    """What the work took: CPU seconds of this process, and bytes above what was held before; None where unknown."""
+    """CPU seconds of this process, and peak bytes above those held before; None where the system does not tell."""
 
     seconds: float = 0.0
     bytes: int | None = None
@@ -260,7 +264,7 @@ def metered() -> Iterator[Meter]:
 
 
 def _held(reset: bool = False) -> int | None:
-    """The peak of memory since the last reset, in bytes; Linux tells, and forgets it on demand."""
+    """The peak of memory since the last reset, in bytes; only Linux tells."""
     try:
         if reset:
             _RESET.write_text("5")

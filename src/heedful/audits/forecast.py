@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heedful.audits.chunk import Job
-from heedful.audits.run import order
+from heedful.audits.job import Job
 from heedful.core.errors import HeedfulError
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes
@@ -49,8 +48,9 @@ class Forecast:
         return json.dumps({"texts": self.texts, "seconds": self.seconds, "total": asdict(self.passes), "plan": lines})
 
 
-def forecast(job: Job, texts: int) -> Forecast:
-    """What auditing so many texts will take. An input that several ask for runs once, so passes are at most these."""
+def forecast(job: Job) -> Forecast:
+    """What a job will cost. An input that several methods and checks ask for runs once: passes are an upper bound."""
+    texts = job.total
     sample = _cut(job, min(texts, SAMPLE))
     c, chosen = job.classifier, job.battery
     lines = [_line("method", name, _passes(one, c), sample, texts) for name, one in chosen.methods.items()]
@@ -64,7 +64,7 @@ def forecast(job: Job, texts: int) -> Forecast:
 
 def _cut(job: Job, count: int) -> list[Tokens]:
     found = []
-    for index in order(job.examples, job.seed)[:count]:
+    for index in job.order[:count]:
         example = job.examples[index]
         try:
             found.append(job.classifier.tokens(example.text, example.pair).cut(job.classifier.limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -25,7 +26,9 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+                return super().invoke(ctx)
         except HeedfulError as e:
             from heedful.report.terminal import clean
 
@@ -37,6 +40,12 @@ class _Commands(click.Group):
         except BrokenPipeError:  # `heedful … | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """A warning of ours is a sentence; those of libraries are for developers."""
+    if category is UserWarning:
+        click.echo(f"heedful: {message}", err=True)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

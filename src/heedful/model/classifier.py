@@ -75,6 +75,7 @@ class Classifier:
         self.answered: dict[Any, Tensor] | None = None  # see heedful.model.inference.sharing
         self.recalled = 0
         self._fingerprint: tuple[object, str] = (None, "")
+        self.loaded: tuple[dict[str, Any], object] | None = None  # see heedful.model.loading.describe
 
     def __repr__(self) -> str:
         return f"Classifier({self.name!r}, labels={list(self.labels)})"

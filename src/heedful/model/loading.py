@@ -18,8 +18,9 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.model import huggingface as facts
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
-from heedful.nets.base import Saved, saved
+from heedful.nets.base import Net, Saved, save, saved
 
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -53,6 +54,14 @@ def load(
             classifier.name = "heedful-default"
         if device is not None:
             _move(classifier, device)
+        here = model is not None and Path(source).expanduser().exists()
+        arguments = {
+            "model": str(Path(source).expanduser().absolute()) if here else model,
+            "revision": revision,
+            "device": None if device is None else str(device),
+            "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
+        }
+        classifier.loaded = arguments, facts.state(classifier.model)
         return classifier
     if isinstance(model, Classifier):
         return model
@@ -64,6 +73,36 @@ def load(
         f"a {type(model).__name__} was given as the model; give a folder, a hub name or a text-classification "
         "pipeline, or call heedful.Classifier(model, tokenizer)."
     )
+
+
+def describe(classifier: Classifier, folder: Path) -> dict[str, Any]:
+    """How another process loads the same classifier, as JSON: from where it came, or from a copy saved in `folder`."""
+    if isinstance(classifier, Plain):
+        raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
+    about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
+    if classifier.loaded is not None and classifier.loaded[1] == facts.state(classifier.model):
+        return about | classifier.loaded[0]
+    try:
+        if isinstance(classifier.model, Net):
+            folder.mkdir()
+            special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
+            save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
+        else:
+            with _silence():
+                classifier.model.save_pretrained(folder)
+                classifier.tokenizer.save_pretrained(folder)
+    except Exception as e:
+        raise BadInput(f"{classifier.name} cannot be saved for another process ({_first_line(e)}); use jobs=1.") from e
+    return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
+
+
+def restore(described: Mapping[str, Any]) -> Classifier:
+    """The classifier that `describe` described."""
+    classifier = load(**{name: described[name] for name in ("model", "revision", "device", "dtype")})
+    classifier.name = described["name"]
+    if described["attention"] != getattr(classifier.config, "_attn_implementation", None):
+        classifier.model.set_attn_implementation(described["attention"])
+    return classifier
 
 
 def _dtype(dtype: str | torch.dtype | None) -> Any:

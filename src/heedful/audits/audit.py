@@ -1,57 +1,29 @@
-"""Job two: audit. Texts go in; findings of every check on every method come out, kept in a run folder, and a summary.
-
-A run goes through its texts in a fixed order, CHUNK at a time. A chunk's findings depend on nothing but the model, its
-texts, the settings and the seed: batches never cross a chunk, and everything runs on one thread. So a run that was
-killed, and one that several workers share, end with the same summary.
-"""
+"""Audit: texts go in; the findings of every check on every method come out, stored in a run folder, with a summary."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from heedful import data
-from heedful.audits.chunk import Job, chunk_of
-from heedful.audits.profiles import PROFILES, battery
+from heedful.audits.chunk import Chunks
+from heedful.audits.job import Job, Moment, Watch, prepare
+from heedful.audits.manifest import Manifest
 from heedful.audits.ranking import leagues, to_dict
 from heedful.audits.record import gold_index
-from heedful.audits.run import Manifest, Run, opened, order
+from heedful.audits.run import CHUNK, Run, opened
 from heedful.audits.summary import clean, described, evidence, facts_of, left_out, rows
 from heedful.audits.verdict import ATTENTION, Rule, verdicts
+from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
 from heedful.core.errors import BadInput
 from heedful.core.finding import Findings
 from heedful.core.target import Target
+from heedful.data.columns import GUESSED, Columns
 from heedful.methods import Method
-from heedful.methods.imported.reading import explained_in
-from heedful.model.classifier import Classifier
-from heedful.model.inference import sharing
-
-Watch = Callable[["Moment"], None]
-
-
-@dataclass(frozen=True)
-class Moment:
-    """How far a run is: texts done of all, and the step of the present chunk."""
-
-    texts: int
-    total: int
-    doing: str = ""
-    step: int = 0
-    steps: int = 1
-    chunk: int = 0  # texts in the present chunk
-
-    @property
-    def share(self) -> float:
-        """The share of the work that is done."""
-        return (self.texts + self.chunk * self.step / self.steps) / max(1, self.total)
 
 
 @dataclass(frozen=True)
@@ -105,8 +77,8 @@ class Audit:
 
 
 def audit(
-    classifier: Classifier,
-    examples: Any,
+    model: Any,
+    data: Any,
     methods: Iterable[str | Method] | None = None,
     checks: Iterable[str | Check] | None = None,
     out: str | Path | None = None,
@@ -115,81 +87,61 @@ def audit(
     limit: int | None = None,
     seed: int = 0,
     target: Target | None = None,
-    checkpoints: Mapping[str, Classifier] | None = None,
+    settings: Sequence[str] = (),
+    explanations: Iterable[str | Path] = (),
+    checkpoints: Mapping[str, Any] | Iterable[str | Path] = (),
+    columns: Columns = GUESSED,
+    kind: str | None = None,
+    revision: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    jobs: int = 1,
+    workers: Workers | None = None,
     time_budget: float | None = None,
     restart: bool = False,
     watch: Watch | None = None,
 ) -> Audit:
-    """Audit every method with every check (or those named) on examples: a list, or anything `heedful.data.read` reads.
+    """Audit the explanations of a model on data: every method (or those named) with every check (or those named).
 
-    With `out` the run is kept in that folder, and the same call goes on where it was stopped; a larger `limit` extends
-    it. `time_budget`, in seconds, ends it early, after a chunk.
+    `model`, `revision`, `device` and `dtype` are as for `heedful.load`; `data`, `columns` and `kind` as for
+    `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores made
+    elsewhere; `checkpoints` are other models of the same training, for the check stability.
+
+    With `out`, the run is stored in that folder. The same call resumes it; a larger `limit` extends it; `restart`
+    deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`, in seconds, ends the run
+    early, after a chunk. `watch` is called with the progress, a `Moment`.
     """
-    named = str(examples) if isinstance(examples, (str, Path)) else "the data"
-    chosen = battery(profile, methods, checks, target)
-    texts = explained_in(chosen.methods, data.load(examples))
-    job = Job(classifier, texts, chosen, seed, checkpoints or {}, named)
-    total = texts_of(job, profile, limit)
+    job = prepare(
+        model, data, methods, checks, profile=profile, limit=limit, seed=seed, target=target, settings=settings,
+        explanations=explanations, checkpoints=checkpoints, columns=columns, kind=kind, revision=revision,
+        device=device, dtype=dtype,
+    )  # fmt: skip
+    until = None if time_budget is None else time.monotonic() + time_budget
+    chosen = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
-        return _audited(job, opened(Path(out), job.manifest(), restart), total, time_budget, watch, keep=True)
+        return _audit(job, opened(out, job.manifest(), restart), chosen, until, watch, keep=True)
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        return _audited(job, opened(Path(folder) / "run", job.manifest()), total, time_budget, watch, keep=False)
+        return _audit(job, opened(Path(folder) / "run", job.manifest()), chosen, until, watch, keep=False)
 
 
-def texts_of(job: Job, profile: str, limit: int | None) -> int:
-    """How many texts a run goes through."""
-    wanted = PROFILES[profile].limit if limit is None else limit
-    if wanted is not None and wanted < 1:
-        raise BadInput(f"limit is at least 1, not {wanted}.")
-    return len(job.examples) if wanted is None else min(wanted, len(job.examples))
+def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Watch | None, keep: bool) -> Audit:
+    total, missing = job.total, {chunk: part.stop - part.start for chunk, part in run.missing(job.total)}
+    finished = total - sum(missing.values())
+
+    def tell(doing: str, share: float) -> None:
+        if watch is not None:
+            watch(Moment(finished, total, doing, share * CHUNK))
+
+    for chunk in workers(Chunks(job, run), list(missing), tell, until):
+        finished += missing[chunk]
+    tell("summing up", 0.0)
+    summary, timing = summarise(job, run), _totals(run.timings())
+    run.finish(summary, timing)
+    return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
 
 
-def _audited(job: Job, run: Run, total: int, budget: float | None, watch: Watch | None, keep: bool) -> Audit:
-    work(job, run, total, until=None if budget is None else time.monotonic() + budget, watch=watch)
-    return finished(job, run, total, keep)
-
-
-def work(
-    job: Job,
-    run: Run,
-    total: int,
-    share: tuple[int, int] = (0, 1),
-    until: float | None = None,
-    watch: Watch | None = None,
-) -> None:
-    """Do the chunks that are missing; as worker i of n (`share`) those whose number says so. At least one is done."""
-    at = order(job.examples, job.seed)
-    mine = [(chunk, numbers) for chunk, numbers in run.missing(total) if chunk % share[1] == share[0]]
-    for done, (chunk, numbers) in enumerate(mine):
-        if done and until is not None and time.monotonic() > until:
-            return
-        before = total - sum(s.stop - s.start for _, s in run.missing(total))
-        some = range(numbers.start, numbers.stop)
-
-        def tell(doing: str, step: int, steps: int, before: int = before, size: int = len(some)) -> None:
-            if watch is not None:
-                watch(Moment(before, total, doing, step, steps, size))
-
-        with _one_thread(), sharing(job.classifier):
-            findings, texts, timing = chunk_of(job, [(n, at[n]) for n in some], tell)
-        run.write(chunk, findings, texts, timing)
-    if watch is not None:
-        watch(Moment(total - sum(s.stop - s.start for _, s in run.missing(total)), total, "summing up"))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The order of a sum depends on the number of threads, and so do its last digits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
-    """Sum up all that a run has, and write it."""
+def summarise(job: Job, run: Run) -> dict[str, Any]:
+    """The summary of all texts that a run has."""
     texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     labels = job.classifier.labels
     gold = [gold_index(label, labels) for label in texts.column("label").to_pylist()]
@@ -209,7 +161,7 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
             own |= evidence(name, found, reading, Rule().reference)
         if name == "input-erasure":
             ranking = to_dict(leagues(found))
-    summary = clean(
+    summary: dict[str, Any] = clean(
         {
             "texts": described(texts, labels, gold),
             "verdicts": {name: found.to_dict() for name, found in verdicts(readings).items()},
@@ -218,10 +170,7 @@ def finished(job: Job, run: Run, total: int, keep: bool = True) -> Audit:
             "left out": left_out(run.each(None, ["text", "check", "method", "measure", "details"])),
         }
     )
-    timing = _totals(run.timings())
-    run.finish(summary, timing)
-    complete = not run.missing(total)
-    return Audit(run.manifest, summary, timing, complete, run if keep else None)
+    return summary
 
 
 def _about(check: Check) -> dict[str, Any]:

@@ -1,0 +1,359 @@
+"""What one run is: the job (model, texts, methods, checks, settings), the profiles it is made from, and its progress.
+
+A job can be described as JSON, so that another process makes the same job again.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from heedful import data
+from heedful.audits.manifest import Manifest
+from heedful.audits.run import CHUNK, order
+from heedful.audits.summary import clean
+from heedful.checks import CHECKS, Check, check
+from heedful.core.catalogue import Catalogue
+from heedful.core.errors import BadInput, nearest
+from heedful.core.settings import read_assignments
+from heedful.core.settings import values as settings_of
+from heedful.core.target import Target, label_index
+from heedful.data import Example
+from heedful.data.columns import GUESSED, Columns
+from heedful.maths.stats import MINIMUM
+from heedful.methods import METHODS, Method, method
+from heedful.methods.explain import versions
+from heedful.methods.imported.placement import Line
+from heedful.methods.imported.reading import Brought, explained_in, read_all
+from heedful.model import loading
+from heedful.model.classifier import Classifier
+from heedful.model.masking import WAYS
+
+CONTROLS = ("random", "uniform", "position")
+NO_SCORES = ("attention-weights", "attattr", "input-reduction", "minimal-flip")  # not a score per token
+FIVE = ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime")
+AGAIN = {"methods": FIVE, "texts": MINIMUM + 2}  # of checks that explain again; a decision needs MINIMUM that can be
+QUICK_METHODS = (
+    "attention-mean", "attention-max", "rollout", "attention-flow", "attention-norm", "effective-attention",
+    "attention-gradient", "relevance", "value-zeroing", "attattr-tokens", "gradient-l2", "gradient-x-input",
+    "smoothgrad", "integrated-gradients", "leave-one-out", "lime", "shapley", "theory-gradient", "theory-lime",
+)  # fmt: skip
+
+
+Watch = Callable[["Moment"], None]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The progress of a run: texts finished of all, and how many texts' worth of the present chunk is done."""
+
+    texts: int
+    total: int
+    doing: str = ""
+    partial: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done."""
+        return min(1.0, (self.texts + self.partial) / max(1, self.total))
+
+
+# profiles
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much a run does: how many texts, which methods, and settings other than the defaults."""
+
+    limit: int | None
+    methods: tuple[str, ...]
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of methods and of checks, by name
+
+
+PROFILES = {
+    "quick": Profile(
+        60,
+        QUICK_METHODS,
+        {
+            "lime": {"samples": 200},
+            "shapley": {"samples": 200, "exact_up_to": 7},
+            "input-erasure": {"points": 10},
+            "sensitivity": AGAIN,
+            "stability": AGAIN,
+            "randomisation": AGAIN | {"stages": 4},
+        },
+    ),
+    "full": Profile(
+        None,
+        tuple(name for name in METHODS if name not in (*NO_SCORES, *CONTROLS)),
+        {
+            "input-erasure": {"maskings": WAYS},
+            "permutation": {"layer_draws": 100, "head_draws": 10},
+            "identifiability": {"layer": "all"},
+            "adversarial": {"layer": "all"},
+        },
+    ),
+}
+
+
+# methods and checks
+
+
+@dataclass(frozen=True)
+class Battery:
+    """The methods and checks of a run, by name, and the target. The controls are always among the methods."""
+
+    methods: Mapping[str, Method]
+    checks: Mapping[str, Check]
+    target: Target = field(default_factory=Target)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting, for the manifest."""
+        return {
+            "methods": {name: settings_of(one) for name, one in self.methods.items()},
+            "checks": {name: settings_of(one) for name, one in self.checks.items()},
+            "target": asdict(self.target),
+        }
+
+
+def battery(
+    profile: str = "quick",
+    methods: Iterable[str | Method] | None = None,
+    checks: Iterable[str | Check] | None = None,
+    target: Target | None = None,
+    settings: Sequence[str] = (),
+    imported: Iterable[Method] = (),
+) -> Battery:
+    """The battery of a profile, or these methods and checks with the profile's settings.
+
+    `settings` are texts such as "lime.samples=500". A method or check given as an object keeps its own settings.
+    Methods that a check compares with are added, and so are the controls and the `imported` methods. The order is
+    always that of the catalogues.
+    """
+    if profile not in PROFILES:
+        hint = nearest(profile, list(PROFILES)) or "."
+        raise BadInput(f"profile '{profile}' is not one of {', '.join(PROFILES)}{hint}")
+    defaults = PROFILES[profile]
+    asking = _make(CHECKS, CHECKS if checks is None else checks, defaults.given)
+    wanted = [*(defaults.methods if methods is None else methods), *imported]
+    if not wanted or not asking:
+        kind = "check" if wanted else "method"
+        raise BadInput(f"no {kind} was given; `heedful {kind}s` lists them all.")
+    required = [name for one in asking.values() for name in getattr(one, "requires", ())]
+    explaining = _make(METHODS, [*wanted, *required, *CONTROLS], defaults.given)
+    scoreless = [name for name in explaining if name in NO_SCORES]
+    if scoreless:
+        raise BadInput(f"{scoreless[0]} gives no score per token, which an audit needs; leave it out.")
+    owners = [(name, type(one)) for name, one in (*explaining.items(), *asking.items())]
+    # subtle: "erasure" is a check, and elsewhere an alias of leave-one-out
+    values = read_assignments(
+        settings, owners, lambda name: CHECKS.full_name(name) if name in CHECKS else METHODS.full_name(name)
+    )
+    return Battery(
+        _ordered(_assign(explaining, values[: len(explaining)]), METHODS),
+        _ordered(_assign(asking, values[len(explaining) :]), CHECKS),
+        target or Target(),
+    )
+
+
+def _make(known: Catalogue, wanted: Iterable[Any], defaults: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each method or check once, by name; one that was given as a name has the profile's settings."""
+    chosen: dict[str, Any] = {}
+    for item in wanted:
+        one = known.make(item, defaults.get(known.full_name(item)) if isinstance(item, str) else None)
+        chosen.setdefault(known.name_of(one), one)
+    return chosen
+
+
+def _assign(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: replace(one, **own) if own else one for (name, one), own in zip(chosen.items(), values, strict=True)}
+
+
+def _ordered(chosen: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """In the order of the catalogue, in which the controls are last."""
+    names = list(known)
+    return {n: chosen[n] for n in sorted(chosen, key=lambda n: (names.index(n) if n in names else len(names), n))}
+
+
+# jobs
+
+
+@dataclass(frozen=True)
+class Job:
+    """What an audit does: the model, the texts, the methods and checks, and the seed.
+
+    `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` the number of texts.
+    """
+
+    classifier: Classifier
+    examples: Sequence[Example]
+    battery: Battery
+    seed: int = 0
+    others: Mapping[str, Classifier] = field(default_factory=dict)
+    name: str = "the data"
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.examples:
+            raise BadInput("there are no texts to audit; give at least one.")
+        if self.limit is not None and self.limit < 1:
+            raise BadInput(f"limit is at least 1, not {self.limit}.")
+        if self.classifier.head == "regression":
+            return
+        for example in self.examples:  # before anything slow
+            if isinstance(example.label, str):
+                try:
+                    label_index(example.label, self.classifier.labels)
+                except BadInput as e:
+                    raise BadInput(f"{example.where or 'a text'}: {e}") from e
+
+    @property
+    def total(self) -> int:
+        """How many texts are audited."""
+        return len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Indices of all examples, in the order in which they are audited."""
+        return order(self.examples, self.seed)
+
+    def manifest(self) -> Manifest:
+        """All that the summary depends on."""
+        c = self.classifier
+        settings = self.battery.to_dict() | {"chunk": CHUNK}
+        if self.others:
+            settings["checkpoints"] = {name: other.fingerprint for name, other in self.others.items()}
+        paths = {name: getattr(one, "synonyms", None) for name, one in self.battery.checks.items()}
+        files = {  # a file may change while its name stays
+            f"{name}.synonyms": blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+            for name, path in paths.items()
+            if path is not None and Path(path).is_file()
+        }
+        return Manifest(
+            model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)},
+            data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)},
+            settings=clean(settings | ({"files": files} if files else {})),
+            seed=self.seed,
+            versions=versions() | {name: version(name) for name in ("numpy", "scipy", "pyarrow")},
+        )
+
+
+def prepare(
+    model: Any,
+    source: Any,
+    methods: Iterable[str | Method] | None = None,
+    checks: Iterable[str | Check] | None = None,
+    *,
+    profile: str = "quick",
+    limit: int | None = None,
+    seed: int = 0,
+    target: Target | None = None,
+    settings: Sequence[str] = (),
+    explanations: Iterable[str | Path] = (),
+    checkpoints: Mapping[str, Any] | Iterable[str | Path] = (),
+    columns: Columns = GUESSED,
+    kind: str | None = None,
+    revision: str | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+) -> Job:
+    """The job of `audit` with the same arguments. What is cheap to refuse is refused before a model is loaded."""
+    chosen = battery(profile, methods, checks, target, settings, read_all(explanations).values())
+    every = data.load(source, columns, kind=kind)
+    examples = explained_in(chosen.methods, every)
+    classifier = loading.load(model, revision=revision, device=device, dtype=dtype)
+    models = dict(checkpoints) if isinstance(checkpoints, Mapping) else _by_name(checkpoints)
+    others = {name: loading.load(other) for name, other in models.items()}
+    name = Path(source).name if isinstance(source, (str, Path)) else "the data"
+    if len(examples) < len(every):
+        warnings.warn(
+            f"{len(examples):,} of the {len(every):,} texts are in the files of explanations; only these are audited.",
+            stacklevel=3,
+        )
+    return Job(classifier, examples, chosen, seed, others, name, PROFILES[profile].limit if limit is None else limit)
+
+
+def _by_name(folders: Iterable[str | Path]) -> dict[str, Any]:
+    paths = [Path(folder) for folder in folders]
+    if len({path.name for path in paths}) < len(paths):
+        raise BadInput("two checkpoints have the same folder name; rename one of them.")
+    return {path.name: path for path in paths}
+
+
+# jobs as JSON, for other processes
+
+
+def describe(job: Job, folder: Path) -> dict[str, Any]:
+    """The job as JSON says it. A model that was not loaded from files, or was changed since, is saved in `folder`."""
+    return {
+        "classifier": loading.describe(job.classifier, folder / "model"),
+        "others": {
+            name: loading.describe(other, folder / f"checkpoint{i}")
+            for i, (name, other) in enumerate(job.others.items())
+        },
+        "examples": [[e.text, e.pair, e.label, e.rationale, e.where] for e in job.examples],
+        "methods": {name: _described(name, one, METHODS) for name, one in job.battery.methods.items()},
+        "checks": {name: _described(name, one, CHECKS) for name, one in job.battery.checks.items()},
+        "target": asdict(job.battery.target),
+        "seed": job.seed,
+        "name": job.name,
+        "limit": job.limit,
+    }
+
+
+def _described(name: str, one: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(one, Brought):
+        lines = [asdict(line) for several in vars(one)["lines"].values() for line in several]
+        return {"imported": {"name": one.name, "file": one.file, "fingerprint": one.fingerprint, "lines": lines}}
+    settings = settings_of(one)
+    try:
+        json.dumps(settings)
+    except (TypeError, ValueError) as e:
+        raise BadInput(f"a setting of {name} cannot be given to another process ({e}); use jobs=1.") from e
+    if name not in known or known[name] is not type(one):
+        raise BadInput(f"{name} is not in the catalogue, so another process cannot make it; use jobs=1.")
+    return settings
+
+
+def restore(described: Mapping[str, Any]) -> Job:
+    """The job that `describe` described."""
+
+    def method_of(name: str, settings: Mapping[str, Any]) -> Method:
+        return _imported(settings["imported"]) if "imported" in settings else method(name, settings)
+
+    return Job(
+        loading.restore(described["classifier"]),
+        [
+            Example(text, pair, _tuples(label), _tuples(rationale), where)
+            for text, pair, label, rationale, where in described["examples"]
+        ],
+        Battery(
+            {name: method_of(name, settings) for name, settings in described["methods"].items()},
+            {name: check(name, settings) for name, settings in described["checks"].items()},
+            Target(**described["target"]),
+        ),
+        described["seed"],
+        {name: loading.restore(other) for name, other in described["others"].items()},
+        described["name"],
+        described["limit"],
+    )
+
+
+def _imported(described: Mapping[str, Any]) -> Brought:
+    lines: dict[tuple[str, str | None], list[Line]] = {}
+    for fields in described["lines"]:
+        line = Line(**{key: _tuples(value) for key, value in fields.items()})
+        lines.setdefault((line.text, line.pair), []).append(line)
+    return Brought(described["name"], described["file"], described["fingerprint"], lines)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON's lists as the tuples that they were."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,0 +1,249 @@
+"""Workers: who does the chunks of a run. Chunks go in, and each is yielded when its part is stored.
+
+`in_process` does them here; `Processes` shares them with other processes on this machine. A process is given the work
+as JSON. It does not run the command line again, and imports nothing from the current folder.
+
+python -P -m heedful.audits.workers work.json     numbers of chunks on stdin; "ready", then each number, on stdout
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from queue import Empty, SimpleQueue
+from typing import IO, Any, Protocol
+
+from heedful.core.errors import BadInput, HeedfulError
+
+Tell = Callable[[str, float], None]  # what is being done, and the share of the chunk that is done
+POLL_SECONDS = 0.2  # between two reports while other processes finish
+
+
+def silent(doing: str, share: float) -> None:
+    """A `Tell` that ignores what it hears."""
+
+
+class Work(Protocol):
+    """Chunks by number. Any process may do any chunk, in any order; a chunk that was done twice is the same part."""
+
+    def do(self, chunk: int, tell: Tell = silent) -> None:
+        """Do a chunk and store its part, as a whole or not at all."""
+        ...
+
+    def describe(self, folder: Path) -> Mapping[str, Any]:
+        """The work as JSON; `restore` names the function ("module:name") that makes it again from that.
+
+        `folder` takes what is too large for JSON, and exists until the work is done.
+        """
+        ...
+
+
+class Workers(Protocol):
+    """Who does the work."""
+
+    def __call__(
+        self, work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None
+    ) -> Iterator[int]:
+        """Do the chunks, in any order, and yield the number of each when its part is stored.
+
+        `tell` hears what this process does. After `until` (of `time.monotonic`) no chunk is begun, except the first.
+        """
+        ...
+
+
+def in_process(work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None) -> Iterator[int]:
+    """Workers: this process alone."""
+    for i, chunk in enumerate(chunks):
+        if i and until is not None and time.monotonic() > until:
+            return
+        work.do(chunk, tell)
+        yield chunk
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Workers: `count` processes, of which this one is the first.
+
+    When another one dies, its last line is shown in a warning, and the rest do its chunks. All end with this one.
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise BadInput(f"jobs is at least 1, not {self.count}.")
+
+    def __call__(
+        self, work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None
+    ) -> Iterator[int]:
+        """See `Workers`."""
+        if not chunks:
+            return
+        waiting = _Waiting(chunks, until)
+        events: SimpleQueue[int | str] = SimpleQueue()  # a chunk that another process has done, or how one died
+        with tempfile.TemporaryDirectory(prefix="heedful-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            (folder / "work.json").write_text(json.dumps(work.describe(folder)), "utf-8")
+            with _started(folder, min(self.count, len(chunks)) - 1, waiting, events):
+                while True:
+                    chunk = waiting.take()
+                    if chunk is not None:
+                        work.do(chunk, tell)
+                        waiting.finish()
+                        yield chunk
+                    elif waiting.running:
+                        tell("waiting for other processes", 0.0)
+                    elif events.empty():
+                        return
+                    yield from _happened(events, POLL_SECONDS if chunk is None else 0.0)
+
+
+def _happened(events: SimpleQueue[int | str], seconds: float) -> Iterator[int]:
+    """Chunks that other processes have done; waits for the first event for so many seconds."""
+    try:
+        while True:
+            event = events.get(timeout=seconds) if seconds else events.get_nowait()
+            seconds = 0.0
+            if isinstance(event, int):
+                yield event
+            else:
+                warnings.warn(event, stacklevel=3)
+    except Empty:
+        return
+
+
+class _Waiting:
+    """Chunks that nobody has begun; shared by threads."""
+
+    def __init__(self, chunks: Sequence[int], until: float | None) -> None:
+        self._chunks, self._until, self._lock = deque(chunks), until, threading.Lock()
+        self.begun = self.running = 0
+
+    def take(self) -> int | None:
+        """The next chunk to do; None if there is none, or no time."""
+        with self._lock:
+            late = self.begun > 0 and self._until is not None and time.monotonic() > self._until
+            if late or not self._chunks:
+                return None
+            self.begun += 1
+            self.running += 1
+            return self._chunks.popleft()
+
+    def finish(self) -> None:
+        """A chunk that was taken is done."""
+        with self._lock:
+            self.running -= 1
+
+    def give_back(self, chunk: int) -> None:
+        """A chunk that was taken is not done."""
+        with self._lock:
+            self.running -= 1
+            self._chunks.appendleft(chunk)
+
+
+# the side that starts processes
+
+
+@contextmanager
+def _started(folder: Path, count: int, waiting: _Waiting, events: SimpleQueue[int | str]) -> Iterator[None]:
+    """Other processes, each with a thread that feeds it; ended on leaving."""
+    processes: list[tuple[subprocess.Popen[str], threading.Thread]] = []
+    try:
+        for i in range(count):
+            errors = folder / f"stderr{i}"
+            with errors.open("w") as stream:
+                process = _start(folder / "work.json", stream)
+            thread = threading.Thread(target=_feed, args=(process, errors, waiting, events), daemon=True)
+            processes.append((process, thread))
+            thread.start()
+        yield
+    finally:
+        for process, thread in processes:
+            process.kill()
+            with process, suppress(OSError):  # closes the pipes
+                thread.join()
+
+
+def _start(work: Path, stderr: IO[str]) -> subprocess.Popen[str]:
+    # subtle: "python -m" puts the current folder first on the import path, and so does an empty or relative entry of
+    # PYTHONPATH that means it: a torch.py lying there would be executed
+    here = Path.cwd()
+    given = [Path(entry).absolute() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    entries = [str(entry) for entry in given if entry.resolve() != here.resolve()]
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", __name__, str(work)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(entries), "PYTHONSAFEPATH": "1"},
+        text=True,
+    )
+
+
+def _feed(process: subprocess.Popen[str], errors: Path, waiting: _Waiting, events: SimpleQueue[int | str]) -> None:
+    """Give a process one chunk at a time, once it is ready; what it does not finish goes back."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    alive = bool(process.stdout.readline())
+    while alive and (chunk := waiting.take()) is not None:
+        try:
+            process.stdin.write(f"{chunk}\n")
+            process.stdin.flush()
+            alive = bool(process.stdout.readline())
+        except OSError:
+            alive = False
+        if alive:
+            events.put(chunk)
+            waiting.finish()
+        else:
+            waiting.give_back(chunk)
+    if not alive:
+        code = process.wait()
+        lines = [line.strip() for line in errors.read_text("utf-8", "replace").splitlines() if line.strip()]
+        reason = lines[-1] if lines else f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+        events.put(f"a worker process died ({reason.rstrip('.')}); the other processes do its texts.")
+
+
+# the side of a process that was started
+
+
+def main(file: str) -> None:
+    """Do the chunks whose numbers come from stdin, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one hears it, and ends both
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    chunks: SimpleQueue[int] = SimpleQueue()
+    threading.Thread(target=_listen, args=(chunks,), daemon=True).start()
+    described = json.loads(Path(file).read_text("utf-8"))
+    try:
+        work: Work = resolve_name(described["restore"])(described)
+        print("ready", file=answers, flush=True)
+        while True:
+            chunk = chunks.get()
+            work.do(chunk)
+            print(chunk, file=answers, flush=True)
+    except HeedfulError as e:
+        sys.exit(str(e))
+
+
+def _listen(chunks: SimpleQueue[int]) -> None:
+    for line in sys.stdin:
+        chunks.put(int(line))
+    os._exit(0)  # the process that started this one has no more work, or is gone
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,229 @@
+"""Workers: chunks in, finished parts out, whoever does them and whoever dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import heedful
+from heedful.audits.audit import audit
+from heedful.audits.job import Job, Moment, battery, describe, restore
+from heedful.audits.workers import Processes, Tell, in_process
+from heedful.core.errors import BadInput
+from heedful.data import Example
+from heedful.methods.imported.reading import read_all
+from tests.support import toys
+from tests.support.work import Numbers
+
+POINTER = toys.build("bert", toys.POINTER)
+TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(40))]
+
+
+def done(folder: Path) -> set[int]:
+    return {int(file.name) for file in folder.iterdir()}
+
+
+def until(there: Callable[[], object]) -> Tell:
+    """Keep this process busy until something is there."""
+
+    def tell(doing: str, share: float) -> None:
+        deadline = time.monotonic() + 120
+        while not there() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    return tell
+
+
+def children() -> list[str]:
+    """Processes that work for this one; a dead one has no command line."""
+    found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [pid for pid in found if b"heedful.audits.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes find these tests, and this heedful."""
+    roots = Path(__file__).parents[2], Path(heedful.__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, roots)))
+    monkeypatch.chdir(Path(__file__).parent)
+
+
+def test_in_process_does_every_chunk_in_order(tmp_path: Path) -> None:
+    assert list(in_process(Numbers(tmp_path), [2, 0, 1])) == [2, 0, 1]
+    assert done(tmp_path) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("workers", [in_process, Processes(2)])
+def test_no_chunk_is_begun_after_the_time_except_the_first(tmp_path: Path, workers: Any) -> None:
+    assert list(workers(Numbers(tmp_path), [3, 4, 5], until=time.monotonic() - 1)) == [3]
+
+
+def test_processes_share_the_chunks(tmp_path: Path) -> None:
+    tell = until(lambda: done(tmp_path))
+    assert sorted(Processes(3)(Numbers(tmp_path), range(9), tell)) == list(range(9))
+    assert done(tmp_path) == set(range(9))
+    assert len({file.read_text() for file in tmp_path.iterdir()}) >= 2
+
+
+def test_the_chunks_of_a_process_that_dies_are_done_and_its_last_line_is_shown(tmp_path: Path) -> None:
+    said = r"a worker process died \(the last words\); the other processes do its texts\."
+    with pytest.warns(UserWarning, match=said):
+        found = sorted(Processes(2)(Numbers(tmp_path, deadly=1), [0, 1, 2, 3], until(lambda: not children())))
+    assert found == [0, 1, 2, 3]
+    assert (tmp_path / "1").read_text() == str(os.getpid())
+
+
+def test_a_process_that_cannot_begin_is_shown(tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Nowhere(Numbers):
+        def describe(self, folder: Path) -> Mapping[str, Any]:
+            return {"restore": "heedful.audits.nowhere:restore"}
+
+    with pytest.warns(UserWarning, match=r"died \(ModuleNotFoundError: No module named 'heedful.audits.nowhere'\)"):
+        found = sorted(Processes(2)(Nowhere(tmp_path), [0, 1, 2], until(lambda: not children())))
+    assert found == [0, 1, 2]
+
+
+def test_an_error_ends_all_processes(tmp_path: Path) -> None:
+    def interrupt(doing: str, share: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(Processes(3)(Numbers(tmp_path), range(10), interrupt))
+    assert children() == []
+
+
+def test_a_worker_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
+    """It is in the middle of a chunk that would take a minute."""
+    work = tmp_path / "work.json"
+    work.write_text(json.dumps({"restore": "tests.support.work:Sleepy", "folder": str(tmp_path)}))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "heedful.audits.workers", str(work)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("0\n")
+    process.stdin.flush()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.02)
+    process.stdin.close()
+    assert process.wait(timeout=10) == 0
+    process.stdout.close()
+
+
+# audits
+
+
+def test_a_live_model_is_audited_by_several_processes_to_the_same_bytes(tmp_path: Path) -> None:
+    """It was made in memory, so another process gets a copy."""
+    asked: dict[str, Any] = {"methods": ["attention-mean", "leave-one-out"], "checks": ["complexity", "sign", "cost"]}
+
+    def wait(now: Moment) -> None:
+        if now.texts == 0:
+            until(lambda: list((tmp_path / "two" / "parts").glob("*[0-9].parquet")))(now.doing, 0.0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        audit(POINTER, TEXTS, out=tmp_path / "two", jobs=2, watch=wait, **asked)
+    audit(POINTER, TEXTS, out=tmp_path / "one", **asked)
+    assert (tmp_path / "two" / "summary.json").read_bytes() == (tmp_path / "one" / "summary.json").read_bytes()
+
+
+def test_a_job_comes_back_as_it_was(tmp_path: Path) -> None:
+    lines = [{"text": e.text, "method": "mine", "scores": [i / 7] * len(e.text.split())} for i, e in enumerate(TEXTS)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    given = battery(
+        "full", ["lime"], ["permutation", "sensitivity"], heedful.Target("LABEL_1"), ["lime.samples=77"],
+        read_all([tmp_path / "mine.jsonl"]).values(),
+    )  # fmt: skip
+    examples = [Example("ape yes", "no", ("a", "b"), ((0, 3),), "line 1"), Example("no bee", rationale=())]
+    job = Job(POINTER, [*examples, *TEXTS], given, 3, {"other": toys.build("bert", toys.DEAF)}, "name", 7)
+    described = json.loads(json.dumps(describe(job, tmp_path)))
+    again = restore(described)
+    assert again.manifest() == job.manifest()
+    assert again.examples == job.examples
+    assert (again.limit, again.name, again.classifier.name) == (7, "name", "toy-bert")
+    assert vars(again.battery.methods["mine"])["lines"] == vars(job.battery.methods["mine"])["lines"]
+
+
+def test_a_loaded_model_is_described_by_its_source_until_it_is_changed(tmp_path: Path) -> None:
+    job = Job(heedful.load(), [Example("A film.")], battery("quick", ["lime"], ["cost"]))
+    assert describe(job, tmp_path)["classifier"]["model"] is None
+    with torch.no_grad():
+        next(job.classifier.model.parameters()).add_(1.0)
+    assert describe(job, tmp_path)["classifier"]["model"] == str(tmp_path / "model")
+    assert restore(describe(job, tmp_path / "again")).classifier.fingerprint == job.classifier.fingerprint
+
+
+@dataclass(frozen=True)
+class Homemade:
+    """A method that is in no catalogue."""
+
+    def __call__(self, classifier: Any, tokens: Any, target: Any, rng: Any) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "said"),
+    [
+        (heedful.Plain(lambda texts: [[0.5, 0.5]] * len(texts), name="mine"), "lime", "mine is a function, which runs"),
+        (POINTER, Homemade(), "Homemade is not in the catalogue, so another process cannot make it; use jobs=1"),
+        (toys.build("bilstm", toys.POINTER), "lime", "toy-bilstm cannot be saved for another process"),
+    ],
+)
+def test_what_another_process_cannot_make_is_refused(model: Any, method: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        audit(model, [Example("ape yes")], [method], ["cost"], jobs=2)
+
+
+def test_jobs_is_at_least_one() -> None:
+    with pytest.raises(BadInput, match="jobs is at least 1, not 0"):
+        audit(POINTER, TEXTS, ["lime"], ["cost"], jobs=0)
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules lie there with the names of those that a worker imports, and PYTHONPATH means that folder twice."""
+    for name in ("torch", "heedful", "json", "transformers"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write('{name} ')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", str(Path(heedful.__file__).parents[1])]))
+    asked = ["audit", "corpus", "--methods", "random", "--checks", "cost,complexity", "--limit", "48", "--jobs", "2"]
+    # the first process is not what is tested: it has no current folder on its path, and waits for the other one
+    code = f"""
+import sys, time
+sys.path = [p for p in sys.path if p not in ("", {str(tmp_path)!r})]
+from pathlib import Path
+from heedful.audits import chunk
+from heedful.cli import main
+do, deadline = chunk.Chunks.do, time.monotonic() + 90
+def slowly(*args):
+    while not list(Path("run/parts").glob("*[0-9].parquet")):
+        time.sleep(0.02)
+        assert time.monotonic() < deadline
+    do(*args)
+chunk.Chunks.do = slowly
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, *asked, "--out", "run"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "died" not in done.stderr
+    assert not (tmp_path / "executed").exists()
+    audit(None, "corpus", ["random"], ["cost", "complexity"], tmp_path / "alone", limit=48)
+    assert (tmp_path / "run" / "summary.json").read_bytes() == (tmp_path / "alone" / "summary.json").read_bytes()
