@@ -380,7 +380,7 @@ def test_a_function_has_no_attention() -> None:
 
 
 def test_wrong_settings() -> None:
-    with pytest.raises(BadInput, match=r"^starts is -1; give 0 \(no search\) or more"):
+    with pytest.raises(BadInput, match=r"^starts is a whole number of at least 0, not -1"):
         Identifiability(starts=-1)
     with pytest.raises(BadInput, match="layer 7 is not one of"):
         Identifiability(layer=7)(case_of(shared("bert")))

@@ -651,7 +651,7 @@ def test_methods_are_chosen_by_any_of_their_names(check: Any) -> None:
 
 @pytest.mark.parametrize("settings", [{"limit": 0}])
 def test_sensitivity_refuses_what_means_nothing(settings: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="limit 0"):
+    with pytest.raises(BadInput, match=r"^limit is a whole number of at least 1, not 0"):
         Sensitivity(**settings)
 
 

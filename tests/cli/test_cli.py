@@ -591,7 +591,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--layer", "-3", "-M", "attention-mean"], "layer -3 is not one of 0 … 1 (or negative, from the last)."),
         (["--layer", "top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
         (["--set", "layer=top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),
-        (["--set", "steps=many", "-M", "ig"], "steps is a whole number, not 'many'."),
+        (["--set", "steps=many", "-M", "ig"], "steps is a whole number of at least 1, not 'many'."),
         (["--set", "ig.steps=8"], "'ig' is not among those chosen; chosen are: position."),
         (["--set", "steps=8"], "position has no setting 'steps'; known are: by."),
         (["--dtype", "int8"], "dtype 'int8' is not one of float32, float64, float16, bfloat16, auto."),

@@ -180,11 +180,11 @@ def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"runs": 0}, "LIME is run at least once, not 0 times."),
-    ({"samples": 1}, "samples '1' is not a whole number above 1, nor auto."),
+    ({"runs": 0}, "runs is a whole number of at least 1, not 0."),
+    ({"samples": 1}, "samples is a whole number of at least 2, not 1."),
     ({"masking": "delete"}, "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WORD."),
     ({"masking": "mlm:good"}, "masking 'mlm:good' puts no token in a word's place; use mask, unk, pad or token:WORD."),
-    ({"reduce": "max"}, "reduce 'max' is not one of x-input, l2, l1, mean."),
+    ({"reduce": "max"}, "reduce 'max' is not one of x-input, l2, l1, mean; did you mean 'mean'?"),
 ])  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as refused:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import pytest
 
+from heedful.checks import CHECKS
 from heedful.core import settings
 from heedful.core.errors import BadInput
 from heedful.core.random import seeded
@@ -178,6 +179,18 @@ def test_the_key_of_a_method_is_what_it_was() -> None:
     assert rng.initial_seed() == 6897364050419758998
 
 
+@pytest.mark.parametrize("cls", [*METHODS.values(), *CHECKS.values()])
+def test_every_annotation_can_be_resolved_so_that_every_setting_is_checked(cls: Any) -> None:
+    assert [s.name for s in settings.of(cls).values() if s.kind is Any] == []
+
+
+@pytest.mark.parametrize("cls", [*METHODS.values(), *CHECKS.values()])
+def test_every_class_with_settings_checks_them_when_it_is_made(cls: Any) -> None:
+    for name in settings.of(cls):
+        with pytest.raises(BadInput, match=rf"^{name} "):
+            cls(**{name: object()})
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_default_is_a_value_that_its_setting_accepts(name: str) -> None:
     assert {s.name: s.checked(s.default) for s in settings.of(METHODS[name]).values()} == {
@@ -206,10 +219,10 @@ def test_annotations_that_cannot_be_resolved_check_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("ig", {"steps": "many"}, "steps is a whole number, not 'many'."),
+        ("ig", {"steps": "many"}, "steps is a whole number of at least 1, not 'many'."),
         ("ig", {"baseline": "maks"}, "baseline 'maks' is not one of auto, mask, pad, zero; did you mean 'mask'?"),
         ("ig", {"stesp": 3}, "integrated-gradients has no setting 'stesp'; did you mean 'steps'?"),
-        ("ig", {"steps": 0}, "integrated-gradients needs at least one step, not 0."),
+        ("ig", {"steps": 0}, "steps is a whole number of at least 1, not 0."),
         ("rollout", {"steps": 3}, "rollout has no setting 'steps'; known are: none."),
     ],
 )

@@ -418,5 +418,5 @@ def test_without_a_candidate_that_keeps_the_output_the_original_remains() -> Non
 
 
 def test_a_search_without_candidates_is_refused() -> None:
-    with pytest.raises(BadInput, match="0 candidates"):
+    with pytest.raises(BadInput, match=r"^candidates is a whole number of at least 1, not 0"):
         Search(candidates=0)

@@ -557,8 +557,8 @@ def test_the_token_that_stands_in_can_be_chosen(masking: str, fill: str | None) 
 
 @pytest.mark.parametrize(("settings", "message"), [
     ({"form": "best"}, "form 'best' is not one of exact, derived, paper"),
-    ({"kernel_width": 0.0}, "kernel_width is a positive number, or none for no kernel, not 0.0"),
-    ({"kernel_width": math.inf}, "kernel_width is a positive number, or none for no kernel, not inf"),
+    ({"kernel_width": 0.0}, "kernel_width is a number above 0 or none, not 0.0"),
+    ({"kernel_width": math.inf}, "kernel_width is a number above 0 or none, not inf"),
     ({"masking": "delete"}, "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WORD"),
     ({"masking": "token:"}, "masking 'token:' puts no token in a word's place"),
 ])  # fmt: skip

@@ -423,11 +423,11 @@ def test_layers_can_be_chosen(layers: Any, meant: tuple[int, ...]) -> None:
     [
         ({"rule": "simpson"}, "rule 'simpson' is not one of nested, gauss, riemann-left, riemann-right"),
         ({"steps": 4}, "steps of the nested rule is one of 3, 5, 9, 17, not 4"),
-        ({"rule": "gauss", "steps": 0}, "steps of the gauss rule is at least 1, not 0"),
-        ({"tolerance": 0.0}, "tolerance is above 0, not 0.0"),
-        ({"max_nodes": 3}, "max_nodes is at least 5"),
-        ({"layers": ()}, r"layers is a number, several numbers or 'all', not \(\)"),
-        ({"layers": "last"}, "layers is a number, several numbers or 'all', not 'last'"),
+        ({"rule": "gauss", "steps": 0}, "steps is a whole number of at least 1 or none, not 0"),
+        ({"tolerance": 0.0}, "tolerance is a number above 0, not 0.0"),
+        ({"max_nodes": 3}, "max_nodes is a whole number of at least 5, not 3"),
+        ({"layers": ()}, r"layers is empty; give a number, several or 'all'"),
+        ({"layers": "last"}, "layers is a whole number, 'all' or several with commas between, not 'last'"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(given: dict[str, Any], message: str) -> None:

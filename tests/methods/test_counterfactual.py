@@ -322,8 +322,8 @@ def test_windows_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("method", "wrong", "message"),
     [
-        (InputReduction, {"beam": 0}, "beam is at least 1, not 0"),
-        (MinimalFlip, {"tries": 0}, "tries is at least 1, not 0"),
+        (InputReduction, {"beam": 0}, "beam is a whole number of at least 1, not 0"),
+        (MinimalFlip, {"tries": 0}, "tries is a whole number of at least 1, not 0"),
     ],
 )
 def test_wrong_settings_are_refused(method: Any, wrong: dict[str, Any], message: str) -> None:

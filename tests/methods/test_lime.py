@@ -465,12 +465,12 @@ def test_three_hundred_words() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"samples": 1}, "samples '1' is not a whole number above 1, nor auto"),
-        ({"samples": "many"}, "samples 'many' is not a whole number above 1, nor auto"),
+        ({"samples": 1}, "samples is a whole number of at least 2 or 'auto', not 1"),
+        ({"samples": "many"}, "samples is a whole number of at least 2 or 'auto', not 'many'"),
         ({"sampling": "random"}, "sampling 'random' is not one of lime, stratified, antithetic"),
         ({"estimator": "lasso"}, "estimator 'lasso' is not one of regression, kriging"),
-        ({"kernel_width": 0.0}, "kernel_width 0.0 must be above 0"),
-        ({"ridge": -1.0}, "ridge -1.0 not below"),
+        ({"kernel_width": 0.0}, "kernel_width is a number above 0, not 0.0"),
+        ({"ridge": -1.0}, "ridge is a number of at least 0, not -1.0"),
         ({"by": "sentence"}, "by 'sentence' is not one of token, word, bag"),
         ({"precision": "fp8"}, "precision 'fp8' is not one of float32, bf16"),
     ],

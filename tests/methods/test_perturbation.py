@@ -357,8 +357,8 @@ def test_scores_with_words_drawn_once_say_so(folder: str, how: Any) -> None:
         (LeaveOneOut, {"masking": "maks"}, "masking 'maks' is not one of .*did you mean 'mask'"),
         (LeaveOneOut, {"by": "letter"}, "by 'letter' is not one of token, word, bag"),
         (LeaveOneOut, {"change": "far"}, "change 'far' is not one of target, variation, divergence"),
-        (LeaveOneOut, {"draws": 0}, "window and draws are at least 1, not 1 and 0"),
-        (Occlusion, {"window": 0}, "window and draws are at least 1, not 0 and 10"),
+        (LeaveOneOut, {"draws": 0}, "draws is a whole number of at least 1, not 0"),
+        (Occlusion, {"window": 0}, "window is a whole number of at least 1, not 0"),
         (Occlusion, {"precision": "int8"}, "precision 'int8' is not one of float32, bf16"),
     ],
 )

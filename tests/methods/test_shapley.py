@@ -411,10 +411,10 @@ def test_three_hundred_words() -> None:
 @pytest.mark.parametrize(
     ("method", "wrong", "message"),
     [
-        (Shapley, {"exact_up_to": 17}, "exact_up_to is a number from 0 to 16"),
+        (Shapley, {"exact_up_to": 17}, "exact_up_to is a whole number from 0 to 16"),
         (Shapley, {"estimator": "lasso"}, "estimator 'lasso' is not one of kriging, wls"),
-        (Shapley, {"samples": 3}, "shapley needs at least 4 samples, not 3"),
-        (ShapleyPartition, {"samples": 1}, "shapley-partition needs at least 2 samples, not 1"),
+        (Shapley, {"samples": 3}, "samples is a whole number of at least 4, not 3"),
+        (ShapleyPartition, {"samples": 1}, "samples is a whole number of at least 2, not 1"),
         (ShapleyPartition, {"by": "line"}, "by 'line' is not one of token, word, bag"),
     ],
 )

@@ -140,9 +140,9 @@ def test_passes_are_told_in_advance(family: str, noise: float) -> None:
 
 
 @pytest.mark.parametrize(("settings", "words"), [
-    ({"noise": -0.1}, "noise -0.1 is not a number from 0 up"),
-    ({"noise": float("nan")}, "noise nan is not a number from 0 up"),
-    ({"samples": 0}, "smoothgrad needs at least one sample, not 0"),
+    ({"noise": -0.1}, "noise is a number of at least 0, not -0.1"),
+    ({"noise": float("nan")}, "noise is a number of at least 0, not nan"),
+    ({"samples": 0}, "samples is a whole number of at least 1, not 0"),
     ({"reduce": "max"}, "reduce 'max' is not one of l2, l1, x-input"),
 ])  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], words: str) -> None:

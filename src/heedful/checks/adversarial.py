@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
 from heedful.checks.adversarial_rows import Opened, affine, decoder, last_kind, opened, passed
 from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure
-from heedful.core.errors import BadInput
 from heedful.core.finding import Place
+from heedful.core.settings import Between, Checked, Ge, Gt
 from heedful.core.tokens import Tokens
 from heedful.maths.adversary import (
     Polytope,
@@ -50,7 +50,7 @@ BINS = np.linspace(0, 0.7, 41)
 
 
 @dataclass(frozen=True)
-class Adversarial:
+class Adversarial(Checked):
     """The most different attention, over all that the query may attend to, with which the output moves by ε at most.
 
     Where a network has one query and logits affine in its weights: exactly for one head and one number as output,
@@ -60,13 +60,13 @@ class Adversarial:
     is proved in `milp_seconds`. All attentions reported are run through the model.
     """
 
-    epsilon: float = 0.05
-    candidates: int = 5
-    steps: int = 500
-    delta: tuple[float, ...] = (0.0, 0.05)
+    epsilon: Annotated[float, Ge(0)] = 0.05
+    candidates: Annotated[int, Ge(1)] = 5
+    steps: Annotated[int, Ge(0)] = 500
+    delta: tuple[Annotated[float, Ge(0)], ...] = (0.0, 0.05)
     layer: Layer = -1
-    bounded: float = 0.0
-    milp_seconds: float = 2.0
+    bounded: Annotated[float, Between(0, 1)] = 0.0
+    milp_seconds: Annotated[float, Gt(0)] = 2.0
 
     summary: ClassVar[str] = "the most different attention that gives the same output"
     paper: ClassVar[str] = "Jain & Wallace 2019; Brunner et al. 2020"
@@ -97,15 +97,6 @@ class Adversarial:
         "null dimension": Measure("directions in which a head's row may move without changing what it reads"),
         "max attention": Measure("the largest weight of the attention itself, mean over heads or of one head"),
     }
-
-    def __post_init__(self) -> None:
-        if self.epsilon < 0 or any(d < 0 for d in self.delta):
-            raise BadInput(f"epsilon {self.epsilon:g} and delta {self.delta} are distances; give none below 0.")
-        if not 0 <= self.bounded <= 1 or self.milp_seconds <= 0:
-            raise BadInput(
-                f"bounded {self.bounded:g} is a share from 0 to 1, and milp_seconds {self.milp_seconds:g} is above 0."
-            )
-        self._search  # noqa: B018
 
     @property
     def _search(self) -> Search:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heedful.checks.base import Case, Finding, Measure, by_unit, units
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths import ranks
 from heedful.methods import Method, Passes
@@ -31,7 +31,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(Checked):
     """Rank correlations between every two methods.
 
     `absolute` compares magnitudes, as Jain & Wallace do, and otherwise signed scores (an unsigned method's magnitudes
@@ -41,7 +41,7 @@ class Agreement:
 
     unit: Literal["word", "token"] = "word"
     absolute: bool = True
-    top: int | None = None
+    top: Annotated[int, Ge(1)] | None = None
 
     summary: ClassVar[str] = "whether methods put words in the same order"
     paper: ClassVar[str] = "Jain & Wallace 2019"
@@ -59,12 +59,6 @@ class Agreement:
             "leave-one-out's magnitudes on the top fifth of the words, over those on its own top fifth", better="higher"
         ),
     }
-
-    def __post_init__(self) -> None:
-        if self.unit not in ("word", "token"):
-            raise BadInput(f"unit '{self.unit}' is not one of word, token.")
-        if self.top is not None and self.top < 1:
-            raise BadInput(f"top is the number of highest words that are compared, at least 1, not {self.top}.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Seven numbers for every two methods, and for each what share of leave-one-out it points at."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -27,20 +27,19 @@ from heedful.checks.base import (
     Together,
     WordOrToken,
     by_unit,
-    check_ways,
     claims,
     effects,
     findings,
     ranking,
     units,
 )
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Bools
+from heedful.model.masking import Bools, Masking
 
 Floats = NDArray[np.float64]
 
@@ -54,8 +53,8 @@ class Sign(Together):
     nothing.
     """
 
-    top: int = 1
-    masking: str = "delete"
+    top: Annotated[int, Ge(1)] = 1
+    masking: Masking = "delete"
     unit: WordOrToken = "word"
 
     summary: ClassVar[str] = "whether a score's sign is the sign of the word's effect"
@@ -65,11 +64,6 @@ class Sign(Together):
         "violation": Measure("removing the strongest word moves the target against its score", "rate", "lower"),
         "agreement of signs": Measure("share of words whose score has the sign of their effect", better="higher"),
     }
-
-    def __post_init__(self) -> None:
-        check_ways(self.unit, self.masking)
-        if self.top < 1:
-            raise BadInput(f"top is the number of strongest words that are taken away, at least 1, not {self.top}.")
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text itself, and without each word."""
@@ -156,8 +150,8 @@ class Infidelity(Together):
     target's own units (squared), so it is for methods that promise a scale; the others are free of scale.
     """
 
-    samples: int = 50
-    masking: str = "delete"
+    samples: Annotated[int, Ge(2)] = 50
+    masking: Masking = "delete"
     unit: WordOrToken = "word"
 
     summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
@@ -170,11 +164,6 @@ class Infidelity(Together):
         ),
         "correlation": Measure("Pearson's r of the sum of a set's scores and its effect", better="higher"),
     }
-
-    def __post_init__(self) -> None:
-        check_ways(self.unit, self.masking)
-        if self.samples < 2:
-            raise BadInput(f"samples is the number of sets of words taken away, at least 2, not {self.samples}.")
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text itself, and without each set; one word has no sets."""
@@ -239,7 +228,7 @@ def _flat(numbers: Floats) -> bool:
 
 
 @dataclass(frozen=True)
-class Complexity:
+class Complexity(Checked):
     """On how many words does an explanation rest? Few is easy to read, and no sign of truth: a constant needs all."""
 
     unit: WordOrToken = "word"
@@ -254,9 +243,6 @@ class Complexity:
         "gini": Measure("Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all"),
         "from uniform": Measure("total variation distance of the tokens' magnitudes from equal ones: 0 claims nothing"),
     }
-
-    def __post_init__(self) -> None:
-        check_ways(self.unit)
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""

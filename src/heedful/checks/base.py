@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation, Prediction
 from heedful.core.finding import Finding as Finding
 from heedful.core.finding import Measure as Measure
 from heedful.core.random import seeded
+from heedful.core.settings import Checked
 from heedful.core.target import Target, label_index
 from heedful.core.tokens import Tokens
 from heedful.data import Example
@@ -23,7 +23,7 @@ from heedful.methods import Method
 from heedful.methods import Passes as Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
-from heedful.model.masking import Bools, Unit, Variants, check_masking, features, over_positions
+from heedful.model.masking import Bools, Unit, Variants, features, over_positions
 
 DRAWS = 20  # of the control `random`: what a method is compared with is their mean
 Floats = NDArray[np.float64]
@@ -157,7 +157,7 @@ def findings(check: str, case: Case, numbers: Callable[[Attribution, str], Mappi
     ]
 
 
-class Together:
+class Together(Checked):
     """A check that asks the model about several texts at once, and so about one."""
 
     def __call__(self, case: Case) -> list[Finding]:
@@ -167,10 +167,3 @@ class Together:
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """What is found on each text."""
         raise NotImplementedError
-
-
-def check_ways(unit: str, masking: str = "delete") -> None:
-    """Refuse what names no unit or no way of taking words away."""
-    if unit not in ("word", "token"):
-        raise BadInput(f"unit '{unit}' is not one of word, token.")
-    check_masking(masking)

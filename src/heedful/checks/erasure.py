@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,7 +24,8 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.input_erasure import Bools, first
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import Unsupported
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
@@ -93,7 +94,7 @@ class Erased:
 
 
 @dataclass(frozen=True)
-class Erasure:
+class Erasure(Checked):
     """Is what attention points at what the label hangs on?
 
     `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network of two levels
@@ -107,8 +108,8 @@ class Erasure:
     level: Literal["sentence", "word"] = "sentence"
     unit: Literal["word", "token"] = "word"
     special: bool = False
-    draws: int = 5
-    orders: int = 20
+    draws: Annotated[int, Ge(1)] = 5
+    orders: Annotated[int, Ge(1)] = 20
 
     summary: ClassVar[str] = "attention weights erased one by one, until the label changes"
     paper: ClassVar[str] = "Serrano & Smith 2019"
@@ -122,14 +123,6 @@ class Erasure:
         "mass": Measure("attention erased when the label first changes"),
         "never": Measure("the label never changes, up to all items", "rate", "lower"),
     }
-
-    def __post_init__(self) -> None:
-        if self.layer != "all" and not isinstance(self.layer, int):
-            raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
-        if self.level not in ("sentence", "word") or self.unit not in ("word", "token"):
-            raise BadInput(f"level is sentence or word, and unit word or token, not '{self.level}' and '{self.unit}'.")
-        if self.draws < 1 or self.orders < 1:
-            raise BadInput(f"draws and orders are at least 1, not {self.draws} and {self.orders}.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Each ranking's top item, and how many items it takes."""

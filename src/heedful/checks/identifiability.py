@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,8 @@ from torch import Tensor
 from heedful.checks.base import Case, Finding, Floats, Measure, Passes
 from heedful.checks.identifiability_values import Source, Sources
 from heedful.checks.interventions import Where, json_number, mean_told
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import Unsupported
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
 from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
@@ -36,7 +37,7 @@ BINS = 4  # of lengths, by quantiles
 
 
 @dataclass(frozen=True)
-class Identifiability:
+class Identifiability(Checked):
     """Null spaces, layer by layer and head by head; the farthest attention that says the same; effective attention.
 
     All is measured on the keys that the pooled position may see (where several positions are pooled, the first of those
@@ -52,7 +53,7 @@ class Identifiability:
     """
 
     layer: int | Literal["all"] = -1
-    starts: int = 2
+    starts: Annotated[int, Ge(0)] = 2
     tight: bool = False
 
     summary: ClassVar[str] = "other attention that gives the same output: null spaces"
@@ -80,10 +81,6 @@ class Identifiability:
         "correlation pooled": Measure("the same, of the pooled position's row"),
         "special mass": Measure("attention on special tokens, mean over queries"),
     }
-
-    def __post_init__(self) -> None:
-        if self.starts < 0:
-            raise BadInput(f"starts is {self.starts}; give 0 (no search) or more.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Layer by layer; all from one forward pass."""

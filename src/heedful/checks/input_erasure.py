@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from heedful.checks.base import DRAWS, Case, Finding, Floats, Ints, Measure, Pas
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import LEFT_OUT
+from heedful.core.settings import Between, Checked, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
@@ -38,7 +39,7 @@ from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import TOKENS, Variants, check_masking, over_positions
+from heedful.model.masking import TOKENS, Masking, Variants, over_positions
 
 if TYPE_CHECKING:
     from heedful.core.finding import Findings
@@ -52,7 +53,7 @@ SAME = 0.8  # Kendall's τ below which an order of methods is another one
 
 
 @dataclass(frozen=True)
-class InputErasure:
+class InputErasure(Checked):
     """Do the words that an explanation puts first carry the prediction?
 
     `maskings` are ways of taking words away; None is delete, and mask or else unk. A text of more
@@ -61,11 +62,11 @@ class InputErasure:
     chance fills the gaps, since the best of many draws is lucky.
     """
 
-    maskings: tuple[str, ...] | None = None
-    shares: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5)
-    points: int = 20
-    greedy_words: int = 20
-    exhaustive_words: int = 10
+    maskings: tuple[Masking, ...] | None = None
+    shares: tuple[Annotated[float, Gt(0), Le(1)], ...] = (0.05, 0.1, 0.2, 0.5)
+    points: Annotated[int, Ge(1)] = 20
+    greedy_words: Annotated[int, Ge(0)] = 20
+    exhaustive_words: Annotated[int, Between(0, 16)] = 10
 
     summary: ClassVar[str] = "words taken out of the text, or put back, highest score first"
     paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
@@ -85,14 +86,9 @@ class InputErasure:
     }
 
     def __post_init__(self) -> None:
-        for way in self.maskings or ():
-            check_masking(way)
-        if self.maskings == () or not self.shares or not all(0 < share <= 1 for share in self.shares):
-            raise BadInput(f"give at least one masking and shares in (0, 1], not {self.maskings} and {self.shares}.")
-        if self.points < 1 or self.exhaustive_words > 16:
-            raise BadInput(
-                f"points is at least 1 and exhaustive_words at most 16, not {self.points} and {self.exhaustive_words}."
-            )
+        super().__post_init__()
+        if self.maskings == () or not self.shares:
+            raise BadInput(f"give at least one masking and one share, not {self.maskings} and {self.shares}.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """What is found on one text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,7 +28,8 @@ from heedful.checks.interventions import (
     rows,
     spread_told,
 )
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import Unsupported
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
 from heedful.methods.attention import laid_open
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Permutation:
+class Permutation(Checked):
     """Random permutations of attention weights: everywhere (`draws` of them), in each layer, and in each head.
 
     axis="keys"     the weights of each row are shuffled among the keys that it may see
@@ -55,9 +56,9 @@ class Permutation:
     no other order exists (one key), the change does not exist either.
     """
 
-    draws: int = 100
-    layer_draws: int = 10
-    head_draws: int = 2
+    draws: Annotated[int, Ge(1)] = 100
+    layer_draws: Annotated[int, Ge(0)] = 10
+    head_draws: Annotated[int, Ge(0)] = 2
     axis: Literal["keys", "rows"] = "keys"
     together: bool = False
     special: bool = True
@@ -76,13 +77,6 @@ class Permutation:
         "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate"),
         "max attention": Measure("largest weight of a token of the text: pooled position, last layer, mean over heads"),
     }
-
-    def __post_init__(self) -> None:
-        if self.draws < 1 or self.layer_draws < 0 or self.head_draws < 0:
-            raise BadInput(
-                f"draws={self.draws}, layer_draws={self.layer_draws} and head_draws={self.head_draws} were given; "
-                "draws is 1 at least, and the others 0 (to leave layers or heads out) at least."
-            )
 
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers at each place, and two about the text as it is."""

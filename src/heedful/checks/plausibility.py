@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from heedful.checks.base import Case, Finding, Measure, claims, findings, ranking, units
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked, Gt, Le
 from heedful.core.tokens import Tokens
 from heedful.data import Span
 from heedful.maths.ranks import average_precision, merge_ties
@@ -31,7 +31,7 @@ HALF = 0.5  # of its union with a marked span is what a chosen span must share w
 
 
 @dataclass(frozen=True)
-class Plausibility:
+class Plausibility(Checked):
     """Scores against a rationale, the characters that people marked; a word is marked if any of its characters is.
 
     The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
@@ -40,7 +40,7 @@ class Plausibility:
     gives NaN: any order would do.
     """
 
-    k: Literal["own"] | float = "own"
+    k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
     unit: Literal["word", "token"] = "word"
 
     summary: ClassVar[str] = "whether the highest words are those that people marked"
@@ -55,12 +55,6 @@ class Plausibility:
         "iou f1": Measure("F1 of runs of chosen words that share half of a marked run", better="higher"),
         "rationale share": Measure("share of the text's words that are marked"),
     }
-
-    def __post_init__(self) -> None:
-        if self.unit not in ("word", "token"):
-            raise BadInput(f"unit '{self.unit}' is not one of word, token.")
-        if self.k != "own" and not (isinstance(self.k, (int, float)) and 0 < self.k <= 1):
-            raise BadInput(f"k is 'own' or a share of the words, above 0 and at most 1, not {self.k!r}.")
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""

@@ -10,16 +10,17 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.similarity import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
-from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import Place
 from heedful.core.random import seeded
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import Method
@@ -41,7 +42,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Randomisation:
+class Randomisation(Checked):
     """A copy of the model loses its weights part by part, head first, and explains the same label each time.
 
     `how`: "shuffle" puts the numbers of each tensor in random order, which keeps their distribution to the last one;
@@ -50,7 +51,7 @@ class Randomisation:
     models. `stages` evenly spaced ones are explained, the last among them; None is all.
     """
 
-    stages: int | None = None
+    stages: Annotated[int, Ge(1)] | None = None
     how: How = "shuffle"
     methods: tuple[str, ...] | None = None
     texts: int | None = None
@@ -69,12 +70,6 @@ class Randomisation:
         ),
         "output change": Measure("total variation distance between the outputs of the two models"),
     }
-
-    def __post_init__(self) -> None:
-        if self.stages is not None and self.stages < 1:
-            raise BadInput(f"stages {self.stages} leaves nothing to randomise; give 1 or more, or none for all.")
-        if self.how not in ("shuffle", "normal"):
-            raise BadInput(f"how '{self.how}' is not one of shuffle, normal.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Numbers for each method and stage."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from heedful.checks.similarity import (
 )
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens, words
 from heedful.maths.distances import changes
 from heedful.methods import Method
@@ -73,7 +74,7 @@ class _Tried:
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Checked):
     """The text is changed a little, explained again for the same label, and compared on the words that both have.
 
     Up to `limit` changes of each kind, evenly spread over the text: the case of its first letter or of all; a final
@@ -85,7 +86,7 @@ class Sensitivity:
     `uniform` shows.
     """
 
-    limit: int = 3
+    limit: Annotated[int, Ge(1)] = 3
     synonyms: str | None = None
     methods: tuple[str, ...] | None = None
     texts: int | None = None
@@ -105,8 +106,7 @@ class Sensitivity:
     }
 
     def __post_init__(self) -> None:
-        if self.limit < 1:
-            raise BadInput(f"limit {self.limit} leaves no change to try; give 1 or more.")
+        super().__post_init__()
         if self.synonyms is not None:
             _synonyms(self.synonyms)
 

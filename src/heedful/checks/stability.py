@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from heedful.checks.similarity import (
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.finding import Place
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
@@ -47,7 +48,7 @@ Again = Explanation | HeedfulError
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Checked):
     """The same text explained again: with other seeds, with `factor` times the samples, by other trained models.
 
     A method that draws nothing says exactly the same with another seed: its tau is 1 and its distance 0. Where the
@@ -55,8 +56,8 @@ class Stability:
     the same training are compared by their labels' names and the text's words, whatever their vocabularies.
     """
 
-    seeds: int = 3
-    factor: int = 2
+    seeds: Annotated[int, Ge(1)] = 3
+    factor: Annotated[int, Ge(2)] = 2
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
@@ -72,12 +73,6 @@ class Stability:
         "attention jsd": Measure("divergence of the two models' attention over words; of several, the median"),
         "largest attention": Measure("the model's largest attention to a word, as a share of all words'"),
     }
-
-    def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise BadInput(f"seeds {self.seeds} leaves nothing to compare; give 1 or more.")
-        if self.factor < 2:
-            raise BadInput(f"factor {self.factor} gives no more samples; give 2 or more.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Numbers for each method and each thing that was changed."""

@@ -25,8 +25,8 @@ from heedful.checks.interventions import (
     rate_told,
     rows,
 )
-from heedful.core.errors import BadInput
 from heedful.core.finding import Place
+from heedful.core.settings import Checked
 from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.maths.distances import changes
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Checked):
     """Attention made uniform everywhere and in each layer; and other activations in place of the model's own.
 
     special=False leaves the weights of special tokens, and spreads the rest of each row evenly over the text's tokens.
@@ -69,11 +69,6 @@ class Uniform:
         "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate"),
         "tvd to uniform": Measure("total variation distance of pooled attention from uniform, mean over heads"),
     }
-
-    def __post_init__(self) -> None:
-        for name in self.activations:
-            if name not in ACTIVATIONS:
-                raise BadInput(f"activation '{name}' is not one of {', '.join(ACTIVATIONS)}.")
 
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers for each change, and how far attention is from uniform at each layer."""

@@ -270,7 +270,9 @@ def _described(kind: Any) -> list[str]:
 
 def _either(words: list[str]) -> str:
     """["a", "b", "c"] -> "a, b or c"."""
-    ordered = sorted(dict.fromkeys(words), key=lambda word: (word == "none", word.startswith("'")))
+    ordered = sorted(
+        dict.fromkeys(words), key=lambda word: (word == "none", word.startswith("several"), word.startswith("'"))
+    )
     return " or ".join([", ".join(ordered[:-1]), ordered[-1]]) if len(ordered) > 1 else ordered[0]
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.core.errors import BadInput
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Head, activation
 from heedful.maths.adversary import Floats, Problem, attention_distance
 
@@ -28,19 +29,15 @@ Decode = Callable[[Float[Tensor, "b k h n"]], Float[Tensor, "b k c"]]
 
 
 @dataclass(frozen=True)
-class Search:
+class Search(Checked):
     """The paper's settings."""
 
-    candidates: int = 5
-    steps: int = 500
+    candidates: Annotated[int, Ge(1)] = 5
+    steps: Annotated[int, Ge(0)] = 500
     rate: float = 0.01
     penalty: float = 500.0
     tolerance: float = 0.01
     spread: float = 3.0
-
-    def __post_init__(self) -> None:
-        if self.candidates < 1 or self.steps < 0:
-            raise BadInput(f"{self.candidates} candidates and {self.steps} steps; give at least 1, and 0.")
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,6 @@ class Fit:
 
 def design(d: int, samples: int, sampling: Sampling, rng: np.random.Generator) -> Design:
     """Samples of a text with d features, the text itself included."""
-    if samples < 2:
-        raise BadInput(f"lime needs at least two samples, not {samples}.")
-    if sampling not in ("lime", "stratified", "antithetic"):
-        raise BadInput(f"sampling '{sampling}' is not one of lime, stratified, antithetic.")
     return plain(d, samples, rng) if sampling == "lime" else stratified(d, samples, rng, sampling == "antithetic")
 
 

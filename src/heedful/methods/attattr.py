@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Interaction
+from heedful.core.settings import Checked, Ge, Gt
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
@@ -53,7 +54,7 @@ class _Layer:
 
 
 @dataclass(frozen=True)
-class _Integrated:
+class _Integrated(Checked):
     """How the integrals are computed.
 
     "nested" and "gauss" double their nodes, layer by layer, until the attribution changes by less than `tolerance`
@@ -64,25 +65,18 @@ class _Integrated:
     """
 
     rule: Rule = "nested"
-    steps: int | None = None
-    tolerance: float = 0.2
-    max_nodes: int = 64
+    steps: Annotated[int, Ge(1)] | None = None
+    tolerance: Annotated[float, Gt(0)] = 0.2
+    max_nodes: Annotated[int, Ge(5)] = 64  # two rules are compared
     layers: Layers = "all"
     kind: Kind | None = None
 
     def __post_init__(self) -> None:
-        if self.rule not in ("nested", "gauss", "riemann-left", "riemann-right"):
-            raise BadInput(f"rule '{self.rule}' is not one of nested, gauss, riemann-left, riemann-right.")
-        if self.steps is not None and (self.steps < 1 or (self.rule == "nested" and self.steps not in NESTED)):
-            wanted = f"one of {', '.join(map(str, NESTED))}" if self.rule == "nested" else "at least 1"
-            raise BadInput(f"steps of the {self.rule} rule is {wanted}, not {self.steps}.")
-        if not self.tolerance > 0:
-            raise BadInput(f"tolerance is above 0, not {self.tolerance}.")
-        if self.max_nodes < 5:
-            raise BadInput(f"max_nodes is at least 5, so that two rules can be compared, not {self.max_nodes}.")
-        chosen = (self.layers,) if isinstance(self.layers, int) else self.layers
-        if chosen != "all" and not (isinstance(chosen, tuple) and chosen and all(isinstance(x, int) for x in chosen)):
-            raise BadInput(f"layers is a number, several numbers or 'all', not {self.layers!r}.")
+        super().__post_init__()
+        if self.rule == "nested" and self.steps not in (None, *NESTED):
+            raise BadInput(f"steps of the nested rule is one of {', '.join(map(str, NESTED))}, not {self.steps}.")
+        if self.layers == ():
+            raise BadInput("layers is empty; give a number, several or 'all'.")
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """The text and each node of each layer; all of them at most, where they are doubled."""

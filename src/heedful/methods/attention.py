@@ -70,12 +70,6 @@ class AtLayer(Together):
     signed: ClassVar[bool] = False
     needs_values: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        if self.kind not in (None, "self", "encoder", "decoder", "cross", "sentence"):
-            raise BadInput(f"kind '{self.kind}' is not one of self (or encoder), decoder, cross, sentence.")
-        if self.layer != "all" and not isinstance(self.layer, int):
-            raise BadInput(f"layer '{self.layer}' is not a number or 'all'.")
-
     def many(
         self,
         classifier: Classifier,

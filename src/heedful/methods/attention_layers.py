@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
@@ -134,11 +134,6 @@ class AttentionNorm(AtLayer):
     summary: ClassVar[str] = "length of the vector that attention brings, ‖α f(x)‖"
     paper: ClassVar[str] = "Kobayashi et al. 2020"
     needs_values: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.heads not in ("together", "apart"):
-            raise BadInput(f"heads '{self.heads}' is not one of together, apart.")
 
     def check(self, classifier: Classifier, kind: str) -> None:
         """Words' attention that an encoder of sentences reads has no f."""

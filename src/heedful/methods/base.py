@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heedful.core.explanation import Explanation
+from heedful.core.settings import Checked
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.model.classifier import Classifier
@@ -41,7 +42,7 @@ class Method(Protocol):
         ...
 
 
-class Together:
+class Together(Checked):
     """A method that works on several texts at once, and so on one."""
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:

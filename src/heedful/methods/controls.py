@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes, array
@@ -22,7 +23,7 @@ from heedful.model.masking import Unit, features, spread
 
 
 @dataclass(frozen=True)
-class Control:
+class Control(Checked):
     """What all controls share: they ask the model nothing, and special tokens have no score."""
 
     by: Unit = "word"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Counterfactual
+from heedful.core.settings import Ge
 from heedful.core.target import Target, activation
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes
@@ -91,15 +92,10 @@ class InputReduction(Perturbing):
     ways at a time.
     """
 
-    beam: int = 1
+    beam: Annotated[int, Ge(1)] = 1
 
     summary: ClassVar[str] = "as many words as can go while the label stays"
     paper: ClassVar[str] = "Feng et al. 2018"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.beam < 1:
-            raise BadInput(f"beam is at least 1, not {self.beam}.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
         """The last reduction that kept the label."""
@@ -134,15 +130,10 @@ class MinimalFlip(Perturbing):
     not to be needed are put back.
     """
 
-    tries: int = 2000
+    tries: Annotated[int, Ge(1)] = 2000
 
     summary: ClassVar[str] = "the fewest words whose absence changes the label"
     paper: ClassVar[str] = "Martens & Provost 2014; Jacovi et al. 2021"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tries < 1:
-            raise BadInput(f"tries is at least 1, not {self.tries}.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
         """The set, or the nearest thing to one."""

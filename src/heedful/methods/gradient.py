@@ -5,17 +5,17 @@ With `through_attention=False` attention weights are held constant, as Jain & Wa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import gauss_legendre, path, path_integral
@@ -157,7 +157,7 @@ class GradientXInput(_Gradient):
 
 
 @dataclass(frozen=True)
-class SmoothGrad:
+class SmoothGrad(Checked):
     """The mean of the gradients at noisy copies of the text's word vectors.
 
     Every coordinate of every token, special tokens too, gets normal noise; its standard deviation is `noise` times the
@@ -166,22 +166,14 @@ class SmoothGrad:
     noise left in the mean lengthens it, which no standard error would show.
     """
 
-    noise: float = 0.1
-    samples: int = 25
+    noise: Annotated[float, Ge(0)] = 0.1
+    samples: Annotated[int, Ge(1)] = 25
     reduce: Literal["l2", "l1", "x-input"] = "l2"
     through_attention: bool = True
 
     summary: ClassVar[str] = "mean gradient over noisy copies of the text"
     paper: ClassVar[str] = "Smilkov et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("smooth-grad", "smooth-gradient")
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.noise) and self.noise >= 0):
-            raise BadInput(f"noise {self.noise} is not a number from 0 up.")
-        if self.samples < 1:
-            raise BadInput(f"smoothgrad needs at least one sample, not {self.samples}.")
-        if self.reduce not in ("l2", "l1", "x-input"):
-            raise BadInput(f"reduce '{self.reduce}' is not one of l2, l1, x-input.")
 
     @property
     def draws(self) -> int:
@@ -241,26 +233,20 @@ Baseline = Literal["auto", "mask", "pad", "zero"]
 
 
 @dataclass(frozen=True)
-class IntegratedGradients:
+class IntegratedGradients(Checked):
     """The gradient integrated on the line from a baseline to the text, by Gauss–Legendre nodes.
 
     The baseline replaces the words by the mask token, the padding token or zero vectors; special tokens stay. "auto" is
     the mask token where the tokenizer has one, and zero otherwise.
     """
 
-    steps: int = 32
+    steps: Annotated[int, Ge(1)] = 32
     baseline: Baseline = "auto"
     through_attention: bool = True
 
     summary: ClassVar[str] = "gradient integrated from a baseline to the text"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("ig", "integrated-gradient")
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise BadInput(f"integrated-gradients needs at least one step, not {self.steps}.")
-        if self.baseline not in ("auto", "mask", "pad", "zero"):
-            raise BadInput(f"baseline '{self.baseline}' is not one of auto, mask, pad, zero.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(baseline) but for the gap."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.stats import weightedtau
 
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import Design, Fit, Sampling, design, fit, grown, smooth_fit
@@ -38,28 +38,15 @@ class Lime(Perturbing):
     """
 
     by: Unit = "bag"
-    samples: int | Literal["auto"] = 1000
+    samples: Annotated[int, Ge(2)] | Literal["auto"] = 1000
     sampling: Sampling = "lime"
     estimator: Estimator = "regression"
-    kernel_width: float = 0.25
-    ridge: float = 1.0
-    stability: float = 0.95
+    kernel_width: Annotated[float, Gt(0)] = 0.25
+    ridge: Annotated[float, Ge(0)] = 1.0
+    stability: Annotated[float, Gt(0), Le(1)] = 0.95
 
     summary: ClassVar[str] = "linear model of which words stay, fitted around the text"
     paper: ClassVar[str] = "Ribeiro et al. 2016"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.samples != "auto" and (not isinstance(self.samples, int) or self.samples < 2):
-            raise BadInput(f"samples '{self.samples}' is not a whole number above 1, nor auto.")
-        if self.sampling not in ("lime", "stratified", "antithetic"):
-            raise BadInput(f"sampling '{self.sampling}' is not one of lime, stratified, antithetic.")
-        if self.estimator not in ("regression", "kriging"):
-            raise BadInput(f"estimator '{self.estimator}' is not one of regression, kriging.")
-        if not 0 < self.stability <= 1:
-            raise BadInput(f"stability is a number above 0 and at most 1, not {self.stability}.")
-        if self.kernel_width <= 0 or self.ridge < 0:
-            raise BadInput(f"kernel_width {self.kernel_width} must be above 0, and ridge {self.ridge} not below.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A coefficient for each word."""

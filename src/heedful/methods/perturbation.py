@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -18,32 +18,26 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation, Source
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Head, Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods.base import Passes, Together
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
-from heedful.model.masking import Bools, Unit, Variants, check_masking, features, over_positions, spread
+from heedful.model.masking import Bools, Masking, Unit, Variants, features, over_positions, spread
 
 Change = Literal["target", "variation", "divergence"]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Perturbing:
+class Perturbing(Checked):
     """The settings that every method of this family has."""
 
-    masking: str = "delete"
+    masking: Masking = "delete"
     by: Unit = "word"
     precision: Precision = "float32"
-
-    def __post_init__(self) -> None:
-        check_masking(self.masking)
-        if self.by not in ("token", "word", "bag"):
-            raise BadInput(f"by '{self.by}' is not one of token, word, bag.")
-        if self.precision not in ("float32", "bf16"):
-            raise BadInput(f"precision '{self.precision}' is not one of float32, bf16.")
 
     @property
     def draws_words(self) -> bool:
@@ -79,19 +73,12 @@ class _Removing(Together, Perturbing):
     """The change when a few neighbouring words are taken away at a time."""
 
     change: Change = "target"
-    draws: int = 10
+    draws: Annotated[int, Ge(1)] = 10
 
     @property
     def size(self) -> int:
         """How many features are taken away at a time."""
         return 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.size < 1 or self.draws < 1:
-            raise BadInput(f"window and draws are at least 1, not {self.size} and {self.draws}.")
-        if self.change not in ("target", "variation", "divergence"):
-            raise BadInput(f"change '{self.change}' is not one of target, variation, divergence.")
 
     def many(
         self,
@@ -181,7 +168,7 @@ class Occlusion(_Removing):
     `change` and `draws` are as for leave-one-out.
     """
 
-    window: int = 3
+    window: Annotated[int, Ge(1)] = 3
 
     summary: ClassVar[str] = "change when a window of words is taken away"
     paper: ClassVar[str] = "Zeiler & Fergus 2014"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens, sentences
 from heedful.maths.shapley import all_subsets, coalitions, enumerated, kriged, regressed
@@ -35,24 +35,13 @@ class Shapley(Perturbing):
     the values vary from set to set, and needs fewer passes for the same error.
     """
 
-    samples: int = 1024
-    exact_up_to: int = 12
+    samples: Annotated[int, Ge(4)] = 1024
+    exact_up_to: Annotated[int, Between(0, LISTABLE)] = 12
     estimator: Literal["kriging", "wls"] = "kriging"
 
     summary: ClassVar[str] = "what a word brings, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
     aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.exact_up_to <= LISTABLE:
-            raise BadInput(
-                f"exact_up_to is a number from 0 to {LISTABLE} (2^{LISTABLE} passes), not {self.exact_up_to}."
-            )
-        if self.estimator not in ("kriging", "wls"):
-            raise BadInput(f"estimator '{self.estimator}' is not one of kriging, wls.")
-        if self.samples < 4:
-            raise BadInput(f"shapley needs at least 4 samples, not {self.samples}.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(nothing) but for the gap."""
@@ -90,16 +79,11 @@ class ShapleyPartition(Perturbing):
     exact, and they add up.
     """
 
-    samples: int = 1000
+    samples: Annotated[int, Ge(2)] = 1000
 
     summary: ClassVar[str] = "Owen values over a tree of sentences and words, for long texts"
     paper: ClassVar[str] = "Owen 1977; Lundberg & Lee 2017"
     aliases: ClassVar[tuple[str, ...]] = ("partition-shap", "owen")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.samples < 2:
-            raise BadInput(f"shapley-partition needs at least 2 samples, not {self.samples}.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(nothing)."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked, Gt, Must
 from heedful.core.target import Head, Target
 from heedful.core.tokens import Tokens
 from heedful.maths import theory
@@ -24,8 +25,18 @@ from heedful.model.masking import TOKENS, features, stand_in
 from heedful.nets import MultiHead
 
 
+def check_token_masking(way: str) -> None:
+    """Refuse a masking that puts no token in a word's place."""
+    word = way.removeprefix("token:")
+    if way not in TOKENS and (word == way or not word.strip()):
+        raise BadInput(f"masking '{way}' puts no token in a word's place; use {', '.join(TOKENS)} or token:WORD.")
+
+
+TokenMasking = Annotated[str, Must(check_token_masking)]
+
+
 @dataclass(frozen=True)
-class TheoryGradient:
+class TheoryGradient(Checked):
     """The gradient with respect to e_t = word vector + position, by Theorem 4.1, as a number for each token.
 
     "x-input" multiplies it with e_t, position included, as the authors do. Without `query_term` the first token's row
@@ -37,9 +48,6 @@ class TheoryGradient:
 
     summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
-
-    def __post_init__(self) -> None:
-        _check("reduce", self.reduce, ("mean", "l1", "l2", "x-input"))
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """None: the matrices are enough."""
@@ -61,7 +69,7 @@ class TheoryGradient:
 
 
 @dataclass(frozen=True)
-class TheoryLime:
+class TheoryLime(Checked):
     """The coefficients that LIME finds with ever more samples that put one token in the place of words.
 
     Features are the distinct words; a word's coefficient is divided among the pieces of all its occurrences. `form` is
@@ -70,19 +78,11 @@ class TheoryLime:
     """
 
     form: Literal["exact", "derived", "paper"] = "exact"
-    kernel_width: float | None = 0.25
-    masking: str = "unk"
+    kernel_width: Annotated[float, Gt(0)] | None = 0.25
+    masking: TokenMasking = "unk"
 
     summary: ClassVar[str] = "LIME's limit from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 5.1"
-
-    def __post_init__(self) -> None:
-        _check("form", self.form, ("exact", "derived", "paper"))
-        if self.kernel_width is not None and not 0 < self.kernel_width < float("inf"):
-            raise BadInput(f"kernel_width is a positive number, or none for no kernel, not {self.kernel_width}.")
-        word = self.masking.removeprefix("token:")
-        if self.masking not in TOKENS and (word == self.masking or not word.strip()):
-            raise BadInput(f"masking '{self.masking}' puts no token in a word's place; use {_PLACES}.")
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """None: the matrices are enough."""
@@ -113,14 +113,6 @@ class TheoryLime:
         if self.form == "paper":
             return theory.lime_paper(masses)
         return (theory.lime_exact if self.form == "exact" else theory.lime_derived)(masses, self.kernel_width)
-
-
-_PLACES = f"{', '.join(TOKENS)} or token:WORD"
-
-
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise BadInput(f"{name} '{value}' is not one of {', '.join(known)}.")
 
 
 def _network(classifier: Classifier, method: str) -> MultiHead:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -18,17 +18,17 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from heedful.core.errors import BadInput
 from heedful.core.explanation import FORMAT, Attribution, Explanation, Prediction, Source
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Method, array
 from heedful.methods.explain import explain
 from heedful.methods.gradient import gradients
 from heedful.methods.lime import Lime
-from heedful.methods.theory import TheoryGradient, TheoryLime
+from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
 from heedful.model.classifier import Classifier
-from heedful.model.masking import TOKENS, features
+from heedful.model.masking import features
 
 Floats = NDArray[np.float64]
 Form = Literal["exact", "derived", "paper"]
@@ -43,27 +43,17 @@ LEFT_OUT = (
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(Checked):
     """How the theory is tried: `runs` of LIME with `samples` each, which put the token `masking` in words' places.
 
     `reduce` makes one number of a token's gradient: its product with e_t (position included), a norm, or its mean.
     """
 
-    runs: int = 5
-    samples: int = 5000
-    masking: str = "unk"
+    runs: Annotated[int, Ge(1)] = 5
+    samples: Annotated[int, Ge(2)] = 5000
+    masking: TokenMasking = "unk"
     reduce: Reduce = "x-input"
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.runs < 1:
-            raise BadInput(f"LIME is run at least once, not {self.runs} times.")
-        if self.masking not in TOKENS and not self.masking.startswith("token:"):
-            ways = f"{', '.join(TOKENS)} or token:WORD"
-            raise BadInput(f"masking '{self.masking}' puts no token in a word's place; use {ways}.")
-        if self.reduce not in REDUCES:
-            raise BadInput(f"reduce '{self.reduce}' is not one of {', '.join(REDUCES)}.")
-        self.forms()
 
     def lime(self) -> Lime:
         """LIME as the theory means it: distinct words are features, and replaced words keep their place."""

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution
+from heedful.core.settings import Checked
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import chain, cosine_distance, cross_chain
@@ -24,7 +25,7 @@ from heedful.model.edits import Site, at
 
 
 @dataclass(frozen=True)
-class ValueZeroing:
+class ValueZeroing(Checked):
     """C[i,j]: how far the output of a block at position i turns when j's value vectors are zero, rows adding up to one.
 
     layer="rollout" multiplies the layers' matrices, without a further residual because C holds it already; a number is
@@ -37,10 +38,6 @@ class ValueZeroing:
 
     summary: ClassVar[str] = "turn of each block's output when a token's values are zeroed"
     paper: ClassVar[str] = "Mohebbi et al. 2023"
-
-    def __post_init__(self) -> None:
-        if self.layer not in ("rollout", "all") and not isinstance(self.layer, int):
-            raise BadInput(f"layer '{self.layer}' is not a number, 'rollout' or 'all'.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """One run of one block for each layer and token."""

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput, nearest
+from heedful.core.settings import Must
 from heedful.core.tokens import Tokens
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
@@ -41,6 +42,9 @@ def check_masking(way: str) -> None:
         return
     hint = nearest(way, WAYS) or "."
     raise BadInput(f"masking '{way}' is not one of {', '.join(WAYS)}, token:WORD, mlm:FOLDER{hint}")
+
+
+Masking = Annotated[str, Must(check_masking)]
 
 
 def features(tokens: Tokens, unit: Unit) -> list[list[int]]:
