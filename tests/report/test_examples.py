@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -478,11 +476,3 @@ def test_the_label_that_is_explained_is_named(by_hand: Callable[..., Record], ta
     assert "to speak for yes in texts called no" in words(record).findings[0]
     assert "towards “yes”, explained in every text" in words(record).reading
     assert "for “yes”" in examples(record).reading
-
-
-def test_neither_needs_torch_or_matplotlib() -> None:
-    code = (
-        "import sys, heedful.report.examples, heedful.report.words;"
-        "sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

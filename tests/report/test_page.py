@@ -424,11 +424,3 @@ def test_a_large_report_is_a_small_file() -> None:
     wide = Table("t", "T", tuple(Column(f"column {i}") for i in range(9)), rows)
     many = tuple(replace(SECTION, name=f"s{i}", tables=(wide,)) for i in range(16))
     assert len(page(replace(REPORT, sections=many)).encode()) < 1_500_000
-
-
-def test_a_page_needs_no_torch_and_no_matplotlib() -> None:
-    import subprocess
-    import sys
-
-    code = "import sys, heedful.report.page; sys.exit(bool({'torch', 'matplotlib'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
