@@ -640,7 +640,7 @@ def test_a_model_that_answers_nan_is_refused_in_one_sentence(tmp_path: Path) -> 
 
 def test_a_hub_name_out_of_reach_is_refused_in_one_sentence() -> None:
     result = command("explain", TEXT, "--model", "nobody/nothing", env={"HF_HUB_OFFLINE": "1"})
-    assert (one_sentence(result), "'nobody/nothing' is no folder here" in result.stderr) == (True, True)
+    assert (one_sentence(result), "'nobody/nothing' is not a local folder" in result.stderr) == (True, True)
 
 
 def test_an_error_cannot_steer_the_terminal(run: Run) -> None:

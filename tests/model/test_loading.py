@@ -8,6 +8,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, AutoModelForSeq2SeqLM, ByT5Tokenizer
 
@@ -25,6 +27,7 @@ from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
 from heedful.model.huggingface import fingerprint
 from heedful.model.loading import load
+from heedful.nets.weights import Contents
 from tests.support.models import FAMILIES, TEXTS, build, shared, tokenizer
 
 NAMES = ("bad", "so-so", "good")
@@ -378,18 +381,182 @@ def test_damaged_weights_are_refused(folder: Path, damage: Callable[[bytes], byt
 @pytest.mark.parametrize("name", ["someone/no-such-model", "no-such-model"])
 def test_a_hub_that_cannot_be_reached_is_one_sentence(name: str) -> None:
     with refused(
-        f"'{name}' is no folder here and the Hugging Face hub cannot give it (We couldn't connect to "
-        "'https://huggingface.co' to load the files, and couldn't find them in the cached files); check the name and "
-        "the connection, or give a local folder."
+        f"'{name}' is not a local folder and could not be downloaded from the Hugging Face hub (Cannot find an "
+        "appropriate cached snapshot folder for the specified revision on the local disk and outgoing traffic has been "
+        "disabled); check the name and the connection, or give a folder."
     ):
         load(name)
 
 
 @pytest.mark.parametrize("name", ["no/such/folder", "two words"])
 def test_what_can_be_no_hub_name_is_one_sentence(name: str) -> None:
-    message = rf"^'{name}' is no folder here and the Hugging Face hub cannot give it \((?:(?!\. ).)+\); check the name"
+    message = (
+        rf"^'{name}' is not a local folder and could not be downloaded from the Hugging Face hub \((?:(?!\. ).)+\);"
+    )
     with pytest.raises(BadInput, match=message):
         load(name)
+
+
+# weights: safetensors files in the folder itself, and no more than they hold
+
+
+def index(folder: Path, **names: str) -> None:
+    """The weights as one shard, and an index that names others."""
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    with safe_open(folder / "model-1.safetensors", "pt") as file:
+        own = dict.fromkeys(file.keys(), "model-1.safetensors")
+    told = {"metadata": {}, "weight_map": own | names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(told))
+
+
+class Mark:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.file,)
+
+
+def test_an_index_of_plain_names_loads(folder: Path, original: Classifier) -> None:
+    index(folder)
+    assert same(load(folder), original)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pytorch_model.bin",
+        "../other.safetensors",
+        "sub/model.safetensors",
+        "..\\other.safetensors",
+        "/x.safetensors",
+        ".safetensors",
+        "model.safetensors.bin",
+    ],
+)
+def test_an_index_that_names_anything_else_is_refused(folder: Path, name: str) -> None:
+    index(folder, extra=name)
+    mark = folder.parent / "mark"
+    torch.save({"extra": Mark(mark)}, folder / "pytorch_model.bin")
+    with refused(
+        f"'{folder}' names '{name}' as a file of weights; only *.safetensors files in the folder itself are read."
+    ):
+        load(folder)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("adapter_model.bin", "only *.safetensors files in the folder itself are read."),
+        ("../other.safetensors", "only *.safetensors files in the folder itself are read."),
+        ("sub/x.safetensors.index.json", "an index in the folder itself is read."),
+    ],
+)
+def test_a_configuration_that_names_other_weights_is_refused(folder: Path, name: str, message: str) -> None:
+    configured(folder, transformers_weights=name)
+    with pytest.raises(BadInput, match=re.escape(message)):
+        load(folder)
+
+
+def test_a_named_shard_that_is_not_there_is_refused(folder: Path) -> None:
+    index(folder, extra="model-2.safetensors")
+    with refused(f"'{folder}' names the weights 'model-2.safetensors', which are not there; copy or download them."):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"weight_map": []}', '{"weight_map": 3}'])
+def test_a_damaged_index_is_refused(folder: Path, content: str) -> None:
+    index(folder)
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(BadInput, match=rf"^'{folder}/model\.safetensors\.index\.json' is not an index of weights \("):
+        load(folder)
+
+
+def test_a_device_is_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("/dev/zero")
+    with refused(f"'{folder}' names the weights 'model.safetensors', which are not there; copy or download them."):
+        load(folder)
+
+
+def test_an_adapter_is_refused(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "/elsewhere"}))
+    with pytest.raises(Unsupported, match="holds an adapter, whose base model would be loaded from elsewhere"):
+        load(folder)
+
+
+def offset_beyond_the_file(header: dict[str, Any]) -> None:
+    tensor = next(tensor for name, tensor in header.items() if name != "__metadata__")
+    tensor["data_offsets"][1] += 10**12
+
+
+def shape_beyond_the_bytes(header: dict[str, Any]) -> None:
+    tensor = next(tensor for name, tensor in header.items() if name != "__metadata__")
+    tensor["shape"] = [10**9, 10**9]
+
+
+@pytest.mark.parametrize("lie", [offset_beyond_the_file, shape_beyond_the_bytes])
+def test_a_header_that_lies_is_refused(folder: Path, lie: Callable[[dict[str, Any]], None]) -> None:
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + length])
+    lie(header)
+    told = json.dumps(header).encode()
+    weights.write_bytes(len(told).to_bytes(8, "little") + told + whole[8 + length :])
+    with pytest.raises(
+        BadInput, match=rf"^the weights of '{folder}' are damaged \([^\n]+\); copy or download them again\.$"
+    ):
+        load(folder)
+
+
+def configured(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vocab_size": 10**8},
+        {"hidden_size": 2**20},
+        {"intermediate_size": 10**9},
+        {"num_hidden_layers": 900, "intermediate_size": 10**4},
+        {"max_position_embeddings": 10**9},
+    ],
+    ids=str,
+)
+def test_a_configuration_of_a_larger_model_is_refused_before_it_is_built(folder: Path, changes: Any) -> None:
+    configured(folder, **changes)
+    with pytest.raises(
+        BadInput, match=rf"^the configuration of '{folder}' describes a larger model than its weights, "
+    ):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_labels"])
+def test_numbers_that_would_fill_lists_are_refused_before_they_are_read(folder: Path, name: str) -> None:
+    configured(folder, **{name: 10**12})
+    with pytest.raises(
+        BadInput, match=rf"^the configuration of '{folder}' has {name}=1,000,000,000,000, and its weights"
+    ):
+        load(folder)
+
+
+def test_another_thread_may_build_what_it_likes(folder: Path) -> None:
+    def build_large() -> int:
+        with torch.device("meta"):
+            return torch.nn.Linear(10**5, 10**5).weight.numel()
+
+    contents = Contents.read(str(folder), [folder / "model.safetensors"])
+    with contents.limiting(), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(build_large).result() == 10**10
+        with pytest.raises(BadInput, match="describes a larger model"):
+            build_large()
+    assert build_large() == 10**10
 
 
 def with_code(folder: Path, file: str, changes: dict[str, Any]) -> Path:
@@ -547,13 +714,21 @@ def test_the_verbs_are_at_the_top() -> None:
     assert (heedful.load, heedful.Classifier) == (load, Classifier)
 
 
-def test_a_hub_name_in_the_cache_loads_without_the_hub(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharded", [False, True])
+def test_a_hub_name_in_the_cache_loads_without_the_hub(tmp_path: Path, sharded: bool) -> None:
+    """A snapshot consists of links to blobs, which have no suffix."""
     import os
     import subprocess
     import sys
 
     cache = tmp_path / "hub" / "models--org--name"
-    save(cache / "snapshots" / "abc", shared("bert").model, shared("bert").tokenizer)
+    snapshot = cache / "snapshots" / "abc"
+    shared("bert").model.save_pretrained(snapshot, **({"max_shard_size": "10KB"} if sharded else {}))
+    shared("bert").tokenizer.save_pretrained(snapshot)
+    (cache / "blobs").mkdir()
+    for i, file in enumerate(list(snapshot.iterdir())):
+        file.rename(cache / "blobs" / str(i))
+        file.symlink_to(Path("../../blobs") / str(i))
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text("abc")
     code = "import heedful; print(heedful.load('org/name').name)"

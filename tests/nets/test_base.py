@@ -110,6 +110,9 @@ def spoiled(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
         (lambda told: told["shape"].update(hidden=5), "is damaged"),
         (lambda told: told["shape"].update(strange=5), "is damaged"),
         (lambda told: told.update(tokenizer={}), "is damaged"),
+        (lambda told: told["shape"].update(hidden=10**7), "describes a larger model than its weights"),
+        (lambda told: told["shape"].update(vocabulary=10**9), "describes a larger model than its weights"),
+        (lambda told: told["shape"].update(num_labels=10**9), "has num_labels=1,000,000,000, and its weights are"),
     ],
 )
 def test_damaged_folders_are_refused(tmp_path: Path, change: Any, message: str) -> None:
@@ -123,7 +126,7 @@ def test_half_a_json_and_half_the_weights_are_refused(tmp_path: Path) -> None:
     save(made("single"), tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(BadInput, match="is damaged"):
+    with pytest.raises(BadInput, match="are damaged"):
         heedful.load(tmp_path)
     (tmp_path / "heedful.json").write_text("{")
     with pytest.raises(BadInput, match="cannot be read"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
 from heedful.nets.base import Net, Saved, save, saved
+from heedful.nets.weights import Contents, weight_files, weight_names
 
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -134,13 +136,13 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
             classifier.model.to(dtype)
         return classifier
     if folder.is_dir():
-        _check_folder(folder)
         source = str(folder)
     elif folder.exists() or source.startswith((".", "/", "~")):
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
     with _silence():
-        model = _model(source, revision, dtype)
-        tokenizer = _tokenizer(source, revision)
+        folder = folder if folder.is_dir() else _download(source, revision)
+        model = _model(source, folder, dtype)
+        tokenizer = _tokenizer(source, folder)
     if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto", and a checkpoint in bf16
         model.float()
     return Classifier(model, tokenizer, name=source)
@@ -160,7 +162,47 @@ def wrapped(tokenizer: Any, special: Mapping[str, str], limit: int | None = None
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=named, **special, **length)
 
 
-def _check_folder(folder: Path, loader: str = "AutoModelForSequenceClassification") -> None:
+def _download(source: str, revision: str | None) -> Path:
+    """The folder of a hub model in the local cache. Only descriptions and the weights that they name are fetched."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        descriptions = ["*.json", "*.txt", "*.model"]
+        # subtle: "*" matches slashes, too
+        folder = Path(snapshot_download(source, revision=revision, allow_patterns=descriptions, ignore_patterns="*/*"))
+        names = weight_names(folder, _config(folder))
+        return Path(snapshot_download(source, revision=revision, allow_patterns=names))
+    except HeedfulError:
+        raise
+    except Exception as e:
+        raise _explained(e, source) from e
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """config.json as it is; empty where it is damaged, which transformers will say."""
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def _pretrained(auto: Any, source: str, folder: Path, **more: Any) -> Any:
+    """A model from a checked folder: from safetensors files in it alone, no larger than these, no code executed."""
+    _check_folder(folder, auto.__name__)
+    config = _config(folder)
+    contents = Contents.read(source, weight_files(folder, weight_names(folder, config)))
+    contents.check_config(config)
+    try:
+        with contents.limiting():
+            return auto.from_pretrained(str(folder), trust_remote_code=False, use_safetensors=True, **more)
+    except HeedfulError:
+        raise
+    except Exception as e:
+        raise _explained(e, source) from e
+
+
+def _check_folder(folder: Path, loader: str) -> None:
     names = {path.name for path in folder.iterdir()}
     if "config.json" not in names:
         raise BadInput(f"'{folder}' has no config.json, so it is no model folder; give one made by save_pretrained.")
@@ -173,6 +215,11 @@ def _check_folder(folder: Path, loader: str = "AutoModelForSequenceClassificatio
                 "use_safetensors=False).save_pretrained(folder)."
             )
         raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
+    if "adapter_config.json" in names:
+        raise Unsupported(
+            f"'{folder}' holds an adapter, whose base model would be loaded from elsewhere; join them with peft's "
+            "merge_and_unload and save the result."
+        )
     if not names & set(_TOKENIZER_FILES) and not _reads_characters(folder):
         raise BadInput(
             f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
@@ -185,21 +232,17 @@ def _reads_characters(folder: Path) -> bool:
     return config.exists() and any(name in config.read_text("utf-8") for name in ("ByT5Tokenizer", "CanineTokenizer"))
 
 
-def _model(source: str, revision: str | None, dtype: Any) -> Any:
+def _model(source: str, folder: Path, dtype: Any) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    try:
-        model, report = AutoModelForSequenceClassification.from_pretrained(
-            source,
-            revision=revision,
-            dtype=dtype,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,
-        )
-    except Exception as e:
-        raise _explained(e, source) from e
+    model, report = _pretrained(
+        AutoModelForSequenceClassification,
+        source,
+        folder,
+        dtype=dtype,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+    )
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if missing:
         shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
@@ -218,26 +261,21 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
     if not source:
         raise BadInput("no encoder was given; set encoder=FOLDER, or a Hugging Face hub name.")
     folder = Path(source).expanduser()
-    if folder.is_dir():
-        _check_folder(folder)
-        source = str(folder)
     kind = {"problem_type": "multi_label_classification"} if multi else {}
     with _silence():
-        try:
-            model = AutoModelForSequenceClassification.from_pretrained(
-                source,
-                num_labels=len(labels),
-                id2label=dict(enumerate(labels)),
-                label2id={name: i for i, name in enumerate(labels)},
-                dtype=torch.float32,
-                trust_remote_code=False,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                **kind,
-            )
-        except Exception as e:
-            raise _explained(e, source) from e
-        tokenizer = _tokenizer(source, None)
+        folder = folder if folder.is_dir() else _download(source, None)
+        model = _pretrained(
+            AutoModelForSequenceClassification,
+            source,
+            folder,
+            num_labels=len(labels),
+            id2label=dict(enumerate(labels)),
+            label2id={name: i for i, name in enumerate(labels)},
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+            **kind,
+        )
+        tokenizer = _tokenizer(source, folder)
     if not tokenizer.is_fast:
         raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
     if model.config.pad_token_id is None:
@@ -249,19 +287,14 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
 def _masked_model(source: str) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM
 
-    if not Path(source).is_dir():
+    folder = Path(source)
+    if not folder.is_dir():
         raise BadInput(f"'{source}' is not a folder; give mlm:FOLDER with a masked language model.")
-    _check_folder(Path(source), "AutoModelForMaskedLM")
     with _silence():
-        try:
-            model, report = AutoModelForMaskedLM.from_pretrained(
-                source, trust_remote_code=False, use_safetensors=True, output_loading_info=True, dtype=torch.float32
-            )
-        except Exception as e:
-            raise _explained(e, source) from e
+        model, report = _pretrained(AutoModelForMaskedLM, source, folder, output_loading_info=True, dtype=torch.float32)
         if report["missing_keys"]:
             raise Unsupported(f"'{source}' has no trained masked-language head ({sorted(report['missing_keys'])[0]}).")
-        return model.eval(), _tokenizer(source, None)
+        return model.eval(), _tokenizer(source, folder)
 
 
 def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
@@ -290,11 +323,11 @@ def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
     return chances
 
 
-def _tokenizer(source: str, revision: str | None) -> Any:
+def _tokenizer(source: str, folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
     except Exception as e:
         raise BadInput(f"the tokenizer of '{source}' cannot be read ({_first_line(e)}).") from e
     # subtle: transformers builds an empty tokenizer, everything unknown, where it finds no vocabulary
@@ -317,8 +350,8 @@ def _explained(e: Exception, source: str) -> HeedfulError:
     if Path(source).exists():
         return BadInput(f"the model in '{source}' cannot be loaded ({_first_line(e)}).")
     return BadInput(
-        f"'{source}' is no folder here and the Hugging Face hub cannot give it ({_first_line(e)}); "
-        "check the name and the connection, or give a local folder."
+        f"'{source}' is not a local folder and could not be downloaded from the Hugging Face hub ({_first_line(e)}); "
+        "check the name and the connection, or give a folder."
     )
 
 

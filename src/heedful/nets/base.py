@@ -18,9 +18,10 @@ from jaxtyping import Bool, Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.writing import whole
 from heedful.maths.activations import ACTIVATIONS, Activation
+from heedful.nets.weights import Contents
 
 
 @dataclass
@@ -178,6 +179,10 @@ def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
 def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:
     """The network of this kind that `told` describes, with the folder's weights."""
     shape = {k: tuple(v) if isinstance(v, list) else v for k, v in told["shape"].items()}
+    contents = Contents.read(str(folder), [folder / WEIGHTS])
+    contents.check_config(shape)
+    with contents.limiting(), torch.device("meta"):
+        kind(kind.shape(**shape))
     model = kind(kind.shape(**shape))
     model.load_state_dict(load_file(folder / WEIGHTS))
     return model.eval()
@@ -205,6 +210,8 @@ def saved(folder: Path) -> Saved:
     try:
         model = rebuilt(NETS[told["network"]], folder, told)
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told["tokenizer"]))
-    except Exception as e:  # whatever a damaged file makes of itself
+    except HeedfulError:
+        raise
+    except Exception as e:  # a damaged file can raise anything
         raise BadInput(f"the network in '{folder}' is damaged ({str(e).splitlines()[0][:120]}); copy it again.") from e
     return Saved(model, tokenizer, told["special"])

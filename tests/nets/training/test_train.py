@@ -380,7 +380,7 @@ def test_a_restarted_run_in_a_finished_folder_can_be_resumed(tmp_path: Path) -> 
 
 
 def test_an_encoder_that_is_nowhere_is_named(tmp_path: Path) -> None:
-    refused("'no/such-encoder' is no folder here", "finetune", out=tmp_path / "m", encoder="no/such-encoder")
+    refused("'no/such-encoder' is not a local folder", "finetune", out=tmp_path / "m", encoder="no/such-encoder")
 
 
 # the command line

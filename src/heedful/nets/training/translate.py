@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput
+from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.tokens import check_text
 from heedful.nets import base as saving
 from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
@@ -178,7 +178,9 @@ class Translator:
         try:
             model: Seq2Seq = saving.rebuilt(Seq2Seq, folder, told)
             symbols = tuple(map(str, told["symbols"]))
-        except Exception as e:  # whatever a damaged file makes of itself
+        except HeedfulError:
+            raise
+        except Exception as e:  # a damaged file can raise anything
             said = str(e).splitlines()[0][:120]
             raise BadInput(f"the translator in '{folder}' is damaged ({said}); copy or train it again.") from e
         if len(symbols) != model.config.vocabulary or not {PAD, UNK} <= set(symbols):

@@ -1,0 +1,146 @@
+"""Weights: what the safetensors files of a model folder hold, read from their headers before anything is built.
+
+A configuration may announce a model of any size and an index may name any file. So only plain *.safetensors names in
+the folder itself are read, and a model is built only if its size fits what the files hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
+
+from heedful.core.errors import BadInput
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+# a model may be so many times its file (tied weights count more than once), and a new head comes on top
+MAX_GROWTH, MAX_EXTRA_PARAMETERS = 4, 2**20
+MAX_EXTRA_BUFFER_BYTES = 2**28  # causal masks and positions, which no file holds
+MIN_LAYER_LIMIT = 1000  # layers that may share all their weights
+
+
+@dataclass(frozen=True)
+class Contents:
+    """How much the weight files of a folder hold."""
+
+    source: str
+    tensors: int
+    numbers: int
+
+    @classmethod
+    def read(cls, source: str, files: Iterable[Path]) -> Contents:
+        """From the headers of the files; no tensor is read."""
+        sizes: list[int] = []
+        for file in files:
+            try:
+                with safe_open(file, "pt") as tensors:  # refuses a header that lies about lengths or offsets
+                    sizes += [math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
+            except (SafetensorError, OSError, ValueError) as e:
+                reason = (str(e).splitlines() or [type(e).__name__])[0]
+                raise BadInput(f"the weights of '{source}' are damaged ({reason}); copy or download them again.") from e
+        return cls(source, len(sizes), sum(sizes))
+
+    def check_config(self, config: Mapping[str, Any]) -> None:
+        """Refuse numbers of layers and labels that the weights cannot have: even lists of them would fill memory."""
+        for name, value in config.items():
+            if isinstance(value, Mapping):
+                self.check_config(value)
+            limit = max(MIN_LAYER_LIMIT, self.numbers if name == "num_labels" else self.tensors)
+            if (name == "num_labels" or "layer" in name) and isinstance(value, int) and value > limit:
+                raise BadInput(
+                    f"the configuration of '{self.source}' has {name}={value:,}, and its weights are {self.tensors:,} "
+                    f"tensors of {self.numbers:,} numbers; give the configuration that belongs to the weights."
+                )
+
+    @contextmanager
+    def limiting(self) -> Iterator[None]:
+        """Inside, a model that this thread builds on the meta device is refused as soon as it outgrows the files."""
+        thread = threading.get_ident()
+        parameters = MAX_GROWTH * self.numbers + MAX_EXTRA_PARAMETERS
+        buffer_bytes = 4 * MAX_GROWTH * self.numbers + MAX_EXTRA_BUFFER_BYTES
+        counted: list[Tensor] = []  # held, so that no two have one id
+        seen: set[int] = set()
+
+        def is_new(tensor: Tensor | None) -> bool:
+            if tensor is None or not tensor.is_meta or threading.get_ident() != thread or id(tensor) in seen:
+                return False
+            seen.add(id(tensor))
+            counted.append(tensor)
+            return True
+
+        def count_parameter(_: Any, name: str, tensor: Tensor | None) -> None:
+            nonlocal parameters
+            if is_new(tensor) and tensor is not None:
+                parameters -= tensor.numel()
+                self._refuse_below_zero(parameters, name)
+
+        def count_buffer(_: Any, name: str, tensor: Tensor | None) -> None:
+            nonlocal buffer_bytes
+            if is_new(tensor) and tensor is not None:
+                buffer_bytes -= tensor.numel() * tensor.element_size()
+                self._refuse_below_zero(buffer_bytes, name)
+
+        hooks = [
+            register_module_parameter_registration_hook(count_parameter),
+            register_module_buffer_registration_hook(count_buffer),
+        ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _refuse_below_zero(self, left: int, name: str) -> None:
+        if left < 0:
+            raise BadInput(
+                f"the configuration of '{self.source}' describes a larger model than its weights, which hold "
+                f"{self.numbers:,} numbers (too large at '{name}'); give the configuration that belongs to the weights."
+            )
+
+
+def weight_names(folder: Path, config: Mapping[str, Any]) -> list[str]:
+    """The names of the weight files: one, or those that the index lists. Plain *.safetensors names, or BadInput."""
+    named = config.get("transformers_weights")
+    first = SINGLE if (folder / SINGLE).exists() or not (folder / INDEX).exists() else INDEX
+    first = first if named is None else str(named)
+    if not first.endswith(".index.json"):
+        return _plain(folder, [first])
+    if "/" in first or "\\" in first:
+        raise BadInput(f"'{folder}' has its index in '{first}'; an index in the folder itself is read.")
+    try:
+        index = json.loads((folder / first).read_text("utf-8"))
+        names = sorted({str(name) for name in index["weight_map"].values()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise BadInput(f"'{folder / first}' is not an index of weights ({type(e).__name__}); copy it again.") from e
+    return _plain(folder, names)
+
+
+def _plain(folder: Path, names: list[str]) -> list[str]:
+    for name in names:
+        if not name.endswith(".safetensors") or "/" in name or "\\" in name or name.startswith("."):
+            raise BadInput(
+                f"'{folder}' names '{name[:80]}' as a file of weights; only *.safetensors files in the folder itself "
+                "are read."
+            )
+    return names
+
+
+def weight_files(folder: Path, names: Iterable[str]) -> list[Path]:
+    """The files of these names, which may be links to files (the hub's cache has such), but not to devices or pipes."""
+    files = [folder / name for name in names]
+    for file in files:
+        if not file.is_file():
+            raise BadInput(f"'{folder}' names the weights '{file.name}', which are not there; copy or download them.")
+    return files
