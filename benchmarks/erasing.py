@@ -28,7 +28,7 @@ from heedful.checks.input_erasure import Bools, InputErasure, count, first
 from heedful.core.target import Target, activation
 from heedful.data import Example
 from heedful.methods import METHODS, method
-from heedful.methods.explain import explained
+from heedful.methods.explain import run_method
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.classifier import Classifier
@@ -208,7 +208,7 @@ def ours(classifier: Classifier, given: Sequence[Case]) -> list[list[Finding]]:
     """As an audit does it: the checks, sharing what the model has answered. Leave-one-out runs in here, too."""
     with sharing(classifier):
         texts, targets = [case.tokens for case in given], [case.target for case in given]
-        loo = explained(classifier, LeaveOneOut(), texts, targets, 0)
+        loo = run_method(classifier, LeaveOneOut(), texts, targets, 0)
         own = [
             replace(case, explanations={**case.explanations, LOO: why}) for case, why in zip(given, loo, strict=True)
         ]

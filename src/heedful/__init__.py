@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         Attribution,
         Counterfactual,
         Explanation,
+        Explanations,
         Interaction,
         Prediction,
         Source,
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from heedful.core.finding import Finding
     from heedful.core.target import Target
     from heedful.core.tokens import Tokens
-    from heedful.core.tree import Tree, tree
+    from heedful.core.tree import Tree
     from heedful.data import Example, Splits
     from heedful.methods import METHODS, Method, method
-    from heedful.methods.explain import explain, explain_all
+    from heedful.methods.explain import explain, explain_all, tree
     from heedful.model import edits
     from heedful.model.classifier import Batch, Classifier
     from heedful.model.edits import Edit, Site
@@ -55,12 +56,13 @@ _HOME = {
     "Check": "checks",
     "check": "checks",
     "RECIPES": "nets.training.recipes",
-    "tree": "core.tree",
+    "tree": "methods.explain",
     "Tree": "core.tree",
     "Target": "core.target",
     "Site": "model.edits",
     "Edit": "model.edits",
     "Explanation": "core.explanation",
+    "Explanations": "core.explanation",
     "Attribution": "core.explanation",
     "Interaction": "core.explanation",
     "Counterfactual": "core.explanation",
@@ -85,6 +87,7 @@ __all__ = [
     "Edit",
     "Example",
     "Explanation",
+    "Explanations",
     "Finding",
     "HeedfulError",
     "Interaction",

@@ -29,7 +29,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import words
 from heedful.data import Example
 from heedful.methods import method
-from heedful.methods.explain import explained
+from heedful.methods.explain import run_method
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
@@ -224,7 +224,7 @@ def test_a_cased_tokenizer_reads_them() -> None:
 def test_sensitivity_as_computed_by_hand() -> None:
     case = cases.one(models.shared("bilstm"), "Dull film", ("gradient-x-input",))
     classifier, tokens = case.classifier, case.classifier.tokens("Dull film.")
-    why = explained(classifier, method("gradient-x-input"), [tokens], [case.target], 0)[0]
+    why = run_method(classifier, method("gradient-x-input"), [tokens], [case.target], 0)[0]
     assert isinstance(why, Attribution)
     a, b = ([alike.by_word(x)[i] for i in (0, 1)] for x in (case.attributions["gradient-x-input"], why))
     kept = classifier.predictions([tokens])[0].index == case.prediction.index
@@ -355,7 +355,7 @@ def test_a_copy_with_nothing_randomised_says_the_same() -> None:
     case = cases.one(models.shared("bert"), TEXT, FAST)
     copy = Classifier(copied(case.classifier), case.classifier.tokenizer)
     randomise({}, "shuffle", 0)
-    (why,) = explained(copy, case.methods["gradient-x-input"], [case.tokens], [case.target])
+    (why,) = run_method(copy, case.methods["gradient-x-input"], [case.tokens], [case.target])
     assert alike.compared(case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(1)
 
 
@@ -471,7 +471,7 @@ def test_a_method_that_draws_is_compared_over_seeds() -> None:
     lime = method("lime", {"samples": 40})
     case = cases.one(models.shared("bilstm"), TEXT, (lime, "random"))
     why = case.attributions["lime"]
-    others = [explained(case.classifier, lime, [case.tokens], [case.target], seed)[0] for seed in (1, 2, 3)]
+    others = [run_method(case.classifier, lime, [case.tokens], [case.target], seed)[0] for seed in (1, 2, 3)]
     expected = np.mean([alike.compared(why, other).values["distance"] for other in others])
     found = Stability()(case)
     assert value(found, "distance", "lime", with_="seed") == pytest.approx(expected)
@@ -507,7 +507,7 @@ def test_another_checkpoint_is_compared_word_by_word(family: str) -> None:
     case = cases.one(models.shared(family), TEXT, FAST)
     others = {f"s{i}": models.build(family, seed=i) for i in (1, 2, 3)}
     found = Stability(seeds=1)(with_others(case, **others))
-    whys = [explained(o, method("attention-mean"), [case.tokens], [case.target], 0)[0] for o in others.values()]
+    whys = [run_method(o, method("attention-mean"), [case.tokens], [case.target], 0)[0] for o in others.values()]
     jsds = [alike.compared(case.attributions["attention-mean"], why).values["jsd"] for why in whys]
     said = [torch.tensor(o.predictions([case.tokens])[0].probabilities) for o in others.values()]
     own = torch.tensor(case.prediction.probabilities)

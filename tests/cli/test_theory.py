@@ -22,7 +22,7 @@ from heedful.cli import main
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
-from heedful.methods.explain import explain
+from heedful.methods.explain import Step, explain
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryLime
 from heedful.methods.theory_comparison import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
@@ -133,9 +133,9 @@ def test_a_word_of_both_texts_of_a_pair_is_two_words(classifier: heedful.Classif
 
 
 def test_progress_hears_of_every_run(classifier: heedful.Classifier) -> None:
-    heard: list[tuple[str, int, int]] = []
-    compare(classifier, TEXT, QUICK, tell=lambda doing, done, planned: heard.append((doing, done(), planned)))
-    assert heard == [(f"LIME, run {n} of 3", 0, 60) for n in (1, 2, 3)]
+    heard: list[Step] = []
+    compare(classifier, TEXT, QUICK, watch=heard.append)
+    assert heard == [Step("LIME, run", n, 3, 60) for n in (1, 2, 3)]
 
 
 # how well they agree

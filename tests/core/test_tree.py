@@ -17,7 +17,7 @@ import heedful
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Interaction, Prediction, Source
 from heedful.core.tokens import Tokens
-from heedful.core.tree import Edge, Tree, tree
+from heedful.core.tree import Edge, Tree, grow
 from heedful.methods import method
 from heedful.methods.explain import explain
 from tests.support.models import TEXTS, shared
@@ -66,7 +66,7 @@ interactions = st.integers(1, 4).flatmap(
 
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
 def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> None:
-    grown = tree(found, how, threshold=threshold)
+    grown = grow(found, how, threshold=threshold)
     keys = [edge.key for edge in grown.edges]
     assert len(keys) == len(set(keys))
     assert grown.root not in keys
@@ -82,7 +82,7 @@ def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> Non
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
 def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(found: Interaction, how: Any, threshold: float) -> None:
     a = found.weights.astype(np.float64).sum(1)
-    grown = tree(found, how, threshold=threshold)
+    grown = grow(found, how, threshold=threshold)
     for edge in grown.edges:
         assert edge.query != edge.key
         assert edge.query != 0  # [CLS] is no parent
@@ -121,14 +121,14 @@ def program(a: NDArray[np.float64], threshold: float) -> tuple[int, set[tuple[in
 @given(st.integers(0, 10_000), st.integers(3, 6), st.integers(3, 9), st.sampled_from([0.2, 0.4]))
 def test_greedy_is_the_authors_program(seed: int, layers: int, n: int, threshold: float) -> None:
     a = np.random.default_rng(seed).normal(size=(layers, n, n)).astype(np.float32)
-    grown = tree(interaction(a), threshold=threshold)
+    grown = grow(interaction(a), threshold=threshold)
     assert (grown.root, {(e.query, e.key) for e in grown.edges}) == program(a.astype(np.float64), threshold)
 
 
 def test_greedy_by_hand() -> None:
     a = sparse(6, 4, l3_2_5=9.0, l2_2_1=1.0, l2_2_0=0.5, l2_3_4=2.0, l1_1_3=1.0, l0_3_4=1.0, l0_2_5=1.0, l0_4_1=1.0)
     a[2, 3, 4] = 0.9
-    grown = tree(interaction(a))
+    grown = grow(interaction(a))
     assert grown.root == 2
     # the last layer (3) is skipped, layer 2 serves the root alone, and 1 is already attached when 4 would take it
     assert pairs(grown) == [(2, 2, 0), (2, 2, 1), (1, 1, 3), (0, 2, 5), (0, 3, 4)]
@@ -138,32 +138,32 @@ def test_greedy_by_hand() -> None:
 
 
 def test_twelve_layers_start_at_eleven_twelfths() -> None:
-    grown = tree(interaction(sparse(4, 12, l10_1_2=1.0, l9_2_3=1.0)))
+    grown = grow(interaction(sparse(4, 12, l10_1_2=1.0, l9_2_3=1.0)))
     assert grown.heights == pytest.approx({1: 11 / 12, 2: 10 / 12, 3: 9 / 12})
 
 
 def test_greedy_may_chain_inside_a_layer_and_says_so() -> None:
-    grown = tree(interaction(sparse(5, 4, l2_1_2=1.0, l1_2_3=1.0, l1_3_4=1.0)))
+    grown = grow(interaction(sparse(5, 4, l2_1_2=1.0, l1_2_3=1.0, l1_3_4=1.0)))
     assert pairs(grown) == [(2, 1, 2), (1, 2, 3), (1, 3, 4)]
     assert grown.notes == ("1 of 3 edges hang from a token attached in the same layer",)
 
 
 def test_a_chain_longer_than_the_layers_stays_above_zero() -> None:
     a = sparse(7, 3, l1_1_2=1.0, l0_2_3=1.0, l0_3_4=1.0, l0_4_5=1.0, l0_5_6=1.0)
-    assert list(tree(interaction(a)).heights.values()) == pytest.approx([5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0])
+    assert list(grow(interaction(a)).heights.values()) == pytest.approx([5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6, 0])
 
 
 @pytest.mark.parametrize(("layers", "used"), [(1, 0), (2, 0), (3, 1)])
 def test_one_layer_is_not_skipped_and_the_last_of_several_is(layers: int, used: int) -> None:
     a = np.zeros((layers, 3, 3))
     a[:, 1, 2] = 1.0
-    assert pairs(tree(interaction(a))) == [(used, 1, 2)]
+    assert pairs(grow(interaction(a))) == [(used, 1, 2)]
 
 
 def test_layers_keep_their_numbers_in_any_order() -> None:
     a = sparse(4, 3, l0_1_2=1.0, l2_2_3=1.0)
-    assert pairs(tree(interaction(a, layers=(5, 9, 2)))) == [(5, 1, 2), (2, 2, 3)]
-    assert pairs(tree(interaction(a, layers=(5, 9, 2)), "exact")) == [(5, 1, 2), (2, 2, 3)]
+    assert pairs(grow(interaction(a, layers=(5, 9, 2)))) == [(5, 1, 2), (2, 2, 3)]
+    assert pairs(grow(interaction(a, layers=(5, 9, 2)), "exact")) == [(5, 1, 2), (2, 2, 3)]
 
 
 # what is left out
@@ -171,21 +171,21 @@ def test_layers_keep_their_numbers_in_any_order() -> None:
 
 def test_the_cls_row_is_no_measure_but_cls_can_be_a_child() -> None:
     a = sparse(3, 3, l1_0_2=10.0, l1_1_0=1.0)
-    assert pairs(tree(interaction(a))) == [(1, 1, 0)]
-    assert pairs(tree(interaction(a), leave_out="nothing", root=0)) == [(1, 0, 2)]
+    assert pairs(grow(interaction(a))) == [(1, 1, 0)]
+    assert pairs(grow(interaction(a), leave_out="nothing", root=0)) == [(1, 0, 2)]
 
 
 def test_special_tokens_can_stay_away_altogether() -> None:
     a = sparse(4, 3, l1_1_0=5.0, l1_1_3=5.0, l1_3_1=9.0, l1_1_2=1.0)
-    grown = tree(interaction(a, [CLS, WORD, WORD, CLS]), leave_out="special")
+    grown = grow(interaction(a, [CLS, WORD, WORD, CLS]), leave_out="special")
     assert pairs(grown) == [(1, 1, 2)]
     assert grown.edges[0].share == 1
 
 
 def test_the_classification_token_may_stand_last() -> None:
     a = sparse(4, 3, l1_3_0=9.0, l1_0_1=1.0)
-    assert tree(interaction(a, [WORD, WORD, CLS, CLS])).root == 0
-    assert tree(interaction(a, [WORD, WORD, WORD, CLS])).root == 3  # one closing token is none of its kind
+    assert grow(interaction(a, [WORD, WORD, CLS, CLS])).root == 0
+    assert grow(interaction(a, [WORD, WORD, WORD, CLS])).root == 3  # one closing token is none of its kind
 
 
 # the best tree
@@ -232,7 +232,7 @@ def test_exact_is_the_best_of_all_trees(
     a = np.random.default_rng(seed).normal(size=(layers, n, n)) * 10.0 ** (seed % 7 - 5)  # also very small weights
     scale = float(np.abs(a).max())
     found = interaction(a)
-    grown = tree(found, "exact", threshold=threshold, penalty=penalty * scale, root=root)
+    grown = grow(found, "exact", threshold=threshold, penalty=penalty * scale, root=root)
     assert grown.proven
     assert (
         value(tuple(pairs(grown)), found.weights.astype(np.float64).sum(1), penalty * scale) is not None
@@ -244,14 +244,14 @@ def test_exact_is_the_best_of_all_trees(
 @given(st.integers(0, 100_000), st.integers(3, 5), st.integers(4, 7))
 def test_exact_is_at_least_as_good_as_a_greedy_tree_that_it_could_make(seed: int, layers: int, n: int) -> None:
     found = interaction(np.random.default_rng(seed).normal(size=(layers, n, n)))
-    quick, best = tree(found), tree(found, "exact")
+    quick, best = grow(found), grow(found, "exact")
     if not quick.notes:  # nothing chained inside a layer
         assert best.objective >= quick.objective - 1e-9
 
 
 def test_a_penalty_leaves_weak_edges_away_unless_they_carry_others() -> None:
     a = sparse(5, 3, l2_1_2=0.5, l2_1_4=0.5, l1_2_3=2.0)
-    grown = tree(interaction(a), "exact", penalty=1.0, root=1)
+    grown = grow(interaction(a), "exact", penalty=1.0, root=1)
     assert pairs(grown) == [(2, 1, 2), (1, 2, 3)]
     assert grown.objective == pytest.approx(0.5 + 2.0 - 2 * 1.0)
     assert grown.heights == pytest.approx({1: 3 / 4, 2: 2 / 4, 3: 1 / 4})
@@ -259,7 +259,7 @@ def test_a_penalty_leaves_weak_edges_away_unless_they_carry_others() -> None:
 
 def test_exact_hangs_nothing_from_a_token_attached_in_the_same_layer() -> None:
     a = sparse(4, 2, l1_1_2=1.0, l1_2_3=0.9)
-    assert pairs(tree(interaction(a), "exact", root=1)) == [(1, 1, 2)]
+    assert pairs(grow(interaction(a), "exact", root=1)) == [(1, 1, 2)]
 
 
 def test_a_search_that_was_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_a_search_that_was_stopped_says_so(monkeypatch: pytest.MonkeyPatch) -> N
         return answer
 
     monkeypatch.setattr(scipy.optimize, "milp", stopped)
-    grown = tree(interaction(sparse(3, 2, l0_1_2=1.0)), "exact", seconds=5)
+    grown = grow(interaction(sparse(3, 2, l0_1_2=1.0)), "exact", seconds=5)
     assert not grown.proven
     assert grown.notes == ("the search was stopped after 5 s: a better tree may exist",)
 
@@ -283,7 +283,7 @@ def test_a_search_without_any_result_is_an_error(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(scipy.optimize, "milp", lambda *a, **k: scipy.optimize.OptimizeResult(x=None, status=1))
     with pytest.raises(BadInput, match="no tree was found in 30 s among 1 edges; raise the threshold or allow more"):
-        tree(interaction(sparse(3, 2, l0_1_2=1.0)), "exact")
+        grow(interaction(sparse(3, 2, l0_1_2=1.0)), "exact")
 
 
 # only a root
@@ -292,7 +292,7 @@ def test_a_search_without_any_result_is_an_error(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("how", ["greedy", "exact"])
 @pytest.mark.parametrize("a", [np.zeros((3, 4, 4)), -np.ones((2, 3, 3)), np.zeros((1, 1, 1))])
 def test_nothing_above_the_threshold_gives_the_root_alone(how: Any, a: NDArray[np.float64]) -> None:
-    grown = tree(interaction(a, [WORD] * a.shape[-1]), how)
+    grown = grow(interaction(a, [WORD] * a.shape[-1]), how)
     assert grown.edges == ()
     assert grown.nodes == (0,)
     assert grown.objective == 0
@@ -300,7 +300,7 @@ def test_nothing_above_the_threshold_gives_the_root_alone(how: Any, a: NDArray[n
 
 
 def test_a_penalty_above_every_weight_gives_the_root_alone() -> None:
-    grown = tree(interaction(sparse(3, 3, l1_1_2=1.0)), "exact", penalty=2.0)
+    grown = grow(interaction(sparse(3, 3, l1_1_2=1.0)), "exact", penalty=2.0)
     assert grown.edges == ()
     assert grown.proven
     assert grown.notes == ("no edge hangs from the root or is worth its penalty, so the tree is its root alone",)
@@ -314,19 +314,19 @@ def test_a_tree_of_scores_is_refused() -> None:
     with pytest.raises(
         BadInput, match="a tree is made of an Interaction, and this is a Attribution; explain with attattr"
     ):
-        tree(scores)
+        grow(scores)
 
 
 def test_a_single_query_is_refused() -> None:
     with pytest.raises(BadInput, match="one query, not one per token"):
-        tree(explain(shared("bilstm"), TEXTS[0], "attention-weights"))  # type: ignore[arg-type]
+        grow(explain(shared("bilstm"), TEXTS[0], "attention-weights"))
 
 
 @pytest.mark.parametrize("kind", ["cross", "decoder"])
 def test_decoder_positions_are_refused(kind: str) -> None:
     why: Any = explain(shared("bart"), TEXTS[0], method("attention-weights", {"kind": kind}))
     with pytest.raises(BadInput, match=f"{kind} attention reads the decoder's positions.*explain with kind='encoder'"):
-        tree(why)
+        grow(why)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_decoder_positions_are_refused(kind: str) -> None:
 )
 def test_what_means_nothing_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        tree(interaction(np.ones((3, 3, 3))), **given)
+        grow(interaction(np.ones((3, 3, 3))), **given)
 
 
 # kept and read again
@@ -356,7 +356,7 @@ def test_what_means_nothing_is_refused(given: dict[str, Any], message: str) -> N
 def test_a_tree_of_a_model_survives_json(family: str, name: str, how: Any) -> None:
     why = explain(shared(family), TEXTS[3], method(name, {"kind": "encoder"}))
     assert isinstance(why, Interaction)
-    grown = heedful.tree(why, how, threshold=0.3)
+    grown = heedful.tree(why, how=how, threshold=0.3)
     assert grown.edges
     again = Tree.from_dict(json.loads(grown.to_json()))
     assert again.to_json() == grown.to_json()
@@ -366,7 +366,7 @@ def test_a_tree_of_a_model_survives_json(family: str, name: str, how: Any) -> No
 
 def test_a_regression_has_no_probabilities_to_read_again() -> None:
     grown = replace(
-        tree(interaction(np.ones((3, 3, 3)))), prediction=Prediction(("x",), (0.5,), None), source=Source("m")
+        grow(interaction(np.ones((3, 3, 3)))), prediction=Prediction(("x",), (0.5,), None), source=Source("m")
     )
     assert Tree.from_dict(json.loads(grown.to_json())).prediction == grown.prediction
 
@@ -377,6 +377,6 @@ def test_something_else_is_not_read_as_a_tree() -> None:
 
 
 def test_an_edge_says_who_gets_what_from_whom() -> None:
-    grown = tree(interaction(sparse(3, 3, l1_1_2=2.0)))
+    grown = grow(interaction(sparse(3, 3, l1_1_2=2.0)))
     assert grown.edges == (Edge(layer=1, query=1, key=2, weight=2.0, share=1.0),)
     assert (grown.parent, grown.children, grown.layers) == ({2: 1}, {1: (2,), 2: ()}, (0, 1, 2))

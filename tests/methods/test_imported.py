@@ -449,6 +449,7 @@ def copied(path: Path, name: str = "brought", some: Sequence[str] | None = None)
     lines = [
         line(w.tokens.text, method=name, scores=w.scores.tolist(), tokens=list(w.tokens.pieces), label=w.target.label)
         for w in found
+        if isinstance(w, heedful.Attribution)
     ]
     return written(path, *lines)
 

@@ -337,6 +337,7 @@ def test_draws_depend_on_the_seed_and_not_on_company(folder: str) -> None:
     assert np.array_equal(one.scores, again.scores)
     assert not np.array_equal(one.scores, other.scores)
     beside = list(explain_all(classifier, ["bad story", "good film"], how))[1]
+    assert isinstance(beside, Attribution)
     assert beside.scores == pytest.approx(one.scores, abs=1e-5)
 
 

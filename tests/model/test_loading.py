@@ -190,11 +190,15 @@ def test_a_classifier_stays_itself(original: Classifier) -> None:
     assert load(original) is original
 
 
+def test_a_model_and_its_tokenizer_are_a_classifier(original: Classifier) -> None:
+    assert load((original.model, original.tokenizer)).labels == original.labels
+
+
 @pytest.mark.parametrize("given", [3, ["bert"], torch.nn.Linear(1, 1)])
 def test_what_is_no_model_is_refused(given: Any) -> None:
     with refused(
-        f"a {type(given).__name__} was given as the model; give a folder, a hub name or a text-classification "
-        "pipeline, or call heedful.Classifier(model, tokenizer)."
+        f"a {type(given).__name__} was given as the model; give a folder, a hub name, a text-classification "
+        "pipeline or a (model, tokenizer) pair."
     ):
         load(given)
 

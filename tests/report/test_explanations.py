@@ -16,7 +16,7 @@ from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Interaction, Prediction, Source, from_dict
 from heedful.core.target import Target
 from heedful.core.tokens import Span, Tokens, word_indices, words
-from heedful.core.tree import Edge, Tree, tree
+from heedful.core.tree import Edge, Tree, grow
 from heedful.report import explanations as report
 from heedful.report import rows, wording
 from heedful.report import rows as heatmaps
@@ -511,4 +511,4 @@ def test_a_root_alone_is_a_tree() -> None:
 
 def test_a_page_of_attention_attributions_draws_their_tree() -> None:
     why = named(attended(6), "attattr")
-    assert Outline(report.page([why])).items == Outline(report.tree_page(tree(why))).items
+    assert Outline(report.page([why])).items == Outline(report.tree_page(grow(why))).items

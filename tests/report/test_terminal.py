@@ -16,7 +16,7 @@ from heedful.core.explanation import Attribution, Counterfactual, Explanation, I
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens, words
 from heedful.core.tree import Edge, Tree
-from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, _Passes, clean, show, show_tree
+from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, clean, columns, show_explanations, show_tree
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -52,7 +52,7 @@ def made(tokens: Tokens, *scores: float, signed: bool = True, labels: tuple[str,
 
 def plain(*explanations: Explanation, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, highlight=False)
-    show(explanations, console)
+    show_explanations(explanations, console)
     return shown(console)
 
 
@@ -61,7 +61,7 @@ def colour(*explanations: Explanation, width: int = 80, no_color: bool = False) 
         file=io.StringIO(), width=width, highlight=False, no_color=no_color, force_terminal=True,
         color_system="truecolor",
     )  # fmt: skip
-    show(explanations, console)
+    show_explanations(explanations, console)
     return shown(console)
 
 
@@ -144,7 +144,7 @@ def test_no_color_shows_numbers() -> None:
 @pytest.mark.parametrize("system", ["standard", "256"])
 def test_for_and_against_differ_on_terminals_with_few_colours(system: str) -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system=system)  # type: ignore[arg-type]
-    show([made(FILM, -1, 0, 0, 1, 0)], console)
+    show_explanations([made(FILM, -1, 0, 0, 1, 0)], console)
     against, support = (re.search(rf"\x1b\[([0-9;]*)m{word}", shown(console)) for word in ("not", "warm"))
     assert against is not None
     assert support is not None
@@ -154,7 +154,7 @@ def test_for_and_against_differ_on_terminals_with_few_colours(system: str) -> No
 @pytest.mark.parametrize(("score", "signed"), [(0.3, True), (-0.3, True), (0.3, False)])
 def test_coloured_letters_are_never_black_or_white_with_sixteen_colours(score: float, signed: bool) -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
-    show([made(FILM, score, 0, 0, 1, 0, signed=signed)], console)
+    show_explanations([made(FILM, score, 0, 0, 1, 0, signed=signed)], console)
     letters = styles(shown(console), "not") - {UNDERLINE}
     assert (len(letters), letters & {"30", "37", "90", "97"}) == (1, set())
 
@@ -336,28 +336,15 @@ def test_a_tree_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in planted(grown(tokens=cut("\x1b[31m [bold]x[/bold]")))
 
 
-# progress
+# columns
 
 
-def bar(done: int | None, planned: int | None) -> str:
-    from rich.progress import Progress
-
-    line = Progress(_Passes(), console=Console(file=io.StringIO(), width=80))
-    line.add_task("x", total=None, done=None if done is None else lambda: done, planned=planned)
-    line.console.print(line.get_renderable())
-    return shown(line.console).strip()
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert columns([("a", "1"), ("long", "1,000")], right=[1]) == "a         1\nlong  1,000"
 
 
-@pytest.mark.parametrize(
-    ("done", "planned", "words"), [(120, 1000, "120 of 1,000 passes"), (7, None, "7 passes"), (None, None, "")]
-)
-def test_progress_counts_passes_against_the_plan(done: int | None, planned: int | None, words: str) -> None:
-    assert bar(done, planned).endswith(words)
-
-
-def test_the_bar_grows_with_the_passes() -> None:
-    assert bar(900, 1000).count("━") > 0
-    assert bar(900, 1000) != bar(100, 1000)
+def test_wide_letters_take_two_places_in_a_column() -> None:
+    assert columns([("映画", "x"), ("film", "y")]) == "映画  x\nfilm  y"
 
 
 # unruly content

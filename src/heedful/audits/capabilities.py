@@ -26,7 +26,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.data import Example
 from heedful.methods import METHODS, Method, Passes, method
-from heedful.methods.explain import explained
+from heedful.methods.explain import run_method
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
 from heedful.model.inference import answers, sharing
@@ -151,7 +151,7 @@ def _small(name: str) -> Method:
 
 
 def _explained(probe: _Probe, name: str) -> Explanation:
-    return explained(probe.classifier, _small(name), [probe.tokens], [probe.target])[0]
+    return run_method(probe.classifier, _small(name), [probe.tokens], [probe.target])[0]
 
 
 def _words(passes: Passes | None) -> str:

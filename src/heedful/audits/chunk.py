@@ -29,7 +29,7 @@ from heedful.core.tokens import Tokens
 from heedful.data import Example
 from heedful.methods import Method
 from heedful.methods.controls import Random
-from heedful.methods.explain import attempted
+from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import sharing
 
@@ -208,7 +208,7 @@ def cases(
     for n, (name, method) in enumerate(methods.items()):
         tell(n, name)
         with metered() as made.meters[name]:
-            results = attempted(classifier, method, list(cut.values()), list(targets.values()), seed)
+            results = try_method(classifier, method, list(cut.values()), list(targets.values()), seed)
         for i, result in zip(numbers, results, strict=True):
             if isinstance(result, HeedfulError):
                 made.failures[i, name] = str(result)

@@ -11,8 +11,7 @@ from typing import Any
 from heedful.audits.job import Job
 from heedful.core.errors import HeedfulError
 from heedful.core.tokens import Tokens
-from heedful.methods.base import Passes
-from heedful.methods.explain import total
+from heedful.methods.base import Passes, total
 from heedful.model.classifier import Classifier
 
 SAMPLE = 64  # texts that stand for all

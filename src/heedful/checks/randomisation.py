@@ -24,7 +24,7 @@ from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.methods.explain import attempted
+from heedful.methods.explain import try_method
 from heedful.model import huggingface as facts
 from heedful.model.classifier import PROBE, Classifier
 from heedful.model.function import Plain
@@ -100,7 +100,7 @@ class Randomisation(Checked):
         for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             tokens, targets = [cases[i].tokens for i in own], [cases[i].target for i in own]
-            anew = attempted(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
+            anew = try_method(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(own, anew, strict=True):
                 found[i] += compared(cases[i].attributions[name], why).findings("randomisation", name, MEASURES, at)
         for i, case in enumerate(cases):

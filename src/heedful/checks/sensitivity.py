@@ -32,7 +32,8 @@ from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens, words
 from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.methods.explain import attempted, total
+from heedful.methods.base import total
+from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
 
 Word = tuple[int, int]  # which of the two texts, and which of its words
@@ -123,7 +124,7 @@ class Sensitivity(Checked):
             own = [i for i, case in enumerate(cases) if name in case.attributions]
             asked = [(cases[i], one) for i in own for one in kept[i]]
             tokens, targets = [one.tokens for _, one in asked], [case.target for case, _ in asked]
-            anew = iter(attempted(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
+            anew = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
             for i in own:
                 why = cases[i].attributions[name]
                 each = [(one.change, compared(why, next(anew), one.change.moved)) for one in kept[i]]

@@ -23,7 +23,7 @@ from heedful.core.finding import LEFT_OUT, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_overlap
 from heedful.methods import METHODS, Method
-from heedful.methods.explain import total
+from heedful.methods.base import total
 from heedful.model.classifier import Classifier
 
 CONTROLS = ("random", "uniform", "position")

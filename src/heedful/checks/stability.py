@@ -33,7 +33,8 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import METHODS, Method
-from heedful.methods.explain import attempted, total
+from heedful.methods.base import total
+from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Stability(Checked):
         found = [c.findings("stability", name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
         more = sampled(method, self.factor)
         if more is not None:
-            _add(found, name, cases, attempted(*_asked(cases, more)), {"with": "samples"})
+            _add(found, name, cases, try_method(*_asked(cases, more)), {"with": "samples"})
         for label, other in cases[0].others.items():
             _add(found, name, cases, _by(other, method, cases), {"with": f"checkpoint:{label}"})
         return found
@@ -107,7 +108,7 @@ class Stability(Checked):
         moving = list(range(len(cases)))
         for further in range(1, self.seeds + 1):
             some = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
-            anew = dict(zip(moving, attempted(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
+            anew = dict(zip(moving, try_method(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
             for i, why in anew.items():
                 found[i].append(compared(own[i], why))
             moving = [i for i, why in anew.items() if not _same(own[i], why)]
@@ -153,7 +154,7 @@ def sampled(method: Any, factor: int) -> Method | None:
 
 
 def _asked(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
-    """What `attempted` wants, as the cases were explained."""
+    """What `try_method` wants, as the cases were explained."""
     return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
 
 
@@ -183,7 +184,7 @@ def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]
             ready[i] = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit), target
         except HeedfulError as e:
             found[i] = e
-    anew = attempted(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
+    anew = try_method(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
     found |= dict(zip(ready, anew, strict=True))
     return [found[i] for i in range(len(cases))]
 
@@ -218,7 +219,7 @@ def _overall(own: Again, apart: Sequence[float]) -> list[Finding]:
 
 def _attention(case: Case, method: Method) -> Again:
     why = case.attributions.get(ATTENTION)
-    return attempted(*_asked([case], method))[0] if why is None else why
+    return try_method(*_asked([case], method))[0] if why is None else why
 
 
 def _largest(why: Again) -> float:

@@ -12,12 +12,11 @@ import click
 
 from heedful import __version__
 from heedful.cli.audit import audit, checks
-from heedful.cli.explain import explain
+from heedful.cli.explain import explain, tree
 from heedful.cli.methods import capabilities, methods
 from heedful.cli.report import compare, report
 from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate
-from heedful.cli.tree import tree
 from heedful.core.errors import HeedfulError
 
 

@@ -1,45 +1,24 @@
-"""heedful explain: why one text, or every line of a file, got its label."""
+"""heedful explain and heedful tree: why a text, or every line of a file, got its label."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
 from heedful.cli import options as opt
-from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from heedful.core.explanation import Explanation
-    from heedful.core.target import Target
+    from heedful.core.explanation import Explanations, Reduction
+    from heedful.core.target import Scale
+    from heedful.core.tree import How, Tree
+    from heedful.methods import Method
+    from heedful.methods.cost import Plan
+    from heedful.methods.explain import OnUnsupported, Text
     from heedful.model.classifier import Classifier
-    from heedful.report.terminal import Tell
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """What `heedful explain` was asked."""
-
-    methods: tuple[str, ...]
-    every: bool
-    given: tuple[str, ...]
-    target: str | None
-    against: str | None
-    scale: Any
-    pair: str | None
-    unit: str | None
-    how: Any
-    html: str | None
-    figure: str | None
-    layer: str | None
-    seed: int
-    truncate: bool
-    windows: bool
-    dry_run: bool
-    as_json: bool
 
 
 @click.command()
@@ -48,13 +27,13 @@ class _Ask:
 @click.option(
     "--method",
     "-M",
-    "methods",
+    "names",
     multiple=True,
     help="A method by name; may be repeated. [default: integrated-gradients]",
 )
 @click.option("--all", "every", is_flag=True, help="Every method that this model supports.")
 @opt.set_option
-@click.option("--layer", help="The same as --set layer=…, for attention methods: a number or 'all'.")
+@click.option("--layer", help="Short for --set layer=…, for attention methods: a number or 'all'.")
 @opt.target_options
 @opt.text_options
 @click.option("--windows", is_flag=True, help="Explain a text that is too long in overlapping windows.")
@@ -70,188 +49,179 @@ class _Ask:
     type=click.Choice(["sum", "mean", "max"]),
     default="sum",
     show_default=True,
-    help="How the scores of a unit's tokens are joined.",
+    help="How to combine token scores into a word or sentence.",
 )
 @opt.output_options
-@click.option("--dry-run", is_flag=True, help="Say how often the model would be run, and stop there.")
+@click.option("--dry-run", is_flag=True, help="Print how often the model would be run, and stop there.")
 def explain(
-    text: str | None, model: str | None, revision: str | None, file: str | None, device: str | None, dtype: str | None,
-    **asked: Any,
+    text: str | None, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    names: tuple[str, ...], every: bool, given: tuple[str, ...], layer: str | None,
+    target: str | None, against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, windows: bool,
+    file: str | None, unit: str | None, how: Reduction, as_json: bool, html: str | None, figure: str | None,
+    dry_run: bool,
 ) -> None:  # fmt: skip
     """Explain one prediction of TEXT ('-' reads it from stdin)."""
-    from heedful.core.writing import output
-    from heedful.report.terminal import progress
+    from rich.console import Console
 
-    ask = _Ask(**asked)
+    from heedful.core.target import Target
+    from heedful.core.writing import output
+    from heedful.methods.cost import plan
+    from heedful.methods.explain import explain as explain_texts
+    from heedful.methods.explain import explain_all
+    from heedful.report.progress import progress
+    from heedful.report.terminal import show_explanations
+
     if (text is None) == (file is None):
         raise BadInput("give one text, or --file with one text per line.")
-    for name, path in (("--html", ask.html), ("--figure", ask.figure)):
+    for name, path in (("--html", html), ("--figure", figure)):
         if path is not None and file is not None:
             raise BadInput(f"{name} shows one text; leave out --file, or read its JSON lines.")
     lines = None if file is None else opt.read_lines(file)
-    read = opt.read_text(text, ask.pair)
-    kind = opt.figure_kind(ask.figure)
+    read = opt.read_text(text, pair)
+    kind = opt.figure_kind(figure)
+    methods = _choose(names, every, given, layer)
+    asked = Target(target, scale, against)
+    reading: _Reading = {
+        "truncate": truncate, "windows": windows, "unsupported": "skip" if every else "raise",
+    }  # fmt: skip
     with (
-        output(None if ask.dry_run else ask.html) as write,
-        output(None if ask.dry_run else ask.figure, "figure") as draw,
-        progress(hidden=lines is not None and sys.stdout.isatty()) as tell,
+        output(None if dry_run else html) as write,
+        output(None if dry_run else figure, "figure") as draw,
+        progress(hidden=lines is not None and sys.stdout.isatty()) as show,
     ):
-        tell("loading the model")
-        _methods(ask)  # a wrong name is refused before the model is loaded
+        show("loading the model")
         classifier = opt.load(model, revision, device, dtype)
-        if ask.dry_run:
-            _print_plan(classifier, lines or [read or ""], ask)
+        if lines is not None:
+            texts = _check_lines(classifier, lines, pair)
+        else:
+            texts = [(read or "") if pair is None else (read or "", pair)]
+        if dry_run:
+            _print_plan(plan(classifier, texts, methods, with_attention=html is not None, **reading), as_json)
             return
         if lines is not None:
-            _explain_lines(classifier, lines, ask, tell)
+            show("explaining", 0, len(lines), "lines")
+            for number, row in enumerate(explain_all(classifier, texts, methods, asked, seed, **reading), 1):
+                if row:
+                    _print_json(row.by(unit, how) if unit else row)
+                show("explaining", number, len(lines), "lines")
+                if number == 1:
+                    opt.print_skipped(row.skipped)
             return
-        assert read is not None
-        found = _explain(classifier, read, ask, tell)
-        wanted = [e for e in found if _asked_for(e, ask)]
+        found = explain_texts(
+            classifier, texts, methods, asked, None, seed,
+            with_attention=html is not None, watch=opt.watch(show, classifier), **reading,
+        )  # fmt: skip
         if draw is not None:
-            from heedful.report import figures
+            from heedful.report.figures import encoded
 
-            draw(figures.encoded(figures.draw(wanted), kind))
+            draw(encoded(found.plot(), kind))
         if write is not None:
-            from heedful.report.explanations import page
-
-            write(page(found).encode("utf-8"))
-    _print(wanted, ask)
-    opt.announce(ask.html, ask.figure)
-
-
-def _target(ask: _Ask) -> Target:
-    from heedful.core.target import Target
-
-    return Target(ask.target, ask.scale, ask.against)
+            write(found.to_html().encode("utf-8"))
+    opt.print_skipped(found.skipped)
+    if as_json:
+        _print_json(found.by(unit, how) if unit else found)
+    else:
+        show_explanations(found, Console(highlight=False), unit or "word", how)
+    opt.announce(html, figure)
 
 
-def _methods(ask: _Ask) -> list[Any]:
-    """The methods asked for, with their settings."""
+class _Reading(TypedDict):
+    """How texts that are too long and methods that do not work are met."""
+
+    truncate: bool
+    windows: bool
+    unsupported: OnUnsupported
+
+
+def _choose(names: Sequence[str], every: bool, given: Sequence[str], layer: str | None) -> list[Method]:
+    """The methods asked for, with their settings. A wrong name is refused before the model is loaded."""
     from heedful.methods import METHODS, settings
 
-    names = list(METHODS) if ask.every else list(ask.methods) or ["integrated-gradients"]
-    if ask.layer is None:
-        return METHODS.choose(names, ask.given)
-    if not any("layer" in settings(METHODS[n]) for n in names):
-        raise BadInput(f"--layer is for attention methods, and {', '.join(names)} has no layer; leave it out.")
-    return METHODS.choose(names, [f"layer={ask.layer}", *ask.given])
+    wanted = list(METHODS) if every else list(names) or ["integrated-gradients"]
+    if layer is None:
+        return METHODS.choose(wanted, given)
+    if not any("layer" in settings(METHODS[name]) for name in wanted):
+        raise BadInput(f"--layer is for attention methods, and {', '.join(wanted)} has no layer; leave it out.")
+    return METHODS.choose(wanted, [f"layer={layer}", *given])
 
 
-def _all_methods(ask: _Ask) -> list[Any]:
-    """Those asked for, and the one that draws a page's head grid."""
-    from heedful.methods.attention import AttentionWeights
-
-    methods = _methods(ask)
-    grid = ask.html is not None and not any(isinstance(m, AttentionWeights) for m in methods)
-    return [*methods, AttentionWeights()] if grid else methods
-
-
-def _explain(classifier: Classifier, text: str, ask: _Ask, tell: Tell) -> list[Explanation]:
-    from heedful.methods import METHODS
-    from heedful.methods.explain import explain as run
-    from heedful.report.terminal import clean
-
-    methods, wanted = _all_methods(ask), len(_methods(ask))
-    found: list[Explanation] = []
-    for i, method in enumerate(methods):
-        before = classifier.forwards
-        tell(
-            f"{METHODS.name_of(method)}, {i + 1} of {len(methods)}",
-            lambda before=before: classifier.forwards - before,  # type: ignore[misc]
-            _planned(classifier, text, ask, method),
-        )
-        try:
-            found.append(
-                run(
-                    classifier, text, method, _target(ask), ask.pair, ask.seed,
-                    truncate=ask.truncate, windows=ask.windows,
-                )
-            )  # fmt: skip
-        except Unsupported as e:
-            if not ask.every and i < wanted:
-                raise
-            click.echo(f"left out: {clean(str(e))}", err=True)
-    if not found:
-        raise Unsupported("no method could explain this model.")
-    return found
-
-
-def _planned(classifier: Classifier, text: str, ask: _Ask, method: Any) -> int | None:
-    """Forward passes that the progress bar runs to; None where nobody knows, or the method will refuse the model."""
-    from heedful.methods.explain import parts, plan
-
-    try:
-        cut = parts(classifier, classifier.tokens(text, ask.pair), ask.truncate, ask.windows)
-        passes = plan(classifier, method, cut).passes
-    except HeedfulError:
-        return None
-    return None if passes is None else passes.forwards + len(cut)
-
-
-def _print_plan(classifier: Classifier, texts: Sequence[str], ask: _Ask) -> None:
-    from heedful.methods.explain import parts, plan, shown, shown_json
-    from heedful.report.terminal import clean
-
-    cuts = [parts(classifier, classifier.tokens(t, ask.pair), ask.truncate, ask.windows) for t in texts]
-    cut = [part for several in cuts for part in several]
-    plans = []
-    for method in _all_methods(ask):
-        try:
-            plans.append(plan(classifier, method, cut))
-        except Unsupported as e:
-            if not ask.every:
-                raise
-            click.echo(f"left out: {clean(str(e))}", err=True)
-    # a file is predicted once for all methods, a single text once for each
-    predictions = len(cut) * (1 if len(texts) > 1 else len(plans))
-    click.echo(shown_json(plans, predictions) if ask.as_json else shown(plans, predictions))
-
-
-def _asked_for(explanation: Explanation, ask: _Ask) -> bool:
-    """The head grid is computed for every page, but printed only if it was asked for."""
-    from heedful.methods import METHODS
-
-    return (
-        ask.every
-        or explanation.method != "attention-weights"
-        or explanation.method in map(METHODS.full_name, ask.methods)
-    )
-
-
-def _explain_lines(classifier: Classifier, lines: Sequence[str], ask: _Ask, tell: Tell) -> None:
-    from heedful.methods.explain import explain_all
-
+def _check_lines(classifier: Classifier, lines: Sequence[str], pair: str | None) -> list[Text]:
+    """The texts; one that the model cannot read is refused with its line, before anything is printed."""
     for number, line in enumerate(lines, 1):
         try:
-            classifier.tokens(line, ask.pair)
+            classifier.tokens(line, pair)
         except BadInput as e:
             raise BadInput(f"line {number}: {e}") from e
-    texts = lines if ask.pair is None else [(line, ask.pair) for line in lines]
-    rows = explain_all(
-        classifier, texts, _methods(ask), _target(ask), ask.seed, truncate=ask.truncate, windows=ask.windows
-    )
-    tell(f"line 1 of {len(lines)}")
-    for number, row in enumerate(rows, 1):
-        for explanation in row:
-            _print_json(explanation, ask)
-        tell(f"line {number + 1} of {len(lines)}")
+    return [line if pair is None else (line, pair) for line in lines]
 
 
-def _print(found: Sequence[Explanation], ask: _Ask) -> None:
-    if ask.as_json:
-        for explanation in found:
-            _print_json(explanation, ask)
-        return
+def _print_plan(plan: Plan, as_json: bool) -> None:
+    from heedful.report.terminal import cost_table
+
+    opt.print_skipped(plan.skipped)
+    click.echo(plan.to_json() if as_json else cost_table(plan))
+
+
+def _print_json(found: Explanations | Tree) -> None:
+    click.echo(found.to_json().rstrip("\n").encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
+
+
+@click.command()
+@click.argument("text")
+@opt.model_options
+@click.option(
+    "--how",
+    type=click.Choice(["greedy", "exact"]),
+    default="greedy",
+    show_default=True,
+    help="Edge by edge from the root, or the tree with the largest sum.",
+)
+@click.option(
+    "--threshold",
+    type=float,
+    default=0.4,
+    show_default=True,
+    help="Use only edges above this share of the largest of their layer.",
+)
+@click.option("--penalty", type=float, default=0.0, show_default=True, help="What an edge costs, for --how exact.")
+@opt.set_option
+@opt.target_options
+@opt.text_options
+@opt.output_options
+def tree(
+    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    how: How, threshold: float, penalty: float, given: tuple[str, ...], target: str | None, against: str | None,
+    scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None, figure: str | None,
+) -> None:  # fmt: skip
+    """Show how the prediction of TEXT came together: a tree of tokens, from attention attributions."""
     from rich.console import Console
 
-    from heedful.report.terminal import show
+    from heedful.core.target import Target
+    from heedful.core.writing import output
+    from heedful.methods import METHODS
+    from heedful.methods.explain import tree as grow_tree
+    from heedful.report.progress import progress
+    from heedful.report.terminal import show_tree
 
-    show(found, Console(highlight=False), ask.unit or "word", ask.how)
+    read = opt.read_text(text, pair)
+    kind = opt.figure_kind(figure)
+    [method] = METHODS.choose(["attattr"], given)
+    with output(html) as write, output(figure, "figure") as draw, progress() as show:
+        show("loading the model")
+        classifier = opt.load(model, revision, device, dtype)
+        found = grow_tree(
+            classifier, read, how, threshold=threshold, penalty=penalty, method=method,
+            target=Target(target, scale, against), pair=pair, seed=seed, truncate=truncate,
+            watch=opt.watch(show, classifier),
+        )  # fmt: skip
+        if draw is not None:
+            from heedful.report.figures import encoded
 
-
-def _print_json(explanation: Explanation, ask: _Ask) -> None:
-    from heedful.core.explanation import Attribution
-
-    view = explanation.by(ask.unit, ask.how) if ask.unit and isinstance(explanation, Attribution) else explanation
-    click.echo(view.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
+            draw(encoded(found.plot(), kind))
+        if write is not None:
+            write(found.to_html().encode("utf-8"))
+    if as_json:
+        _print_json(found)
+    else:
+        show_tree(found, Console(highlight=False))
+    opt.announce(html, figure)

@@ -46,7 +46,7 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
     from rich.console import Console
 
     from heedful.audits.capabilities import capabilities as tried
-    from heedful.report.terminal import progress
+    from heedful.report.progress import progress
 
     with progress(hidden=as_json) as tell:
         tell("loading")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ import click
 from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
+    from heedful.methods.explain import Step, Watch
     from heedful.model.classifier import Classifier
+    from heedful.report.progress import Show
 
 Command = Callable[..., Any]
 
@@ -111,6 +113,25 @@ def figure_kind(path: str | None) -> str:
     from heedful.report.figures import kind
 
     return kind(path)
+
+
+def watch(show: Show, classifier: Classifier) -> Watch:
+    """Show the steps of an explanation, and count the passes of each while it runs."""
+
+    def watched(step: Step) -> None:
+        before = classifier.forwards
+        doing = step.doing if step.count == 1 else f"{step.doing}, {step.number} of {step.count}"
+        show(doing, lambda: classifier.forwards - before, step.forwards, "passes")
+
+    return watched
+
+
+def print_skipped(skipped: Mapping[str, str]) -> None:
+    """Say which methods were skipped, and why, beside the results."""
+    from heedful.report.terminal import clean
+
+    for name, reason in skipped.items():
+        click.echo(f"skipped {name}: {clean(reason)}", err=True)
 
 
 def announce(*paths: str | None) -> None:

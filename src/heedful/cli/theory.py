@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,25 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from heedful.methods.theory_comparison import Agreement, Comparison, Floats
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """What `heedful theory` was asked."""
-
-    runs: int
-    samples: int
-    masking: str
-    reduce: Any
-    words: int
-    target: str | None
-    against: str | None
-    pair: str | None
-    truncate: bool
-    seed: int
-    as_json: bool
-    figure: str | None
+    from heedful.methods.theory_comparison import Agreement, Comparison, Floats, Reduce
 
 
 @click.command()
@@ -58,32 +39,35 @@ class _Ask:
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, with every word, token and run.")
 @click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg.")
 def theory(
-    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, **asked: Any
-) -> None:
-    """Set theory beside LIME and the gradient on TEXT, for a single-layer attention classifier."""
+    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    runs: int, samples: int, masking: str, reduce: Reduce, words: int, target: str | None, against: str | None,
+    pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None,
+) -> None:  # fmt: skip
+    """Compare LIME and the gradient on TEXT with theory, for a single-layer attention classifier."""
     from heedful.core.target import Target
     from heedful.core.writing import output
     from heedful.methods.theory_comparison import Trial, compare
-    from heedful.report.terminal import progress
+    from heedful.report.progress import progress
 
-    ask = _Ask(**asked)
-    read = opt.read_text(text, ask.pair)
-    kind = opt.figure_kind(ask.figure)
-    trial = Trial(ask.runs, ask.samples, ask.masking, ask.reduce, ask.seed)
-    with output(ask.figure, "figure") as draw, progress() as tell:
-        tell("loading the model")
+    read = opt.read_text(text, pair)
+    kind = opt.figure_kind(figure)
+    trial = Trial(runs, samples, masking, reduce, seed)
+    with output(figure, "figure") as draw, progress() as show:
+        show("loading the model")
         classifier = opt.load(model, revision, device, dtype)
-        target = Target(ask.target, against=ask.against)
-        found = compare(classifier, read or "", trial, target, ask.pair, truncate=ask.truncate, tell=tell)
+        found = compare(
+            classifier, read or "", trial, Target(target, against=against), pair,
+            truncate=truncate, watch=opt.watch(show, classifier),
+        )  # fmt: skip
         if draw is not None:
             from heedful.report.figures import draw_theory, encoded
 
             draw(encoded(draw_theory(found), kind))
-    if ask.as_json:
+    if as_json:
         click.echo(found.to_json())
     else:
-        _print(found, ask.words)
-    opt.announce(ask.figure)
+        _print(found, words)
+    opt.announce(figure)
 
 
 def _print(found: Comparison, most: int) -> None:

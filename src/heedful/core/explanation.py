@@ -2,16 +2,17 @@
 
 Attribution     a score per token
 Interaction     a weight per layer, head, query token and key token
-Counterfactual  words taken away, and what the model says then
+Counterfactual  words removed, and what the model says then
+Explanations    several of them
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from heedful.core.tokens import Splitter, Tokens
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from heedful.core.tree import How, LeaveOut, Tree
 
 FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
@@ -107,6 +110,12 @@ class Explanation:
             "notes": list(self.notes),
             "details": dict(self.details),
         }
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and isinstance(other, Explanation) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.source.method, self.source.seed, self.tokens))
 
     def to_html(self) -> str:
         """A self-contained page."""
@@ -239,6 +248,21 @@ class Interaction(Explanation):
         if len(self.layers) != len(weights) or (self.gaps is not None and len(self.gaps) != len(weights)):
             raise ValueError(f"{len(weights)} layers of weights, numbered {self.layers}, with gaps {self.gaps}")
 
+    def tree(
+        self,
+        how: How = "greedy",
+        *,
+        threshold: float = 0.4,
+        penalty: float = 0.0,
+        root: int | None = None,
+        leave_out: LeaveOut = "cls",
+        seconds: float = 30.0,
+    ) -> Tree:
+        """The attribution tree of these weights; see `heedful.core.tree.grow`."""
+        from heedful.core.tree import grow
+
+        return grow(self, how, threshold=threshold, penalty=penalty, root=root, leave_out=leave_out, seconds=seconds)
+
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes: the weights as base64 of little-endian float32, which keeps them exact and small."""
         data = base64.b64encode(np.ascontiguousarray(self.weights, dtype="<f4").tobytes()).decode("ascii")
@@ -283,6 +307,115 @@ class Counterfactual(Explanation):
         """What `to_json` writes."""
         own = {name: getattr(self, name) for name in ("removed", "masking", "found", "exact")}
         return super().to_dict() | own | {"outcome": asdict(self.outcome)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanations(Sequence[Explanation]):
+    """Several explanations, text by text, each text's in the order of the methods. A slice is Explanations too.
+
+    `skipped` gives the reason for each method that the model does not support. `attention` holds the attention weights
+    that `explain(..., with_attention=True)` adds: the page shows them, the other views do not.
+    """
+
+    items: tuple[Explanation, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    attention: tuple[Interaction, ...] = ()
+
+    def __init__(
+        self,
+        items: Iterable[Explanation] = (),
+        skipped: Mapping[str, str] | None = None,
+        attention: Iterable[Interaction] = (),
+    ) -> None:
+        object.__setattr__(self, "items", tuple(items))
+        object.__setattr__(self, "skipped", dict(skipped or {}))
+        object.__setattr__(self, "attention", tuple(attention))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, index: int) -> Explanation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Explanations: ...
+    def __getitem__(self, index: int | slice) -> Explanation | Explanations:
+        return self._only(self.items[index]) if isinstance(index, slice) else self.items[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Explanations) and self.items == other.items
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def _only(self, items: Iterable[Explanation]) -> Explanations:
+        """Some of the explanations, with the attention weights of their texts."""
+        kept = tuple(items)
+        texts = {_text_key(why) for why in kept}
+        return Explanations(kept, self.skipped, [why for why in self.attention if _text_key(why) in texts])
+
+    def by(self, unit: str | Splitter, how: Reduction = "sum") -> Explanations:
+        """The same with scores per word, per sentence or per unit of the caller's own splitter."""
+        return self._only(why.by(unit, how) if isinstance(why, Attribution) else why for why in self)
+
+    def by_method(self) -> dict[str, Explanations]:
+        """The explanations of each method, by its name."""
+        return {name: self._only(w for w in self if w.method == name) for name in dict.fromkeys(w.method for w in self)}
+
+    def by_text(self) -> list[Explanations]:
+        """The explanations of each text, in the order of the texts."""
+        keys = dict.fromkeys(map(_text_key, self))
+        return [self._only(why for why in self if _text_key(why) == key) for key in keys]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """What `to_json` writes."""
+        return [why.to_dict() for why in self]
+
+    def to_json(self) -> str:
+        """A line of JSON for each explanation; `Explanations.from_json` reads them back without loss."""
+        return "".join(f"{why.to_json()}\n" for why in self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Explanations:
+        """Read what `to_json` wrote."""
+        # subtle: splitlines would also cut at U+2028 and the like, which a text may hold
+        return cls(from_json(line) for line in text.split("\n") if line.strip())
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per token of each attribution: the number of its text, its method, and `Attribution.to_dataframe`."""
+        attributions = [(n, why) for n, row in enumerate(self.by_text()) for why in row if isinstance(why, Attribution)]
+        if not attributions:
+            raise BadInput("none of these explanations has a score per token; use to_dicts.")
+        frames = []
+        for number, why in attributions:
+            frame = why.to_dataframe()
+            frame.insert(0, "method", why.method)
+            frame.insert(0, "text_number", number)
+            frames.append(frame)
+        import pandas as pd
+
+        return pd.concat(frames, ignore_index=True)
+
+    def to_html(self) -> str:
+        """A self-contained page: a section for each text, the methods side by side."""
+        from heedful.report.explanations import page
+
+        return page([*self, *self.attention])
+
+    def plot(self) -> Figure:
+        """A matplotlib figure of one text, which shows itself in a notebook; needs the extra heedful[figures]."""
+        from heedful.report.figures import draw
+
+        return draw(self)
+
+    def _repr_html_(self) -> str:
+        from heedful.report.explanations import notebook
+
+        return notebook(self) if self else ""
+
+
+def _text_key(why: Explanation) -> tuple[str, str | None]:
+    """What makes two texts the same one."""
+    return why.tokens.text, why.tokens.pair
 
 
 def _joined_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:

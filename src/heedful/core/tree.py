@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput
-from heedful.core.explanation import FORMAT, Interaction, Prediction, Source
+from heedful.core.explanation import FORMAT, Explanation, Interaction, Prediction, Source
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 
@@ -119,8 +119,8 @@ class Tree:
         return draw_tree(self)
 
 
-def tree(
-    explanation: Interaction,
+def grow(
+    explanation: Explanation,
     how: How = "greedy",
     *,
     threshold: float = 0.4,
@@ -136,7 +136,8 @@ def tree(
     be no parent and no measure of the largest weight (as the authors do), "special" lets no special token take part.
     "exact" stops after `seconds` and then gives the best tree so far, with `proven` False.
     """
-    _check(explanation, how, threshold, penalty, leave_out)
+    check_options(how, threshold, penalty, leave_out)
+    explanation = _interaction(explanation)
     ground = Field.of(explanation, threshold, leave_out)
     if not ground.rows.any():
         raise BadInput("every token of this text is special, so leave_out='special' leaves none for a tree.")
@@ -166,10 +167,11 @@ def tree(
     )
 
 
-def _check(explanation: Interaction, how: str, threshold: float, penalty: float, leave_out: str) -> None:
+def _interaction(explanation: Explanation) -> Interaction:
     if not isinstance(explanation, Interaction):
         raise BadInput(
-            f"a tree is made of an Interaction, and this is a {type(explanation).__name__}; explain with attattr."
+            f"a tree is made of an Interaction, and this is a {type(explanation).__name__}; explain with attattr, or "
+            "give a model and a text."
         )
     if explanation.weights.shape[2] != len(explanation.tokens):
         raise BadInput("this interaction has one query, not one per token, so no tree can be made of it.")
@@ -178,6 +180,11 @@ def _check(explanation: Interaction, how: str, threshold: float, penalty: float,
             f"{explanation.attention} attention reads the decoder's positions, which hold other tokens than the "
             "encoder's, so no tree can be made of it; explain with kind='encoder'."
         )
+    return explanation
+
+
+def check_options(how: str, threshold: float, penalty: float, leave_out: str) -> None:
+    """Refuse what `grow` cannot do, before anything slow."""
     if how not in ("greedy", "exact"):
         raise BadInput(f"how '{how}' is not one of greedy, exact.")
     if not 0 <= threshold < 1:

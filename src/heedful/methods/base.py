@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +27,14 @@ class Passes:
     exactly: bool = True
 
 
+def total(passes: Iterable[Passes]) -> Passes:
+    """The sum; exact where every part is."""
+    every = list(passes)
+    return Passes(
+        sum(p.forwards for p in every), sum(p.backwards for p in every), exactly=all(p.exactly for p in every)
+    )
+
+
 @runtime_checkable
 class Method(Protocol):
     """What a method answers. Two more are optional:
@@ -40,6 +48,12 @@ class Method(Protocol):
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:
         """Explain one prediction. The target is resolved; `rng` is the only source of chance."""
         ...
+
+
+def passes(method: Method, classifier: Classifier, texts: Iterable[Tokens]) -> Passes | None:
+    """What a method will cost on these texts, each as the model will read it; None where it does not say."""
+    count = getattr(method, "passes", None)
+    return None if count is None else total(count(classifier, tokens) for tokens in texts)
 
 
 class Together(Checked):

@@ -1,185 +1,411 @@
-"""Job one: explain. A text goes in, an Explanation for each method comes out, with where it came from."""
+"""Explain: a text goes in, an Explanation for each method comes out, with where it came from.
+
+explain      one text or several, by one method or several
+explain_all  a stream of texts
+tree         attention attributions as a tree
+run_method   one method on texts that are already cut; try_method gives errors as results
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 
-from heedful.core import settings
-from heedful.core.errors import BadInput, HeedfulError, Unsupported, apart
-from heedful.core.explanation import Attribution, Explanation, Prediction, Source
+from heedful.core import settings as known_settings
+from heedful.core.errors import BadInput, HeedfulError, Unsupported, apart, nearest
+from heedful.core.explanation import Attribution, Explanation, Explanations, Interaction, Prediction, Source
 from heedful.core.random import seeded
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
+from heedful.core.tree import How, LeaveOut, Tree, check_options, grow
 from heedful.methods import METHODS, Method
 from heedful.methods import method as make
-from heedful.methods.base import Passes
+from heedful.methods.attention import AttentionWeights
+from heedful.methods.base import passes
 from heedful.model.classifier import Classifier
+from heedful.model.loading import load
 
 CHUNK = 64  # texts that explain_all holds at a time
-Methods = Sequence[str | Method]
+Text = str | tuple[str, str]  # a text, or (text, pair)
+Texts = list[str] | list[tuple[str, str]] | list[Text]
+Methods = list[str] | list[str | Method] | Sequence[Method] | tuple[str | Method, ...]
+Label = Target | str | int | None
+OnUnsupported = Literal["raise", "skip"]
+_KEYWORDS = ("target", "pair", "seed", "tokenizer", "truncate", "windows", "unsupported", "with_attention", "watch")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress: the method that runs next, its number among `count`, and the forward passes it plans, if known."""
+
+    doing: str
+    number: int
+    count: int
+    forwards: int | None = None
+
+
+Watch = Callable[[Step], None]
 
 
 @overload
-def explain(  # type: ignore[overload-overlap]
-    classifier: Classifier,
-    text: str,
+def explain(
+    x: Any,
+    text: Text,
     method: str | Method = ...,
-    target: Target | str | int | None = ...,
+    target: Label = ...,
     pair: str | None = ...,
     seed: int = ...,
     *,
+    tokenizer: Any = ...,
     truncate: bool = ...,
     windows: bool = ...,
+    watch: Watch | None = ...,
+    **settings: Any,
 ) -> Explanation: ...
 @overload
 def explain(
-    classifier: Classifier,
-    text: str,
+    x: Any,
+    text: Texts,
+    method: str | Method = ...,
+    target: Label = ...,
+    pair: None = ...,
+    seed: int = ...,
+    *,
+    tokenizer: Any = ...,
+    truncate: bool = ...,
+    windows: bool = ...,
+    unsupported: OnUnsupported = ...,
+    with_attention: bool = ...,
+    watch: Watch | None = ...,
+    **settings: Any,
+) -> Explanations: ...
+@overload
+def explain(
+    x: Any,
+    text: Text | Texts,
     method: Methods,
-    target: Target | str | int | None = ...,
+    target: Label = ...,
     pair: str | None = ...,
     seed: int = ...,
     *,
+    tokenizer: Any = ...,
     truncate: bool = ...,
     windows: bool = ...,
-) -> list[Explanation]: ...
+    unsupported: OnUnsupported = ...,
+    with_attention: bool = ...,
+    watch: Watch | None = ...,
+) -> Explanations: ...
 def explain(
-    classifier: Classifier,
-    text: str,
+    x: Any,
+    text: Text | Texts,
     method: str | Method | Methods = "integrated-gradients",
-    target: Target | str | int | None = None,
+    target: Label = None,
     pair: str | None = None,
     seed: int = 0,
     *,
+    tokenizer: Any = None,
     truncate: bool = True,
     windows: bool = False,
-) -> Explanation | list[Explanation]:
-    """Explain one prediction with one method, or with each of a list.
+    unsupported: OnUnsupported = "raise",
+    with_attention: bool = False,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Explanation | Explanations:
+    """Explain the prediction of a text: an Explanation; of several texts or by several methods: Explanations.
 
-    A text longer than the model's limit is cut, and the explanation says so; `truncate=False` makes it an error, and
-    `windows=True` explains the mean over overlapping windows instead.
+    `x` is what `heedful.load` takes: a classifier, a pipeline, a folder or hub name, a (model, tokenizer) pair; or a
+    model, with its `tokenizer`. Several texts are a list; a tuple is one (text, pair). Settings of a single method
+    given by name may be keywords: `explain(x, text, "ig", steps=64)`.
+
+    A text longer than the model's limit is truncated, and the explanation says so; `truncate=False` makes that an
+    error, and `windows=True` explains the mean over overlapping windows instead. A method that the model does not
+    support raises `Unsupported`; with `unsupported="skip"` it is in `Explanations.skipped`. `with_attention` adds the
+    attention weights, which the page shows as a grid of heads. `watch` is called before each method.
     """
-    job = _Job(_methods(method), _target(target), seed, truncate, windows)
-    found = job.many(classifier, [classifier.tokens(text, pair)])[0]
-    return found if _several(method) else found[0]
+    single = _is_text(text) and not _is_several(method)
+    if single and with_attention:
+        raise BadInput("with_attention is for Explanations; give the methods as a list.")
+    job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, with_attention, watch)
+    texts = text_pairs(text, pair)
+    classifier = load(x if tokenizer is None else (x, tokenizer))
+    rows = job.run(classifier, [classifier.tokens(*one) for one in texts])
+    whole = Explanations(
+        [why for row in rows for why in row],
+        {name: reason for row in rows for name, reason in row.skipped.items()},
+        [weights for row in rows for weights in row.attention],
+    )
+    if rows and not whole:
+        raise Unsupported(f"no method could explain this model; {next(iter(whole.skipped.values()))}")
+    return whole[0] if single else whole
 
 
+@overload
 def explain_all(
-    classifier: Classifier,
-    texts: Iterable[str | tuple[str, str]],
+    x: Any,
+    texts: Iterable[Text],
+    method: str | Method = ...,
+    target: Label = ...,
+    seed: int = ...,
+    *,
+    tokenizer: Any = ...,
+    truncate: bool = ...,
+    windows: bool = ...,
+    watch: Watch | None = ...,
+    **settings: Any,
+) -> Iterator[Explanation]: ...
+@overload
+def explain_all(
+    x: Any,
+    texts: Iterable[Text],
+    method: Methods,
+    target: Label = ...,
+    seed: int = ...,
+    *,
+    tokenizer: Any = ...,
+    truncate: bool = ...,
+    windows: bool = ...,
+    unsupported: OnUnsupported = ...,
+    watch: Watch | None = ...,
+) -> Iterator[Explanations]: ...
+def explain_all(
+    x: Any,
+    texts: Iterable[Text],
     method: str | Method | Methods = "integrated-gradients",
-    target: Target | str | int | None = None,
+    target: Label = None,
     seed: int = 0,
     *,
+    tokenizer: Any = None,
     truncate: bool = True,
     windows: bool = False,
-) -> Iterator[Any]:
-    """Explain many texts, or (text, pair) tuples: lazily, in order, several at a time where the method can.
+    unsupported: OnUnsupported = "raise",
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Iterator[Explanation] | Iterator[Explanations]:
+    """Explain a stream of texts, or (text, pair) tuples: lazily, in order, several at a time where the method can.
 
-    Yields what `explain` returns for each text: an Explanation, or a list for a list of methods.
+    Yields for each text an Explanation, or Explanations for several methods. The arguments are those of `explain`.
     """
-    job = _Job(_methods(method), _target(target), seed, truncate, windows)
-    return _stream(job, classifier, iter(texts), _several(method))
+    job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, False, watch)
+    rows = _stream(job, load(x if tokenizer is None else (x, tokenizer)), iter(texts))
+    return rows if _is_several(method) else (row[0] for row in rows)
 
 
-def _stream(job: _Job, classifier: Classifier, texts: Iterator[str | tuple[str, str]], several: bool) -> Iterator[Any]:
+def _stream(job: _Job, classifier: Classifier, texts: Iterator[Text]) -> Iterator[Explanations]:
     while chunk := list(islice(texts, CHUNK)):
-        cut = [classifier.tokens(*_text_and_pair(t)) for t in chunk]
-        for found in job.many(classifier, cut):
-            yield found if several else found[0]
+        yield from job.run(classifier, [classifier.tokens(*text_pairs(one)[0]) for one in chunk])
 
 
-def _text_and_pair(given: Any) -> tuple[str, str | None]:
-    if isinstance(given, str):
-        return given, None
-    if isinstance(given, (tuple, list)) and len(given) == 2:
-        return given[0], given[1]
-    raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts.")
+def tree(
+    x: Any,
+    text: Text | None = None,
+    how: How = "greedy",
+    *,
+    threshold: float = 0.4,
+    penalty: float = 0.0,
+    root: int | None = None,
+    leave_out: LeaveOut = "cls",
+    seconds: float = 30.0,
+    method: str | Method = "attattr",
+    target: Label = None,
+    pair: str | None = None,
+    seed: int = 0,
+    tokenizer: Any = None,
+    truncate: bool = True,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Tree:
+    """The attribution tree of a prediction: attention attributions, and their tree.
+
+    `x`, `text` and the arguments after `seconds` are those of `explain`; the others are those of `Interaction.tree`,
+    which makes the tree of an interaction that is there. An Interaction alone is taken here too.
+    """
+    if text is None or isinstance(x, Interaction):
+        if text is not None or settings:
+            raise BadInput(
+                "an Interaction has its own text and settings; call its method tree(), or give a model and a text."
+            )
+        return grow(x, how, threshold=threshold, penalty=penalty, root=root, leave_out=leave_out, seconds=seconds)
+    check_options(how, threshold, penalty, leave_out)
+    why = explain(x, text, method, target, pair, seed, tokenizer=tokenizer, truncate=truncate, watch=watch, **settings)
+    return grow(why, how, threshold=threshold, penalty=penalty, root=root, leave_out=leave_out, seconds=seconds)
 
 
-def _several(given: str | Method | Methods) -> bool:
+def _is_text(given: Any) -> bool:
+    return isinstance(given, (str, tuple))
+
+
+def _is_several(given: Any) -> bool:
     return isinstance(given, Sequence) and not isinstance(given, str)
 
 
-def _methods(given: Any) -> list[Method]:
-    wanted = list(given) if _several(given) else [given]
-    if not wanted:
-        raise BadInput("no method was given; `heedful methods` lists them all.")
-    return [make(one) for one in wanted]
+def text_pairs(given: Any, pair: str | None = None) -> list[tuple[str, str | None]]:
+    """What was given as one text or several, as (text, pair or None)."""
+    if isinstance(given, str):
+        return [(given, pair)]
+    if pair is not None:
+        raise BadInput("pair is for one text; give several pairs, or a tuple, as (text, pair).")
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(one, str) for one in given):
+        return [given]
+    if isinstance(given, tuple) or not isinstance(given, Iterable):
+        raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts; give several texts as a list.")
+    return [text_pairs(tuple(one) if isinstance(one, list) else one)[0] for one in given]
 
 
-def _target(given: Target | str | int | None) -> Target:
-    return given if isinstance(given, Target) else Target(given)
+@dataclass(frozen=True)
+class Cut:
+    """A text as the model reads it: in one part, whole or truncated, or in overlapping windows of these positions."""
+
+    tokens: Tokens
+    parts: tuple[Tokens, ...]
+    windows: tuple[tuple[int, ...], ...] = ()
+
+
+def cut_text(classifier: Classifier, tokens: Tokens, truncate: bool = True, windows: bool = False) -> Cut:
+    """The parts of a text that the model is given: one, unless the text is too long and windows are allowed."""
+    limit = classifier.limit
+    if limit is None or len(tokens) <= limit:
+        return Cut(tokens, (tokens,))
+    if windows:
+        positions = tuple(tokens.windows(limit))
+        return Cut(tokens, tuple(tokens.take(at) for at in positions), positions)
+    if not truncate:
+        raise BadInput(
+            f"the text has {len(tokens):,} tokens and {classifier.name} reads {limit:,}; "
+            "shorten it, allow truncation, or use windows."
+        )
+    short = tokens.cut(limit)
+    return Cut(short, (short,))
 
 
 @dataclass(frozen=True)
 class _Job:
     """What is asked of every text."""
 
-    methods: list[Method]
+    methods: tuple[Method, ...]
     target: Target
     seed: int
     truncate: bool
     windows: bool
+    skip: bool
+    with_attention: bool
+    watch: Watch | None
 
-    def many(self, classifier: Classifier, texts: Sequence[Tokens]) -> list[list[Explanation]]:
-        """For each text, an explanation by each method."""
-        long = [i for i, t in enumerate(texts) if self.windows and classifier.limit and len(t) > classifier.limit]
-        short = [i for i in range(len(texts)) if i not in set(long)]
-        cut = [self._cut(classifier, texts[i]) for i in short]
-        found: dict[int, list[Explanation]] = dict(zip(short, self._whole(classifier, cut), strict=True))
-        return [found[i] if i in found else self._windowed(classifier, texts[i]) for i in range(len(texts))]
+    @classmethod
+    def of(
+        cls,
+        method: str | Method | Methods,
+        settings: Mapping[str, Any],
+        target: Label,
+        seed: int,
+        truncate: bool,
+        windows: bool,
+        unsupported: OnUnsupported,
+        with_attention: bool,
+        watch: Watch | None,
+    ) -> _Job:
+        """The arguments of `explain`, checked."""
+        if unsupported not in ("raise", "skip"):
+            raise BadInput(f"unsupported '{unsupported}' is not one of raise, skip.")
+        methods = make_methods(method, settings)
+        with_attention = with_attention and not any(isinstance(m, AttentionWeights) for m in methods)
+        wanted = target if isinstance(target, Target) else Target(target)
+        skip = unsupported == "skip" and (_is_several(method) or with_attention)
+        return cls(methods, wanted, seed, truncate, windows, skip, with_attention, watch)
 
-    def _cut(self, classifier: Classifier, tokens: Tokens) -> Tokens:
-        cut = tokens.cut(classifier.limit)
-        if cut.dropped and not self.truncate:
-            raise BadInput(
-                f"the text has {len(tokens):,} tokens and {classifier.name} reads {classifier.limit:,}; "
-                "shorten it, allow truncation, or use windows."
-            )
-        return cut
-
-    def _whole(
-        self, classifier: Classifier, texts: list[Tokens], predictions: list[Prediction] | None = None
-    ) -> list[list[Explanation]]:
-        if not texts:
-            return []
-        predictions = predictions or classifier.predictions(texts)
-        targets = [self.target.resolved(classifier.labels, p.index) for p in predictions]
-        columns = [
-            [
-                replace(why, prediction=prediction)
-                for why, prediction in zip(
-                    explained(classifier, method, texts, targets, self.seed), predictions, strict=True
-                )
-            ]
-            for method in self.methods
+    def run(self, classifier: Classifier, texts: Sequence[Tokens]) -> list[Explanations]:
+        """For each text an explanation by each method. A text is cut and predicted once for all methods."""
+        cuts = [cut_text(classifier, tokens, self.truncate, self.windows) for tokens in texts]
+        predictions = _predictions(classifier, cuts)
+        targets = [self.target.resolved(classifier.labels, prediction.index) for prediction in predictions]
+        attention = [AttentionWeights()] if self.with_attention else []
+        columns = []
+        for number, method in enumerate([*self.methods, *attention], 1):
+            if self.watch is not None and texts:
+                self.watch(_step(classifier, method, cuts, number, len(self.methods) + len(attention)))
+            skip = self.skip or number > len(self.methods)
+            columns.append(_apply(classifier, method, cuts, targets, self.seed, skip))
+        return [
+            self._collect([column[i] for column in columns], prediction) for i, prediction in enumerate(predictions)
         ]
-        return [list(row) for row in zip(*columns, strict=True)]
 
-    def _windowed(self, classifier: Classifier, tokens: Tokens) -> list[Explanation]:
-        """The mean over overlapping windows: the target explained is the mean of the windows' targets."""
-        positions = tokens.windows(classifier.limit)
-        parts = [tokens.take(at) for at in positions]
-        logits = np.mean([p.logits for p in classifier.predictions(parts)], axis=0)
-        whole = classifier.prediction(torch.tensor(logits))
-        rows = self._whole(classifier, parts, [whole] * len(parts))
-        return [_mean(tokens, positions, [row[m] for row in rows]) for m in range(len(self.methods))]
+    def _collect(self, results: Sequence[Explanation | Unsupported], prediction: Prediction) -> Explanations:
+        names = map(METHODS.name_of, [*self.methods, AttentionWeights()])
+        skipped = {name: str(one) for name, one in zip(names, results, strict=False) if isinstance(one, Unsupported)}
+        whys = [None if isinstance(one, Unsupported) else replace(one, prediction=prediction) for one in results]
+        wanted, attention = whys[: len(self.methods)], whys[len(self.methods) :]
+        return Explanations(
+            [why for why in wanted if why is not None],
+            skipped,
+            [why for why in attention if isinstance(why, Interaction)],
+        )
 
 
-def explained(
+def make_methods(given: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
+    """The methods given, and the settings of the one that was named."""
+    wanted = list(given) if _is_several(given) else [given]
+    if not wanted:
+        raise BadInput("no method was given; `heedful methods` lists them all.")
+    if not settings:
+        return tuple(make(one) for one in wanted)
+    if not isinstance(given, str):
+        raise BadInput(
+            f"{', '.join(settings)}: keywords set one method that is given by name; give several methods, or a "
+            "method object, with their settings: heedful.method('ig', {'steps': 64})."
+        )
+    known = known_settings.of(type(make(given)))
+    for wrong in sorted(set(settings) - set(known)):
+        if hint := nearest(wrong, [*known, *_KEYWORDS]):
+            raise BadInput(f"explain with {METHODS.full_name(given)} has no argument '{wrong}'{hint}")
+    return (make(given, settings),)
+
+
+def _step(classifier: Classifier, method: Method, cuts: Sequence[Cut], number: int, count: int) -> Step:
+    try:
+        planned = passes(method, classifier, (part for cut in cuts for part in cut.parts))
+    except HeedfulError:  # the method says what is wrong when it runs
+        planned = None
+    return Step(METHODS.name_of(method), number, count, None if planned is None else planned.forwards)
+
+
+def _predictions(classifier: Classifier, cuts: Sequence[Cut]) -> list[Prediction]:
+    """The prediction of each text; that of windows has the mean of their logits."""
+    parts = iter(classifier.predictions([part for cut in cuts for part in cut.parts]))
+    several = [[next(parts) for _ in cut.parts] for cut in cuts]
+    return [
+        own[0] if len(own) == 1 else classifier.prediction(torch.tensor(np.mean([p.logits for p in own], axis=0)))
+        for own in several
+    ]
+
+
+def _apply(
+    classifier: Classifier, method: Method, cuts: Sequence[Cut], targets: Sequence[Target], seed: int, skip: bool
+) -> list[Explanation | Unsupported]:
+    """One method on every text. Where it is unsupported, an error, or with `skip` a result in the text's place."""
+    repeated = [target for cut, target in zip(cuts, targets, strict=True) for _ in cut.parts]
+    try:
+        parts = iter(run_method(classifier, method, [part for cut in cuts for part in cut.parts], repeated, seed))
+        return [_join_windows(cut, [next(parts) for _ in cut.parts]) for cut in cuts]
+    except Unsupported as e:
+        if not skip:
+            raise
+        if len(cuts) == 1:
+            return [e]
+    return [
+        _apply(classifier, method, [cut], [target], seed, skip)[0] for cut, target in zip(cuts, targets, strict=True)
+    ]
+
+
+def run_method(
     classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
 ) -> list[Explanation]:
-    """One method on every text, several texts at a time if it can; targets are resolved, predictions are not made."""
+    """One method on every text, several texts at a time if it can. Targets are resolved; nothing is predicted."""
     found: dict[int, Explanation] = {}
     together = hasattr(method, "many")
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
@@ -187,150 +413,83 @@ def explained(
             before = classifier.forwards, classifier.backwards
             rngs = [_rng(seed, method, texts[i]) for i in group]
             if together:
-                made = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
+                whys = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
             else:
-                made = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
+                whys = [method(classifier, texts[group[0]], targets[group[0]], rngs[0])]
             forwards, backwards = (
                 (a - b) // len(group) for a, b in zip((classifier.forwards, classifier.backwards), before, strict=True)
             )
-        for i, explanation in zip(group, made, strict=True):
+        for i, why in zip(group, whys, strict=True):
             source = Source(
                 method=METHODS.name_of(method),
-                settings=settings.values(method),
+                settings=known_settings.values(method),
                 model=classifier.name,
                 fingerprint=classifier.fingerprint,
                 seed=seed,
-                forwards=explanation.source.forwards or forwards,  # where texts of a batch differ, the method says it
+                forwards=why.source.forwards or forwards,  # where texts of a batch differ, the method says it
                 backwards=backwards,
                 versions=versions(),
             )
-            found[i] = replace(explanation, target=targets[i].named(classifier.labels), source=source)
+            found[i] = replace(why, target=targets[i].named(classifier.labels), source=source)
     return [found[i] for i in range(len(texts))]
 
 
-def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
-    """Chance that depends on seed, text and settings only: any explanation can be made again alone."""
-    return seeded(seed, tokens.text, tokens.pair, *settings.key(METHODS.name_of(method), method))
-
-
-def attempted(
+def try_method(
     classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
 ) -> list[Explanation | HeedfulError]:
-    """As `explained`, with an error in the place of a text that cannot be: then each text is tried by itself."""
+    """Like `run_method`, but a failing text yields its error. After a failure, texts are tried one by one."""
 
     def work(some: list[tuple[Tokens, Target]]) -> list[Explanation]:
-        return list(explained(classifier, method, [t for t, _ in some], [target for _, target in some], seed))
+        return run_method(classifier, method, [t for t, _ in some], [target for _, target in some], seed)
 
     return apart(work, list(zip(texts, targets, strict=True)))
 
 
-def _mean(tokens: Tokens, positions: Sequence[Sequence[int]], parts: Sequence[Explanation]) -> Explanation:
-    """Each token's score is the sum over the windows that hold it, divided by the number of windows."""
-    scores, errors = np.zeros(len(tokens)), np.zeros(len(tokens))
-    for at, part in zip(positions, parts, strict=True):
-        if not isinstance(part, Attribution):
-            raise Unsupported(f"{part.method} cannot be joined over windows; explain a shorter text, or let it be cut.")
-        scores[list(at)] += part.scores / len(parts)
-        errors[list(at)] += (0 if part.errors is None else part.errors) / len(
-            parts
-        )  # at most, as if they went together
-    first = parts[0]
-    assert isinstance(first, Attribution)
-    attributions = [part for part in parts if isinstance(part, Attribution)]
-    source = replace(
-        first.source,
-        windows=len(parts),
-        forwards=sum(p.source.forwards for p in parts),
-        backwards=sum(p.source.backwards for p in parts),
-    )
-    return replace(
-        first,
-        tokens=tokens,
-        scores=scores,
-        errors=errors if any(p.errors is not None for p in attributions) else None,
-        details={},
-        base=_average([p.base for p in attributions]),
-        gap=_average([p.gap for p in attributions]),
-        source=source,
-        notes=(*dict.fromkeys(n for p in parts for n in p.notes), f"mean over {len(parts)} overlapping windows"),
-    )
-
-
-def _average(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
+    """A generator that depends on seed, text and settings only: any explanation can be computed again alone."""
+    return seeded(seed, tokens.text, tokens.pair, *known_settings.key(METHODS.name_of(method), method))
 
 
 @cache
 def versions() -> dict[str, str]:
-    """What is installed; read from the packages' files, so once is enough."""
+    """The installed versions that an explanation depends on."""
     return {name: version(name) for name in ("heedful", "torch", "transformers")}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A method and its passes over all texts; None where the method does not say."""
+def _join_windows(cut: Cut, parts: Sequence[Explanation]) -> Explanation:
+    """The mean over windows: a token's score is the sum over the windows that hold it, divided by all windows.
 
-    method: str
-    passes: Passes | None
-
-
-def plan(classifier: Classifier, method: Method, texts: Iterable[Tokens]) -> Plan:
-    """What one method will cost on these texts, each as it will be cut (see `parts`)."""
-    counts = getattr(method, "passes", None)
-    passes = None if counts is None else total(counts(classifier, tokens) for tokens in texts)
-    return Plan(METHODS.name_of(method), passes)
-
-
-def total(passes: Iterable[Passes]) -> Passes:
-    """The sum; exact where every part is."""
-    every = list(passes)
-    return Passes(
-        sum(p.forwards for p in every), sum(p.backwards for p in every), exactly=all(p.exactly for p in every)
+    That explains the mean of the windows' targets.
+    """
+    if not cut.windows:
+        return parts[0]
+    first = parts[0]
+    attributions = [part for part in parts if isinstance(part, Attribution)]
+    if not isinstance(first, Attribution) or len(attributions) < len(parts):
+        raise Unsupported(f"{first.method} cannot be joined over windows; explain a shorter text, or let it be cut.")
+    scores, errors = np.zeros(len(cut.tokens)), np.zeros(len(cut.tokens))
+    for at, part in zip(cut.windows, attributions, strict=True):
+        scores[list(at)] += part.scores / len(parts)
+        # at most: errors of windows are added as if they went together
+        errors[list(at)] += (0 if part.errors is None else part.errors) / len(parts)
+    return replace(
+        first,
+        tokens=cut.tokens,
+        scores=scores,
+        errors=errors if any(part.errors is not None for part in attributions) else None,
+        details={},
+        base=_mean([part.base for part in attributions]),
+        gap=_mean([part.gap for part in attributions]),
+        source=replace(
+            first.source,
+            windows=len(parts),
+            forwards=sum(part.source.forwards for part in parts),
+            backwards=sum(part.source.backwards for part in parts),
+        ),
+        notes=(*dict.fromkeys(n for p in parts for n in p.notes), f"mean over {len(parts)} overlapping windows"),
     )
 
 
-def parts(classifier: Classifier, tokens: Tokens, truncate: bool = True, windows: bool = False) -> Sequence[Tokens]:
-    """The text as it will be given to the model: whole, cut at the model's limit, or in windows."""
-    limit = classifier.limit
-    if limit is None or len(tokens) <= limit:
-        return [tokens]
-    if windows:
-        return [tokens.take(at) for at in tokens.windows(limit)]
-    if not truncate:
-        raise BadInput(
-            f"the text has {len(tokens):,} tokens and {classifier.name} reads {limit:,}; "
-            "shorten it, allow truncation, or use windows."
-        )
-    return [tokens.cut(limit)]
-
-
-def shown(plans: Sequence[Plan], predictions: int) -> str:
-    """A table of passes by method, and their sum."""
-    rows = [(p.method, *_row(p.passes)) for p in plans]
-    rows += [("the prediction itself", *_row(Passes(predictions)))]
-    unknown = " and what is unknown" if any(p.passes is None for p in plans) else ""
-    rows += [(f"total{unknown}", *_row(_sum(plans, predictions)))]
-    heads = ("method", "forward", "backward")
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(3)]
-    lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in [heads, *rows]]
-    return "\n".join(lines)
-
-
-def _row(passes: Passes | None) -> tuple[str, str]:
-    if passes is None:
-        return "unknown", "unknown"
-    most = "" if passes.exactly else "at most "
-    return f"{most}{passes.forwards:,}", f"{most if passes.backwards else ''}{passes.backwards:,}"
-
-
-def _sum(plans: Sequence[Plan], predictions: int) -> Passes:
-    return total([*(p.passes for p in plans if p.passes is not None), Passes(predictions)])
-
-
-def shown_json(plans: Sequence[Plan], predictions: int) -> str:
-    """The same as one line of JSON."""
-    methods = [{"method": p.method, "passes": None if p.passes is None else asdict(p.passes)} for p in plans]
-    unknown = [p.method for p in plans if p.passes is None]
-    whole = asdict(_sum(plans, predictions))
-    return json.dumps({"methods": methods, "predictions": predictions, "total": whole, "unknown": unknown})
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None

@@ -7,7 +7,7 @@ the network of `heedful.nets.MultiHead`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Method, array
-from heedful.methods.explain import explain
+from heedful.methods.explain import Step, Watch, explain
 from heedful.methods.gradient import gradients
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
@@ -33,7 +33,6 @@ from heedful.model.masking import features
 Floats = NDArray[np.float64]
 Form = Literal["exact", "derived", "paper"]
 Reduce = Literal["x-input", "l2", "l1", "mean"]
-Tell = Callable[[str, Callable[[], int], int], None]
 FORMS: tuple[Form, ...] = ("exact", "derived", "paper")
 REDUCES: tuple[Reduce, ...] = ("x-input", "l2", "l1", "mean")
 LEFT_OUT = (
@@ -201,9 +200,9 @@ def compare(
     pair: str | None = None,
     *,
     truncate: bool = True,
-    tell: Tell | None = None,
+    watch: Watch | None = None,
 ) -> Comparison:
-    """Run LIME and autograd on a text, and set the theory beside them; `tell` hears how far LIME is."""
+    """Run LIME and autograd on a text, and set the theory beside them; `watch` is called before each run of LIME."""
     trial = trial or Trial()
     methods: list[Method] = [*trial.forms(), *trial.gradients()]
     # theory first: it takes no time, and refuses a model that it does not hold for
@@ -212,9 +211,8 @@ def compare(
     groups = features(first.tokens, "bag")
     runs: list[Floats] = []
     for n, seed in enumerate(trial.seeds(), 1):
-        if tell is not None:
-            before = classifier.forwards
-            tell(f"LIME, run {n} of {trial.runs}", lambda before=before: classifier.forwards - before, trial.samples)  # type: ignore[misc]
+        if watch is not None:
+            watch(Step("LIME, run", n, trial.runs, trial.samples))
         runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
     slopes, stated, gradient = (_scores(why) for why in found[len(FORMS) :])
     return Comparison(

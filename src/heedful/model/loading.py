@@ -43,7 +43,7 @@ def load(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
 ) -> Classifier:
-    """A classifier from a local folder or hub name, from a Hugging Face pipeline, or the embedded default.
+    """A classifier from a folder or hub name, a Hugging Face pipeline, a (model, tokenizer) pair, or the default.
 
     Weights are read from safetensors only and no code of the repository runs. Numbers are float32 unless `dtype` says
     otherwise ("auto" keeps the checkpoint's own; bf16 becomes float32 on a CPU that cannot compute it). A pipeline
@@ -67,13 +67,15 @@ def load(
         return classifier
     if isinstance(model, Classifier):
         return model
+    if isinstance(model, tuple) and len(model) == 2:
+        return Classifier(*model)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you make it.")
         return Classifier(model.model, model.tokenizer)
     raise BadInput(
-        f"a {type(model).__name__} was given as the model; give a folder, a hub name or a text-classification "
-        "pipeline, or call heedful.Classifier(model, tokenizer)."
+        f"a {type(model).__name__} was given as the model; give a folder, a hub name, a text-classification "
+        "pipeline or a (model, tokenizer) pair."
     )
 
 

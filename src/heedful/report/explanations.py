@@ -20,7 +20,7 @@ import jinja2
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.core.tokens import Tokens
-from heedful.core.tree import Tree, tree
+from heedful.core.tree import Tree, grow
 from heedful.report.rows import (
     CELLS,
     Cut,
@@ -105,7 +105,7 @@ def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
 def _trees(group: Sequence[Explanation]) -> list[Drawn]:
     """The tree that a page draws of attention attributions."""
     square = [e for e in group if isinstance(e, Interaction) and e.weights.shape[2] == len(e.tokens)]
-    return [drawn(tree(e)) for e in square if e.method == "attattr"]
+    return [drawn(grow(e)) for e in square if e.method == "attattr"]
 
 
 def notebook(explanations: Sequence[Explanation]) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from threading import Timer
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console, Group, RenderableType
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.progress_bar import ProgressBar
 from rich.style import Style
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Branch
 
@@ -34,6 +30,8 @@ from heedful.report.tree_layout import branch, facts, walk
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
+    from heedful.methods.base import Passes
+    from heedful.methods.cost import Plan
 
 # told apart by every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
 SUPPORTS, AGAINST, UNSIGNED = (47, 128, 205), (217, 95, 2), (176, 72, 204)
@@ -41,11 +39,10 @@ _SHOWN = 0.12  # weaker than this share of the strongest: no colour
 _MARKED = 0.35  # stronger: a number, where there is no colour
 _FILLED, _BOLD = 0.5, 0.7
 _GREY = 150
-_WAIT = 2.0  # seconds before a progress line appears
 _BAR = 24
 
 
-def show(
+def show_explanations(
     explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word", how: Reduction = "sum"
 ) -> None:
     """Print the prediction, then every method's view of the text."""
@@ -230,58 +227,27 @@ def clean(text: str) -> str:
     return "".join("�" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-class Tell(Protocol):
-    """Says what is done next; and, where it can be counted, what counts the passes done, and how many are planned."""
+def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Rows as aligned lines of text; the columns in `right` are aligned to the right."""
+    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
 
-    def __call__(self, doing: str, done: Callable[[], int] | None = None, planned: int | None = None) -> None:
-        """Say it."""
-        ...
+    def padded(i: int, cell: str) -> str:
+        space = " " * (widths[i] - cell_len(cell))
+        return space + cell if i in right else cell + space
 
-
-class _Passes(ProgressColumn):
-    """A bar where the number of passes is known, else their count. It looks for itself: a method reports nothing."""
-
-    max_refresh = None
-
-    def render(self, task: Task) -> RenderableType:
-        done, planned = task.fields.get("done"), task.fields.get("planned")
-        if done is None:
-            return Text()
-        count = done()
-        if not planned:
-            return Text(f"{count:,} passes" if count else "", style="dim")
-        grid = Table.grid(padding=(0, 1))
-        words = Text(f"{count:,} of {planned:,} passes", no_wrap=True)
-        grid.add_row(ProgressBar(planned, min(count, planned), width=_BAR // 2), words)
-        return grid
+    return "\n".join("  ".join(padded(i, cell) for i, cell in enumerate(row)).rstrip() for row in rows)
 
 
-@contextmanager
-def progress(hidden: bool = False) -> Iterator[Tell]:
-    """Give a function that says what is done next; after two seconds a line on stderr shows it, if someone looks.
+def cost_table(plan: Plan) -> str:
+    """The passes of each method, of the prediction, and of all together."""
+    rows = [("method", "forward", "backward"), *((cost.method, *_passes(cost.passes)) for cost in plan.costs)]
+    rows.append(("the prediction itself", f"{plan.predictions:,}", "0"))
+    rows.append((f"total{' and what is unknown' if plan.unknown else ''}", *_passes(plan.total)))
+    return columns(rows, right=(1, 2))
 
-    A thread keeps the line moving: one method on a large model can take a minute by itself.
-    """
-    if hidden or not sys.stderr.isatty():
-        yield lambda doing, done=None, planned=None: None
-        return
-    doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = SpinnerColumn(), doing, _Passes(table_column=Column(no_wrap=True)), TimeElapsedColumn()
-    # subtle: rich would also catch what is printed to stdout meanwhile, and send it to stderr
-    line = Progress(
-        *columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-    task = line.add_task("starting", total=None, done=None, planned=None)
 
-    def tell(doing: str, done: Callable[[], int] | None = None, planned: int | None = None) -> None:
-        line.update(task, description=clean(doing), done=done, planned=planned)
-
-    timer = Timer(_WAIT, line.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield tell
-    finally:
-        timer.cancel()
-        timer.join()
-        line.stop()
+def _passes(passes: Passes | None) -> tuple[str, str]:
+    if passes is None:
+        return "unknown", "unknown"
+    most = "" if passes.exactly else "at most "
+    return f"{most}{passes.forwards:,}", f"{most if passes.backwards else ''}{passes.backwards:,}"

@@ -1,0 +1,83 @@
+"""Cost: how often `explain` would run the model, without running it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from heedful.core.errors import Unsupported
+from heedful.methods import METHODS, Method
+from heedful.methods.attention import AttentionWeights
+from heedful.methods.base import Passes, passes, total
+from heedful.methods.explain import Methods, OnUnsupported, Text, Texts, cut_text, make_methods, text_pairs
+from heedful.model.loading import load
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The passes of a method over all texts; None where the method does not say."""
+
+    method: str
+    passes: Passes | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an explanation will cost: the passes of each method, and how many texts or windows are predicted.
+
+    `skipped` gives the reason for each method that the model does not support.
+    """
+
+    costs: tuple[Cost, ...]
+    predictions: int
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Passes:
+        """All passes that are known."""
+        return total([*(cost.passes for cost in self.costs if cost.passes is not None), Passes(self.predictions)])
+
+    @property
+    def unknown(self) -> list[str]:
+        """The methods that do not say what they cost."""
+        return [cost.method for cost in self.costs if cost.passes is None]
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        methods = [asdict(cost) for cost in self.costs]
+        sums = {"predictions": self.predictions, "total": asdict(self.total), "unknown": self.unknown}
+        return json.dumps({"methods": methods, **sums})
+
+
+def plan(
+    x: Any,
+    text: Text | Texts,
+    method: str | Method | Methods = "integrated-gradients",
+    pair: str | None = None,
+    *,
+    tokenizer: Any = None,
+    truncate: bool = True,
+    windows: bool = False,
+    unsupported: OnUnsupported = "raise",
+    with_attention: bool = False,
+    **settings: Any,
+) -> Plan:
+    """What `explain` will cost with the same arguments. Runs nothing."""
+    wanted = make_methods(method, settings)
+    texts = text_pairs(text, pair)
+    classifier = load(x if tokenizer is None else (x, tokenizer))
+    cuts = [cut_text(classifier, classifier.tokens(*one), truncate, windows) for one in texts]
+    parts = [part for cut in cuts for part in cut.parts]
+    costs: list[Cost] = []
+    skipped: dict[str, str] = {}
+    grid = with_attention and not any(isinstance(one, AttentionWeights) for one in wanted)
+    for number, one in enumerate([*wanted, *([AttentionWeights()] if grid else [])]):
+        try:
+            costs.append(Cost(METHODS.name_of(one), passes(one, classifier, parts)))
+        except Unsupported as e:
+            if unsupported == "raise" and number < len(wanted):
+                raise
+            skipped[METHODS.name_of(one)] = str(e)
+    return Plan(tuple(costs), len(parts), skipped)
