@@ -81,7 +81,7 @@ def test_settings_of_the_named_method_may_be_keywords() -> None:
         ("ig", {"stpes": 5}, "^explain with integrated-gradients has no argument 'stpes'; did you mean 'steps'?"),
         ("ig", {"truncat": True}, "has no argument 'truncat'; did you mean 'truncate'?"),
         ("ig", {"qqq": 5}, "^integrated-gradients has no setting 'qqq'; known are: steps"),
-        ("ig", {"steps": "many"}, "^steps is a whole number, not 'many'.$"),
+        ("ig", {"steps": "many"}, "^steps is a whole number of at least 1, not 'many'.$"),
         (["ig", "lime"], {"steps": 5}, "^steps: keywords set one method that is given by name"),
         (IntegratedGradients(), {"steps": 5}, "^steps: keywords set one method that is given by name"),
     ],
