@@ -23,7 +23,7 @@ from heedful.audits.job import CONTROLS, Moment, battery
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
 from heedful.core.errors import BadInput, Unsupported
-from heedful.data import Example
+from heedful.data import Columns, Example
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
 from tests.support import toys
@@ -441,6 +441,42 @@ def test_mistakes_are_one_sentence(args: list[str], said: str) -> None:
     found = CliRunner().invoke(main, ["audit", "corpus", *args])
     assert (found.exit_code, found.stderr.count("\n")) == (2, 1)
     assert said in found.stderr
+
+
+def test_the_library_does_what_the_command_does(tmp_path: Path) -> None:
+    """Model and checkpoints by folder, columns, settings and files of explanations as the command takes them."""
+    heedful.train("average", "corpus", tmp_path / "net", {"epochs": 1})
+    rows = [{"words": f"A film, number {i}.", "gold": ["negative", "positive"][i % 2]} for i in range(20)]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    mine = [{"text": row["words"], "method": "mine", "scores": [1, 2, 3, i]} for i, row in enumerate(rows[:18])]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, mine)))
+    net, data, scores = (str(tmp_path / name) for name in ("net", "data.jsonl", "mine.jsonl"))
+    asked = ["audit", data, "--model", net, "--methods", "lime", "--checks", "stability,complexity", "--seed", "3"]
+    asked += ["--set", "lime.samples=20", "--text-column", "words", "--label-column", "gold", "--scale", "probability"]
+    asked += ["--checkpoints", net, "--explanations", scores, "--limit", "17", "--out", str(tmp_path / "command")]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.stderr
+    found = audit(
+        net,
+        data,
+        ["lime"],
+        ["stability", "complexity"],
+        tmp_path / "library",
+        seed=3,
+        settings=["lime.samples=20"],
+        columns=Columns("words", None, "gold"),
+        target=heedful.Target(scale="probability"),
+        checkpoints=[net],
+        explanations=[scores],
+        limit=17,
+    )
+    assert summary(tmp_path / "library") == summary(tmp_path / "command")
+    assert found.rows("complexity", "gini", "mine")
+
+
+def test_checkpoints_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="two checkpoints have the same folder name"):
+        audit(POINTER, TEXTS, METHOD, CHECKS, checkpoints=[tmp_path / "a" / "net", tmp_path / "b" / "net"])
 
 
 def test_checkpoints_are_several(tmp_path: Path) -> None:

@@ -514,7 +514,7 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
 
 
 def test_the_command_audits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.model.loading.load", lambda *_, **__: toy())
     path = copied(tmp_path / "x.jsonl", '<b>&"🙂')
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     args = [
@@ -535,17 +535,17 @@ def test_the_command_audits_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_command_says_how_many_texts_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.model.loading.load", lambda *_, **__: toy())
     path = copied(tmp_path / "x.jsonl", some=texts()[:2])
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     asked = ["audit", str(data), "--explanations", str(path), "--methods", "leave-one-out", "--checks", "cost"]
     result = CliRunner().invoke(main, [*asked, "--dry-run"])
     assert result.exit_code == 0, result.output
-    assert f"2 of the {len(texts())} texts are explained in the file" in result.stderr
+    assert f"2 of {len(texts())} texts are in the files of explanations; only these are audited." in result.stderr
 
 
 def test_the_command_refuses_a_file_of_other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.cli.options.load", lambda *_: toy())
+    monkeypatch.setattr("heedful.model.loading.load", lambda *_, **__: toy())
     path = written(tmp_path / "x.jsonl", line())
     data = written(tmp_path / "data.jsonl", *({"text": text} for text in texts()))
     result = CliRunner().invoke(main, ["audit", str(data), "--explanations", str(path), "--out", str(tmp_path / "run")])

@@ -132,6 +132,8 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
         if watch is not None:
             watch(Moment(finished, total, doing, share * CHUNK))
 
+    if watch is not None and job.note:
+        watch(Moment(finished, total, note=job.note))
     for chunk in workers(Chunks(job, run), list(missing), tell, until):
         finished += missing[chunk]
     tell("summing up", 0.0)

@@ -6,7 +6,6 @@ A job can be described as JSON, so that another process makes the same job again
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -52,12 +51,16 @@ Watch = Callable[["Moment"], None]
 
 @dataclass(frozen=True)
 class Moment:
-    """The progress of a run: texts finished of all, and how many texts' worth of the present chunk is done."""
+    """The progress of a run: texts finished of all, and how many texts' worth of the present chunk is done.
+
+    `note` is a sentence for the user.
+    """
 
     texts: int
     total: int
     doing: str = ""
     partial: float = 0.0
+    note: str = ""
 
     @property
     def share(self) -> float:
@@ -189,7 +192,8 @@ def _ordered(chosen: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
 class Job:
     """What an audit does: the model, the texts, the methods and checks, and the seed.
 
-    `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` the number of texts.
+    `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` the number of texts;
+    `unexplained`, how many other texts the data has, which no file of explanations explains.
     """
 
     classifier: Classifier
@@ -199,6 +203,7 @@ class Job:
     others: Mapping[str, Classifier] = field(default_factory=dict)
     name: str = "the data"
     limit: int | None = None
+    unexplained: int = 0
 
     def __post_init__(self) -> None:
         if not self.examples:
@@ -218,6 +223,13 @@ class Job:
     def total(self) -> int:
         """How many texts are audited."""
         return len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
+
+    @property
+    def note(self) -> str:
+        """A sentence on texts of the data that are not audited, if there are any."""
+        every = len(self.examples) + self.unexplained
+        note = f"{len(self.examples):,} of {every:,} texts are in the files of explanations; only these are audited."
+        return note if self.unexplained else ""
 
     @cached_property
     def order(self) -> list[int]:
@@ -272,12 +284,8 @@ def prepare(
     models = dict(checkpoints) if isinstance(checkpoints, Mapping) else _by_name(checkpoints)
     others = {name: loading.load(other) for name, other in models.items()}
     name = Path(source).name if isinstance(source, (str, Path)) else "the data"
-    if len(examples) < len(every):
-        warnings.warn(
-            f"{len(examples):,} of the {len(every):,} texts are in the files of explanations; only these are audited.",
-            stacklevel=3,
-        )
-    return Job(classifier, examples, chosen, seed, others, name, PROFILES[profile].limit if limit is None else limit)
+    wanted = PROFILES[profile].limit if limit is None else limit
+    return Job(classifier, examples, chosen, seed, others, name, wanted, len(every) - len(examples))
 
 
 def _by_name(folders: Iterable[str | Path]) -> dict[str, Any]:

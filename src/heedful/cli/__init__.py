@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tempfile
+import traceback
 import warnings
 from typing import Any
 
@@ -19,9 +21,11 @@ from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate
 from heedful.core.errors import HeedfulError
 
+UNEXPECTED = 70  # the exit code of an error that nobody expected (EX_SOFTWARE of sysexits.h)
+
 
 class _Commands(click.Group):
-    """Every error a user can cause is one sentence on stderr and exit code 2."""
+    """Every error is one sentence on stderr: exit code 2 if the user can cause it, 70 if nobody expected it."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -29,27 +33,53 @@ class _Commands(click.Group):
                 warnings.showwarning = _show_warning  # type: ignore[assignment]
                 return super().invoke(ctx)
         except HeedfulError as e:
-            from heedful.report.terminal import clean
-
-            click.echo(f"heedful: {clean(str(e))}", err=True)
+            _say(str(e))
             ctx.exit(2)
         except KeyboardInterrupt:
-            click.echo("heedful: stopped.", err=True)
+            _say("stopped.")
             ctx.exit(130)
         except BrokenPipeError:  # `heedful … | head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as e:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            else:
+                _say(f"unexpected error, {type(e).__name__}: {' '.join(str(e).split())[:300]}; {_stored_traceback()}")
+            ctx.exit(UNEXPECTED)
+
+
+def _say(sentence: str) -> None:
+    from heedful.report.terminal import clean
+
+    click.echo(f"heedful: {clean(sentence)}", err=True)
+
+
+def _stored_traceback() -> str:
+    """Where the traceback of the present error is."""
+    system = f"heedful {__version__}, Python {sys.version.split()[0]}, {sys.platform}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="replace", prefix="heedful-error-", suffix=".txt", delete=False
+        ) as file:
+            file.write(f"{system}\n{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+    except OSError:
+        return "`heedful --debug …` prints the traceback."
+    return f"the traceback is in {file.name}."
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """A warning of ours is a sentence; those of libraries are for developers."""
     if category is UserWarning:
-        click.echo(f"heedful: {message}", err=True)
+        _say(str(message))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__)
-def main() -> None:
+@click.option("--debug", is_flag=True, help="Print the traceback of an unexpected error.")
+def main(debug: bool) -> None:
     """Why did the text classifier say that, and which of those explanations deserve to be heeded?"""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place

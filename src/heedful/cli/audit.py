@@ -117,7 +117,10 @@ def audit(
         from heedful.audits.forecast import forecast, shown
         from heedful.audits.job import prepare
 
-        plan = forecast(prepare(model, data, **asked))
+        job = prepare(model, data, **asked)
+        if job.note:
+            click.echo(job.note, err=True)
+        plan = forecast(job)
         click.echo(plan.to_json() if as_json else shown(plan))
         return
     with _progress() as watch:
@@ -130,8 +133,9 @@ def audit(
 @contextmanager
 def _progress() -> Iterator[Watch]:
     """A bar on a terminal: texts, what is done, and the time left; a line per chunk elsewhere."""
+    lines = _lines(finished=not sys.stderr.isatty())
     if not sys.stderr.isatty():
-        yield _lines()
+        yield lines
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -148,18 +152,21 @@ def _progress() -> Iterator[Watch]:
         task = bar.add_task("starting", total=1.0, texts=0, all="?")
 
         def watch(now: Moment) -> None:
+            lines(now)
             bar.update(task, completed=now.share, description=now.doing, texts=now.texts, all=now.total)
 
         yield watch
 
 
-def _lines() -> Watch:
-    """A line whenever more texts are done."""
+def _lines(finished: bool) -> Watch:
+    """A line for each note and, if asked for, whenever more texts are done."""
     printed, start = 0, time.monotonic()
 
     def watch(now: Moment) -> None:
         nonlocal printed
-        if now.texts > printed:
+        if now.note:
+            click.echo(now.note, err=True)
+        if finished and now.texts > printed:
             printed = now.texts
             click.echo(f"{now.texts:,} of {now.total:,} texts, {time.monotonic() - start:.0f} s", err=True)
 
