@@ -22,7 +22,7 @@ from benchmarks.material import Scale, documents
 from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful import data
 from heedful.audits.chunk import cases
-from heedful.checks.adversarial_rows import Opened, affine, opened
+from heedful.checks.adversarial_rows import QueryAttention, affine_problem, query_attentions
 from heedful.checks.base import Floats
 from heedful.data import Example
 from heedful.maths.adversary import Problem
@@ -54,14 +54,14 @@ def network() -> Classifier:
 def texts(classifier: Classifier, raw: Sequence[str]) -> list[Text]:
     """Encoded, and opened at the attention. Two labels are one output: heedful has it as [−z, z]."""
     made = cases(classifier, [Example(text) for text in raw], {})
-    return [_text(opened(case, -1)[0]) for case in made.cases.values()]
+    return [_text(query_attentions(case, -1)[0]) for case in made.cases.values()]
 
 
-def _text(one: Opened) -> Text:
+def _text(one: QueryAttention) -> Text:
     model: Any = one.case.classifier.model
     with torch.no_grad():
         encoded = model.encoded(one.batch.ids, one.batch.mask, one.batch.segments)
-    problem = affine(one)
+    problem = affine_problem(one)
     assert problem is not None
     return Text(encoded.states[0, one.keys], problem)
 

@@ -107,7 +107,7 @@ def test_nothing_to_rank() -> None:
 def test_chance_has_a_mark_of_zero() -> None:
     """Over all orders of the words, what stays and what goes are the same sets."""
     case = one(toys.build("bilstm", toys.mix(0.5)), "ape yes cat dog", ())
-    text = Text(case, "delete", case.prediction.index)
+    text = Text(case, "delete")
     ask(Engine(case.classifier), [(text, all_subsets(4))])
     found = [InputErasure(maskings=("delete",)).numbers(text, np.array(order)) for order in permutations(range(4))]
     assert np.mean([one["insertion", None] - one["deletion", None] for one in found]) == pytest.approx(0, abs=1e-12)

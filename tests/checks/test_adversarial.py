@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from heedful.checks.adversarial import Adversarial
-from heedful.checks.adversarial_rows import affine, decoder, opened
+from heedful.checks.adversarial_rows import affine_problem, attention_decoder, query_attentions
 from heedful.checks.base import Case
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding
@@ -91,8 +91,8 @@ ONE_QUERY: Mapping[str, Any] = {
 @pytest.mark.parametrize("name", ONE_QUERY)
 def test_effects_are_what_each_token_alone_gives(name: str) -> None:
     """The slow way: all of a head's attention on one token, for each, through the model."""
-    (text,) = opened(case(ONE_QUERY[name](), "yes ape bee" if name == "toy" else LONG), -1)
-    problem = affine(text)
+    (text,) = query_attentions(case(ONE_QUERY[name](), "yes ape bee" if name == "toy" else LONG), -1)
+    problem = affine_problem(text)
     assert problem is not None
     heads, n = problem.attention.shape
     ones = np.stack(
@@ -131,7 +131,7 @@ def test_the_bracket_holds_what_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", ["bilstm", "multihead"])
 def test_the_picture_is_of_the_attention_that_was_measured(name: str) -> None:
     checked = case(ONE_QUERY[name]())
-    (text,) = opened(checked, -1)
+    (text,) = query_attentions(checked, -1)
     (best,) = (f for f in FAST(checked) if f.measure in ("jsd exact", "jsd lower"))
     rows = text.rows(np.array(best.details["adversarial"])[None][..., text.keys.numpy()])
     own = np.array(best.details["attention"])
@@ -167,7 +167,7 @@ def test_a_saturated_model_lets_attention_go_anywhere() -> None:
     with torch.no_grad():
         classifier.model.decoder.bias[1] += 60
     found = FAST(case(classifier))
-    (text,) = opened(case(classifier), -1)
+    (text,) = query_attentions(case(classifier), -1)
     assert value(found, "tvd exact") == pytest.approx(1 - text.attention.min())
     assert value(found, "change exact") == pytest.approx(0, abs=1e-9)
 
@@ -202,13 +202,13 @@ ASKED = Example(LONG, "two sisters")
 
 
 def test_a_decoder_with_tanh_is_not_taken_for_affine() -> None:
-    (text,) = opened(case(pair(), ASKED), -1)
-    assert affine(text) is None
+    (text,) = query_attentions(case(pair(), ASKED), -1)
+    assert affine_problem(text) is None
 
 
 def test_the_decoder_of_a_pair_is_the_networks() -> None:
-    (text,) = opened(case(pair(), ASKED), -1)
-    decode = decoder(text)
+    (text,) = query_attentions(case(pair(), ASKED), -1)
+    decode = attention_decoder(text)
     assert decode is not None
     some = np.random.default_rng(0).dirichlet(np.ones(len(text.keys)), size=(4, 1))
     real = text.answers(text.rows(some))[1:]
@@ -224,8 +224,8 @@ def test_a_pair_has_a_witness_and_a_search() -> None:
 
 
 def test_what_the_decoder_reads_of_a_pair_leaves_more_room_than_all_that_is_mixed() -> None:
-    (text,) = opened(case(pair(), ASKED), -1)
-    assert text.mapped().shape[1] == text.values(0).shape[1] // 2
+    (text,) = query_attentions(case(pair(), ASKED), -1)
+    assert text.projected().shape[1] == text.values(0).shape[1] // 2
 
 
 # Transformers
@@ -257,7 +257,7 @@ def test_a_network_of_several_layers_has_witnesses_too(masked: bool) -> None:
 
 
 def test_of_several_pooled_positions_one_is_drawn() -> None:
-    drawn = {opened(case(models.shared("modernbert"), text), -1)[0].query for text in models.TEXTS}
+    drawn = {query_attentions(case(models.shared("modernbert"), text), -1)[0].query for text in models.TEXTS}
     assert len(drawn) > 1
 
 
@@ -293,7 +293,7 @@ def test_all_layers_are_read() -> None:
 
 
 def test_only_the_pooled_row_of_one_head_is_changed() -> None:
-    (text,) = opened(case(models.shared("bert")), 0)
+    (text,) = query_attentions(case(models.shared("bert")), 0)
     other = np.full(len(text.keys), 1 / len(text.keys))
     clf = text.case.classifier
 
@@ -342,7 +342,7 @@ def test_a_pointer_cannot_look_elsewhere(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", toys.ARCHITECTURES)
 def test_a_pointer_that_looks_elsewhere_answers_otherwise(architecture: str) -> None:
-    (text,) = opened(case(toys.build(architecture, toys.POINTER), "ape yes bee cat"), -1)
+    (text,) = query_attentions(case(toys.build(architecture, toys.POINTER), "ape yes bee cat"), -1)
     elsewhere = np.eye(len(text.keys))[int(text.attention[0].argmin())]
     assert text.changes([text.row(0, elsewhere)])[0] > 0.1
 

@@ -16,7 +16,7 @@ import torch
 import heedful
 from heedful.audits.chunk import cases
 from heedful.checks.base import Case, Check, Finding
-from heedful.checks.erasure import OWN
+from heedful.checks.erasure import RANKINGS
 from heedful.checks.input_erasure import BOUNDS
 from heedful.core import settings
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
@@ -278,7 +278,7 @@ def test_nothing_is_found_twice(name: str) -> None:
 
 @every_check
 def test_methods_are_those_of_the_run_or_the_checks_own(name: str) -> None:
-    own: dict[str, set[str]] = {"erasure": set(OWN), "input-erasure": set(BOUNDS)}
+    own: dict[str, set[str]] = {"erasure": set(RANKINGS), "input-erasure": set(BOUNDS)}
     assert {f.method for f in findings(name)} <= {"", *FEW} | own.get(name, set())
 
 

@@ -15,7 +15,18 @@ from scipy.stats import binomtest
 
 from heedful.checks import check
 from heedful.checks.base import Case, by_unit, units
-from heedful.checks.erasure import OWN, Erased, Erasure, Items, fewer, first_flips, flips, negative, spread, stop_values
+from heedful.checks.erasure import (
+    RANKINGS,
+    Erased,
+    Erasure,
+    Items,
+    fewer,
+    first_flips,
+    flips,
+    negative,
+    spread,
+    stop_values,
+)
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding
 from heedful.core.target import activation
@@ -456,7 +467,7 @@ def test_tables_of_a_run() -> None:
     given: Any = Planned(numbers)
     tables = Erasure().tables(given)
     assert tables["flips"]["attention"] == {"both": 0, "only top": 2, "only random": 0, "neither": 0, "n": 2}
-    assert set(OWN) < set(tables["fractions"])
+    assert set(RANKINGS) < set(tables["fractions"])
     assert "random" not in tables["flips"]
     row = next(r for r in tables["fewer"] if (r["a"], r["b"]) == ("attention", "attention-ascending"))
     assert (row["a fewer"], row["b fewer"], row["n"]) == (2, 0, 2)

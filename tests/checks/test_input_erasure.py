@@ -290,7 +290,7 @@ def test_words_of_many_pieces_do_not_come_first_by_chance() -> None:
     case = one(shared("bert"), "unbelievably a", ("random",))
     assert len(units(case.tokens)[0]) == 3  # by their sum, it would come first in 23 of 24 orders
     draws = [d for seed in range(20) for d in one(shared("bert"), "unbelievably a", ("random",), seed=seed).draws]
-    orders = _orders(Text(replace(case, draws=tuple(draws)), "delete", 0))["random"]
+    orders = _orders(Text(replace(case, draws=tuple(draws)), "delete"))["random"]
     assert np.mean([order[0] for order in orders]) == pytest.approx(0.5, abs=0.1)
 
 

@@ -16,8 +16,8 @@ from heedful.checks import check as named
 from heedful.checks import interventions
 from heedful.checks.base import Case
 from heedful.checks.interventions import EVERYWHERE, Copy, Movable, Where, outcomes
-from heedful.checks.permutation import Permutation, exchanged, permuting, shuffled
-from heedful.checks.uniform import Uniform, activating, flattening
+from heedful.checks.permutation import Permutation, exchanged, permute, shuffled
+from heedful.checks.uniform import Uniform, activation_edit, uniform_edit
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding, Place, place
 from heedful.data import Example
@@ -112,7 +112,7 @@ def rng(seed: int = 0) -> torch.Generator:
 def test_each_row_keeps_its_weights_and_what_it_may_not_see(mask: str, together: bool, special: bool) -> None:
     allowed = MASKS[mask]
     old = weights_for(allowed)
-    new = permuting(Movable(tokens_of(5), special), rng(), "keys", together)(site(allowed), old)
+    new = permute(Movable(tokens_of(5), special), rng(), "keys", together)(site(allowed), old)
     assert torch.equal(new.sort(-1).values, old.sort(-1).values)
     assert not new[:, :, ~allowed].any()
 
@@ -120,7 +120,7 @@ def test_each_row_keeps_its_weights_and_what_it_may_not_see(mask: str, together:
 @pytest.mark.parametrize("mask", MASKS)
 def test_weights_move(mask: str) -> None:
     old = weights_for(MASKS[mask])
-    new = permuting(Movable(tokens_of(5)), rng(), "keys", False)(site(MASKS[mask]), old)
+    new = permute(Movable(tokens_of(5)), rng(), "keys", False)(site(MASKS[mask]), old)
     assert not torch.equal(new, old)
 
 
@@ -128,7 +128,7 @@ def test_weights_move(mask: str) -> None:
 @pytest.mark.parametrize("axis", ["keys", "rows"])
 def test_special_tokens_keep_their_weights(mask: str, axis: Any) -> None:
     old = weights_for(MASKS[mask])
-    new = permuting(Movable(tokens_of(5), special=False), rng(), axis, False)(site(MASKS[mask]), old)
+    new = permute(Movable(tokens_of(5), special=False), rng(), axis, False)(site(MASKS[mask]), old)
     kept = (..., [0, 4]) if axis == "keys" else (slice(None), slice(None), [0, 4])
     assert torch.equal(new[kept], old[kept])
 
@@ -148,7 +148,7 @@ def test_the_quick_way_is_the_general_one() -> None:
 
 
 def test_together_is_one_order_of_keys_for_rows_heads_and_layers() -> None:
-    edit = permuting(Movable(tokens_of(5)), rng(), "keys", True)
+    edit = permute(Movable(tokens_of(5)), rng(), "keys", True)
     found = [(old, edit(site(FULL), old)) for old in (weights_for(FULL), weights_for(FULL, seed=1))]
     orders = [o for o in permutations(range(5)) if all(torch.equal(new, old[..., list(o)]) for old, new in found)]
     assert len(orders) == 1
@@ -157,14 +157,14 @@ def test_together_is_one_order_of_keys_for_rows_heads_and_layers() -> None:
 
 def test_apart_rows_have_orders_of_their_own() -> None:
     old = weights_for(FULL)
-    new = permuting(Movable(tokens_of(5)), rng(), "keys", False)(site(FULL), old)
+    new = permute(Movable(tokens_of(5)), rng(), "keys", False)(site(FULL), old)
     orders = {tuple((old[0, h, q][:, None] == new[0, h, q]).int().argmax(0).tolist()) for h in (0, 1) for q in range(5)}
     assert len(orders) > 5
 
 
 def test_rows_are_exchanged_in_each_head() -> None:
     old = weights_for(FULL)
-    new = permuting(Movable(tokens_of(5)), rng(1), "rows", False)(site(FULL), old)
+    new = permute(Movable(tokens_of(5)), rng(1), "rows", False)(site(FULL), old)
     for h in (0, 1):
         order = [int((old[0, h] == row).all(-1).nonzero()) for row in new[0, h]]
         assert sorted(order) == list(range(5))
@@ -172,7 +172,7 @@ def test_rows_are_exchanged_in_each_head() -> None:
 
 
 def test_together_is_one_order_of_rows_for_heads_and_layers() -> None:
-    edit = permuting(Movable(tokens_of(5)), rng(), "rows", True)
+    edit = permute(Movable(tokens_of(5)), rng(), "rows", True)
     found = [(old, edit(site(FULL), old)) for old in (weights_for(FULL), weights_for(FULL, seed=1))]
     orders = [o for o in permutations(range(5)) if all(torch.equal(new, old[:, :, list(o)]) for old, new in found)]
     assert len(orders) == 1
@@ -195,7 +195,7 @@ def test_all_permutations_are_drawn_equally_often() -> None:
         classifier.logits(classifier.batch([case.tokens]))
     own = next(iter(seen[0].values()))
     brute = [tvd(classifier, case, edits.replaced({("self", 0): own[..., list(o)]})) for o in permutations(range(3))]
-    drawn = [Copy(EVERYWHERE, permuting(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
+    drawn = [Copy(EVERYWHERE, permute(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
     found = outcomes(classifier, case.tokens, drawn).tvd
     nearest = np.abs(found[:, None] - np.array(brute)).argmin(1)
     assert found == pytest.approx(np.array(brute)[nearest], abs=1e-6)
@@ -256,7 +256,7 @@ def test_the_numbers_are_medians_and_shares_over_the_draws() -> None:
     where = Where("self", 1, 0)
 
     def draw(i: int) -> Tensor:
-        edit = permuting(Movable(case.tokens), case.rng("permutation", "self", 1, 0, i), "keys", False)
+        edit = permute(Movable(case.tokens), case.rng("permutation", "self", 1, 0, i), "keys", False)
 
         def head(site: Site, weights: Tensor) -> Tensor:
             return torch.cat([edit(site, weights[:, :1]), weights[:, 1:]], 1) if where.has(site) else weights
@@ -356,7 +356,7 @@ def test_two_words_have_one_other_order() -> None:
     classifier = toy("bilstm", POINTER)
     case = case_of(classifier, "yes ape")
     movable = Movable(case.tokens, special=False)
-    copies = [Copy(EVERYWHERE, permuting(movable, case.rng(i), "keys", False)) for i in range(40)]
+    copies = [Copy(EVERYWHERE, permute(movable, case.rng(i), "keys", False)) for i in range(40)]
     swapped = tvd(classifier, case, lambda site, weights: weights[..., [0, 2, 1, 3]])
     assert swapped > 0.1
     assert set(outcomes(classifier, case.tokens, copies).tvd.round(5)) == {0.0, round(swapped, 5)}
@@ -422,7 +422,7 @@ def test_a_network_that_attends_to_padding_keeps_it() -> None:
     seen = {}
 
     def watch(site: Site, weights: Tensor) -> Tensor:
-        seen["old"], seen["new"] = weights, permuting(Movable(case.tokens), rng(), "keys", False)(site, weights)
+        seen["old"], seen["new"] = weights, permute(Movable(case.tokens), rng(), "keys", False)(site, weights)
         return weights
 
     answer(classifier, case, watch)
@@ -467,9 +467,9 @@ def test_the_distance_from_uniform_by_hand(family: str, special: bool) -> None:
         assert value(found, "tvd to uniform", {"layer": layer, "head": "all"}) == pytest.approx(total, abs=1e-6)
 
 
-def test_flattening_leaves_special_tokens_alone() -> None:
+def test_uniform_attention_leaves_special_tokens_alone() -> None:
     old = weights_for(FULL)
-    new = flattening(Movable(tokens_of(5), special=False))(site(FULL), old)
+    new = uniform_edit(Movable(tokens_of(5), special=False))(site(FULL), old)
     inside = old[..., 1:4].mean(-1, keepdim=True).expand(-1, -1, -1, 3)
     assert torch.allclose(new[..., 1:4], inside)
     assert torch.equal(new[..., [0, 4]], old[..., [0, 4]])
@@ -490,7 +490,7 @@ def test_another_activation_is_that_of_the_network(make: Any, name: Any) -> None
     inside = with_activation(classifier.model, name)
     with torch.no_grad():
         true = Classifier(inside, classifier.tokenizer).logits(classifier.batch([case.tokens]))[0]
-    assert torch.allclose(answer(classifier, case, activating(name)), true, atol=2e-6)
+    assert torch.allclose(answer(classifier, case, activation_edit(name)), true, atol=2e-6)
     apart = float(changes(true[None], answer(classifier, case, None), "softmax").tvd[0])
     assert apart > 1e-3
     assert value(Uniform()(case), "tvd", {"activation": name}) == pytest.approx(apart, abs=1e-6)
@@ -516,7 +516,7 @@ def test_a_sparse_network_gets_its_softmax_back(make: Any) -> None:
 @pytest.mark.parametrize("name", ["entmax15", "sparsemax"])
 def test_sparse_weights_go_where_they_may(mask: str, name: Any) -> None:
     allowed = MASKS[mask]
-    found = activating(name)(site(allowed), weights_for(allowed))
+    found = activation_edit(name)(site(allowed), weights_for(allowed))
     assert torch.allclose(found.sum(-1), torch.ones(()))
     assert not found[:, :, ~allowed].any()
 

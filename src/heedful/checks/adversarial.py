@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import torch
 
-from heedful.checks.adversarial_rows import Opened, affine, decoder, last_kind, opened, passed
+from heedful.checks.adversarial_rows import (
+    QueryAttention,
+    affine_problem,
+    attention_decoder,
+    forward_count,
+    last_kind,
+    query_attentions,
+)
 from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure
 from heedful.core.finding import Place
 from heedful.core.settings import Between, Checked, Ge, Gt
@@ -17,7 +24,6 @@ from heedful.core.tokens import Tokens
 from heedful.maths.adversary import (
     Polytope,
     Problem,
-    Witness,
     attention_distance,
     bracket,
     envelope,
@@ -51,14 +57,16 @@ BINS = np.linspace(0, 0.7, 41)
 
 @dataclass(frozen=True)
 class Adversarial(Checked):
-    """The most different attention, over all that the query may attend to, with which the output moves by ε at most.
+    """The most different attention, over all keys that the query may attend to, that changes the output by ε at most.
 
-    Where a network has one query and logits affine in its weights: exactly for one head and one number as output,
-    else a lower and an upper bound; and what the search of Jain & Wallace finds. In a Transformer, for each head of a
-    layer: a row of weights that leaves what the head reads as it is (δ = 0) or within δ of its size. That suffices for
-    an equal output and is not necessary: a witness, not a maximum. `bounded` is the share of problems for which a bound
-    is proved in `milp_seconds`. All attentions reported are run through the model.
+    Where a network has one query and logits affine in its weights: the exact solution for one head and one output
+    number, else a lower and an upper bound; and the result of Jain & Wallace's search. In a Transformer, for each head
+    of a layer: a row of weights that leaves the head's output unchanged (δ = 0) or within δ of its size. That is
+    sufficient for an equal output, not necessary: a witness, not a maximum. `bounded` is the share of problems for
+    which integer programming proves a bound within `milp_seconds`. All reported attentions are run through the model.
     """
+
+    name: ClassVar[str] = "adversarial"
 
     epsilon: Annotated[float, Ge(0)] = 0.05
     candidates: Annotated[int, Ge(1)] = 5
@@ -103,51 +111,51 @@ class Adversarial(Checked):
         return Search(self.candidates, self.steps)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """What is found on one text."""
+        """The findings on one text."""
         return self.many([case])[0]
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """The search does all texts at once."""
+        """The findings on each text; the search runs for all texts at once."""
         found: dict[int, list[Finding]] = {}
-        asked: dict[int, tuple[Opened, Problem]] = {}
+        affine: dict[int, tuple[QueryAttention, Problem]] = {}
         for i, case in enumerate(cases):
-            sites = opened(case, self.layer)
-            problem = self._affine(sites)
+            sites = query_attentions(case, self.layer)
+            solvable = len(sites) == 1 and sites[0].single_query and len(sites[0].keys) > 0
+            problem = affine_problem(sites[0]) if solvable else None
             if problem is None:
-                found[i] = [finding for site in sites for finding in self._held(site)]
+                found[i] = [finding for site in sites for finding in self._per_head(site)]
             else:
-                asked[i] = sites[0].released(), problem
-        rngs = [cases[i].rng("adversarial", "search") for i in asked]
-        candidates = optimise([problem for _, problem in asked.values()], rngs, self._search)
-        for (i, (text, problem)), some in zip(asked.items(), candidates, strict=True):
+                affine[i] = sites[0].detached(), problem
+        rngs = [cases[i].rng(self.name, "search") for i in affine]
+        candidates = optimise([problem for _, problem in affine.values()], rngs, self._search)
+        for (i, (text, problem)), some in zip(affine.items(), candidates, strict=True):
             found[i] = self._solved(text, problem, some)
         return [found[i] for i in range(len(cases))]
-
-    def _affine(self, sites: Sequence[Opened]) -> Problem | None:
-        return affine(sites[0]) if len(sites) == 1 and sites[0].alone and len(sites[0].keys) else None
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
         layers = sum(kind == last_kind(classifier) for kind, _ in classifier.sites)
         rows = facts.heads(classifier.model, classifier.reads) * len(self.delta)
-        held = 1 + (layers if self.layer == "all" else 1) * passed(rows, len(tokens))
+        per_head = 1 + (layers if self.layer == "all" else 1) * forward_count(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
-            return Passes(held, exactly=False)
-        solved = 1 + 2 * passed(3, len(tokens)) + passed(1, len(tokens))
-        return Passes(max(held, solved), len(classifier.labels), exactly=False)
+            return Passes(per_head, exactly=False)
+        solved = 1 + 2 * forward_count(3, len(tokens)) + forward_count(1, len(tokens))
+        return Passes(max(per_head, solved), len(classifier.labels), exactly=False)
 
     # one query, logits affine in its weights
 
-    def _solved(self, text: Opened, problem: Problem, candidates: Floats) -> list[Finding]:
-        exactly = self._exact(problem)
-        name = "lower" if exactly is None else "exact"
-        jsd, tvd = exactly or (bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
+    def _solved(self, text: QueryAttention, problem: Problem, candidates: Floats) -> list[Finding]:
+        jsd, tvd = exact(problem, self.epsilon, "jsd"), exact(problem, self.epsilon, "tvd")
+        is_exact = jsd is not None and tvd is not None
+        if jsd is None or tvd is None:
+            jsd, tvd = (bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
+        name = "exact" if is_exact else "lower"
         found = farthest(problem.attention, candidates, problem.change(candidates), self.epsilon)
         moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, found.attention])))
         numbers = {f"jsd {name}": jsd.distance, f"tvd {name}": tvd.distance, f"change {name}": float(moved[:2].max())}
-        if exactly is None:
+        if not is_exact:
             numbers |= {f"{d} upper": bracket(problem, self.epsilon, d).upper for d in ("jsd", "tvd")}
-        if self._drawn(text, "milp"):
+        if self._bounds(text, "milp"):
             space = polytope(problem, limits(problem, self.epsilon)[0])
             numbers["tvd bound"] = tvd_bound(space, self.milp_seconds).upper
         numbers["max attention"] = float(problem.attention.mean(0).max())
@@ -155,82 +163,86 @@ class Adversarial(Checked):
         numbers |= {"jsd found": found.jsd, "change found": float(moved[2])}
         return [_finding(n, x, {}, _shown(text, shown[n]) if n in shown else {}) for n, x in numbers.items()]
 
-    def _exact(self, problem: Problem) -> tuple[Witness, Witness] | None:
-        jsd, tvd = (exact(problem, self.epsilon, "jsd"), exact(problem, self.epsilon, "tvd"))
-        return None if jsd is None or tvd is None else (jsd, tvd)
+    def _bounds(self, text: QueryAttention, *key: object) -> bool:
+        """Whether this problem is in the random sample for which a bound is proved."""
+        u = torch.rand((), generator=text.case.rng(self.name, "bounded", *key), dtype=torch.float64)
+        return float(u) < self.bounded
 
-    def _drawn(self, text: Opened, *names: object) -> bool:
-        chance = torch.rand((), generator=text.case.rng("adversarial", "bounded", *names), dtype=torch.float64)
-        return float(chance) < self.bounded
+    # head by head: the head's output is preserved
 
-    # what a head reads is held
-
-    def _held(self, text: Opened) -> list[Finding]:
+    def _per_head(self, text: QueryAttention) -> list[Finding]:
         if not len(text.keys):
-            return [_finding(name, np.nan, {}, {}) for name in self._absent(text)]
+            return [_finding(name, np.nan, {}, {}) for name in self._missing(text)]
         where = [{"layer": text.site.layer, "head": head} for head in range(len(text.attention))]
-        values = [text.mapped() if text.alone and len(where) == 1 else text.values(at["head"]) for at in where]
-        made = [
+        values = [
+            text.projected() if text.single_query and len(where) == 1 else text.values(at["head"]) for at in where
+        ]
+        described = [
             _finding(name, number, at, {})
-            for at, own, vectors in zip(where, text.attention, values, strict=True)
+            for at, row, vectors in zip(where, text.attention, values, strict=True)
             for name, number in (
-                ("max attention", float(own.max())),
+                ("max attention", float(row.max())),
                 ("null dimension", float(null_dimension(vectors, text.eps))),
             )
         ]
-        sought = [
-            (at | {"delta": d}, preserving_rows(own, vectors, d, text.eps))
-            for at, own, vectors in zip(where, text.attention, values, strict=True)
+        problems = [
+            (at | {"delta": d}, preserving_rows(row, vectors, d, text.eps))
+            for at, row, vectors in zip(where, text.attention, values, strict=True)
             for d in self.delta
         ]
-        return made + self._witnesses(text, sought) + self._searched(text)
+        return described + self._witnesses(text, problems) + self._searched(text)
 
-    def _absent(self, text: Opened) -> tuple[str, ...]:
-        """What a text would have, if there were a word in it to attend to."""
+    def _missing(self, text: QueryAttention) -> tuple[str, ...]:
+        """The measures that a text would have if it had a word to attend to."""
         head = text.case.classifier.head
-        nothing = Problem(text.attention, np.zeros((*text.attention.shape, len(text.logits))), text.logits, head)
-        single = len(text.attention) == 1 and len(limits(nothing, self.epsilon)[0].forms) == 1
+        empty = Problem(text.attention, np.zeros((*text.attention.shape, len(text.logits))), text.logits, head)
+        single = len(text.attention) == 1 and len(limits(empty, self.epsilon)[0].forms) == 1
         bounds = ("jsd exact", "tvd exact") if single else ("jsd lower", "tvd lower", "jsd upper", "tvd upper")
         return (*bounds, "jsd found", "max attention")
 
-    def _witnesses(self, text: Opened, sought: Sequence[tuple[dict[str, Any], Polytope | None]]) -> list[Finding]:
-        owns = [text.attention[[at["head"]]] for at, _ in sought]
-        solved = [_witness(own, space) for own, (_, space) in zip(owns, sought, strict=True)]
-        rows = [
-            max(
-                (solved[j][0] for j in _within(i, [at for at, _ in sought])),
-                key=lambda w: float(attention_distance(w, own, "jsd")),
-            )
-            for i, own in enumerate(owns)
-        ]
-        moved = text.changes([text.row(at["head"], row[0]) for (at, _), row in zip(sought, rows, strict=True)])
-        jsd = [float(attention_distance(row, own, "jsd")) for row, own in zip(rows, owns, strict=True)]
-        made = []
-        for i, ((at, space), row, own) in enumerate(zip(sought, rows, owns, strict=True)):
-            made += [
-                _finding("jsd witness", jsd[i], at, _shown(text, row, own) if jsd[i] == max(jsd) else {}),
-                _finding("tvd witness", float(attention_distance(row, own, "tvd")), at, {}),
+    def _witnesses(
+        self, text: QueryAttention, problems: Sequence[tuple[dict[str, Any], Polytope | None]]
+    ) -> list[Finding]:
+        own = [text.attention[[at["head"]]] for at, _ in problems]
+        solved = [_witness(row, space) for row, (_, space) in zip(own, problems, strict=True)]
+        rows = []
+        for i, (at, _) in enumerate(problems):
+            # a solution for the same head and a smaller δ is one of this problem too
+            candidates = [
+                solved[j][0]
+                for j, (other, _) in enumerate(problems)
+                if other["head"] == at["head"] and other["delta"] <= at["delta"]
+            ]
+            distances = [float(attention_distance(row, own[i], "jsd")) for row in candidates]
+            rows.append(candidates[int(np.argmax(distances))])
+        moved = text.changes([text.row(at["head"], row[0]) for (at, _), row in zip(problems, rows, strict=True)])
+        jsd = [float(attention_distance(row, before, "jsd")) for row, before in zip(rows, own, strict=True)]
+        found = []
+        for i, ((at, space), row, before) in enumerate(zip(problems, rows, own, strict=True)):
+            found += [
+                _finding("jsd witness", jsd[i], at, _shown(text, row, before) if jsd[i] == max(jsd) else {}),
+                _finding("tvd witness", float(attention_distance(row, before, "tvd")), at, {}),
                 _finding("change witness", float(moved[i]), at, {}),
                 _finding("jsd bound", solved[i][1], at, {}),
             ]
-            if self._drawn(text, at):
+            if self._bounds(text, at):
                 bound = 0.0 if space is None else tvd_bound(space, self.milp_seconds).upper
-                made.append(_finding("tvd bound", bound, at, {}))
-        return made + _any_head(made)
+                found.append(_finding("tvd bound", bound, at, {}))
+        return found + _any_head(found)
 
-    def _searched(self, text: Opened) -> list[Finding]:
-        """The search, where the network's decoder is known though it is not affine."""
-        decode = decoder(text) if text.alone else None
+    def _searched(self, text: QueryAttention) -> list[Finding]:
+        """The gradient search, for a network whose decoder is known but not affine."""
+        decode = attention_decoder(text) if text.single_query else None
         if decode is None:
             return []
         own, base = (torch.from_numpy(x)[None] for x in (text.attention, text.logits))
         head = text.case.classifier.head
         padded = Padded(own, torch.ones(1, own.shape[-1], dtype=torch.bool), base, head)
-        first = initial_scores(text.attention.shape, text.case.rng("adversarial", "search"), self._search)[None]
-        made = gradient_search(decode, padded, first, self._search)
+        first = initial_scores(text.attention.shape, text.case.rng(self.name, "search"), self._search)[None]
+        candidates = gradient_search(decode, padded, first, self._search)
         with torch.no_grad():
-            moved = output_change(decode(made)[0], base, head).numpy()
-        found: Farthest = farthest(text.attention, made[0].numpy(), moved, self.epsilon)
+            moved = output_change(decode(candidates)[0], base, head).numpy()
+        found: Farthest = farthest(text.attention, candidates[0].numpy(), moved, self.epsilon)
         real = float(text.changes(text.rows(found.attention[None]))[0])
         return [
             _finding("jsd found", found.jsd, {}, _shown(text, found.attention)),
@@ -246,27 +258,26 @@ class Adversarial(Checked):
         }
 
 
-def _any_head(made: Sequence[Finding]) -> list[Finding]:
-    """The head whose row could be farthest from its own attention, for each δ."""
-    names = ("jsd", "tvd", "change")
-    rows = {(f.at["delta"], f.at["head"], f.measure): f for f in made}
+def _any_head(witnesses: Sequence[Finding]) -> list[Finding]:
+    """For each δ, the head whose row could be farthest from its own attention."""
+    rows = {(f.at["delta"], f.at["head"], f.measure): f for f in witnesses}
     found = []
     for delta in dict.fromkeys(delta for delta, _, _ in rows):
         heads = [head for d, head, name in rows if d == delta and name == "tvd witness"]
         best = max(heads, key=lambda head: rows[delta, head, "tvd witness"].value)
-        for name in names:
-            one = rows[delta, best, f"{name} witness"]
-            at = {"layer": one.at["layer"], "delta": delta}
-            found.append(_finding(f"{name} any head", one.value, at, {"head": best}))
+        for name in ("jsd", "tvd", "change"):
+            witness = rows[delta, best, f"{name} witness"]
+            at = {"layer": witness.at["layer"], "delta": delta}
+            found.append(_finding(f"{name} any head", witness.value, at, {"head": best}))
     return found
 
 
 def _finding(measure: str, value: float, at: Place, details: Mapping[str, Any]) -> Finding:
-    return Finding("adversarial", "", measure, value, at, details)
+    return Finding(Adversarial.name, "", measure, value, at, details)
 
 
-def _shown(text: Opened, attention: Floats, own: Floats | None = None) -> dict[str, Any]:
-    """For the picture of both side by side: by head, over positions."""
+def _shown(text: QueryAttention, attention: Floats, own: Floats | None = None) -> dict[str, Any]:
+    """Both attentions by head, over all positions, for the figure that shows them side by side."""
     before = text.attention if own is None else own
     return {
         "query": text.query,
@@ -275,18 +286,12 @@ def _shown(text: Opened, attention: Floats, own: Floats | None = None) -> dict[s
     }
 
 
-def _within(i: int, places: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The problems whose rows are rows of this one: of the same head, with a δ no larger."""
-    here = places[i]
-    return [j for j, at in enumerate(places) if at["head"] == here["head"] and at["delta"] <= here["delta"]]
-
-
-def _witness(own: Floats, space: Polytope | None) -> tuple[Floats, float]:
+def _witness(row: Floats, space: Polytope | None) -> tuple[Floats, float]:
     """A row [1,n] as far away as the linear program gets, and the bound that it gives for all."""
     if space is None:
-        return own, 0.0
-    found = envelope(space, "jsd")
-    return found.lower.attention, found.upper
+        return row, 0.0
+    bracket = envelope(space, "jsd")
+    return bracket.lower.attention, bracket.upper
 
 
 def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> dict[str, Any]:

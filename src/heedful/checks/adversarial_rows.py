@@ -1,4 +1,4 @@
-"""Opening: the attention that a classifier's answer is read with, what it weighs, and answers under other weights."""
+"""The attention of the query that the output is computed from, and the model's real output under other weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site, at
 from heedful.nets.single import Attended
 
-EXACT = 1e-5  # how far logits may be from affine ones, as a share of the largest
+AFFINE_TOLERANCE = 1e-5  # how far logits may be from affine ones, as a share of the largest
 
 
 def last_kind(classifier: Classifier) -> str:
@@ -39,10 +39,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """One text at one attention site: weights [h,k] of the query that is pooled, over the `keys` that it may read.
+class QueryAttention:
+    """One text at one attention site: weights [h,k] of the pooled query over the `keys` that it may attend to.
 
-    Where several positions are pooled, one of them is drawn.
+    Where several positions are pooled, one of them is drawn at random.
     """
 
     case: Case
@@ -54,8 +54,8 @@ class Opened:
     attention: Floats
 
     @property
-    def alone(self) -> bool:
-        """Whether the layer has one query, not one per token."""
+    def single_query(self) -> bool:
+        """Whether the layer has a single query, not one per token."""
         return self.site.allowed.shape[2] == 1
 
     @property
@@ -65,13 +65,13 @@ class Opened:
 
     @property
     def eps(self) -> float:
-        """The precision of what the model computes."""
+        """The machine epsilon of the model's own precision."""
         return float(torch.finfo(self.reading.weights[self.site].dtype).eps)
 
-    def released(self) -> Opened:
-        """The same without the history of its forward pass, which takes far more memory than all else."""
-        seen = {self.site: self.reading.weights[self.site].detach()}
-        return replace(self, reading=Reading(self.reading.logits.detach(), seen, {}, self.reading.pooled.detach()))
+    def detached(self) -> QueryAttention:
+        """The same without the autograd graph of its forward pass, which takes most of the memory."""
+        weights = {self.site: self.reading.weights[self.site].detach()}
+        return replace(self, reading=Reading(self.reading.logits.detach(), weights, {}, self.reading.pooled.detach()))
 
     def spread(self, weights: Floats) -> Floats:
         """[…,n] over the keys -> […,k] over all positions, 0 elsewhere."""
@@ -85,10 +85,10 @@ class Opened:
 
     def rows(self, weights: Floats) -> list[Row]:
         """Weights [m,h,n] of all heads."""
-        return [Row(tuple(range(len(one))), self.query, self.spread(one)) for one in weights]
+        return [Row(tuple(range(len(heads))), self.query, self.spread(heads)) for heads in weights]
 
     def answers(self, rows: Sequence[Row]) -> Tensor:
-        """Logits [1+m,c]: of the text as it is, then with each row's weights; each batch is compared with its own."""
+        """Logits [1+m,c]: of the unchanged text, then with each row's weights."""
         size = beside(self.batch.ids.shape[1])
         parts = [self._answers(rows[i : i + size]) for i in range(0, len(rows), size)]
         return torch.cat([parts[0][:1], *[part[1:] for part in parts]])
@@ -105,42 +105,42 @@ class Opened:
             return clf.logits(self.batch, branch=((self.site.layer, len(rows)),)).double().cpu()
 
     def changes(self, rows: Sequence[Row]) -> Floats:
-        """[m]: how far the model's real output moves."""
+        """[m]: the change of the model's real output (TVD)."""
         if not rows:
             return np.zeros(0)
-        answers = self.answers(rows)
-        return changes(answers[1:], answers[0], self.case.classifier.head).tvd
+        logits = self.answers(rows)
+        return changes(logits[1:], logits[0], self.case.classifier.head).tvd
 
     def values(self, head: int) -> Floats:
         """[n,d]: the vectors that this head's weights mix."""
-        found = self.reading.values.get(self.site)
-        if found is None:
+        values = self.reading.values.get(self.site)
+        if values is None:
             clf = self.case.classifier
             raise Unsupported(f"{clf.name}: the value vectors of layer {self.site.layer} were not seen.")
-        return array(found[0, head, self.keys])
+        return array(values[0, head, self.keys])
 
-    def mapped(self) -> Floats:
-        """The same for a lone head, after the linear map that reads it, where one was seen: all that is used of it."""
+    def projected(self) -> Floats:
+        """The same for a single head, after the output projection where one was seen: all that is used of it."""
         projection = self.reading.projections.get(self.site)
         return self.values(0) if projection is None else self.values(0) @ array(projection.weight[0])
 
 
-def passed(rows: int, width: int) -> int:
-    """How many texts go through the model for the answers with so many rows."""
+def forward_count(rows: int, width: int) -> int:
+    """Texts that go through the model for `answers` with this many rows."""
     return rows + -(-rows // beside(width))
 
 
-def opened(case: Case, layer: Layer) -> list[Opened]:
-    """The text at the sites of this layer, or of all; from one forward pass."""
+def query_attentions(case: Case, layer: Layer) -> list[QueryAttention]:
+    """The text at the sites of this layer, or of all layers; from one forward pass."""
     clf = case.classifier
     kind = last_kind(clf)
     batch = clf.batch([case.tokens])
     reading = clf.read(batch, values=True)
     sites = chosen(reading.layers(kind), layer)
-    return [_opened(case, batch, reading, site) for site in sites]
+    return [_query_attention(case, batch, reading, site) for site in sites]
 
 
-def _opened(case: Case, batch: Batch, reading: Reading, site: Site) -> Opened:
+def _query_attention(case: Case, batch: Batch, reading: Reading, site: Site) -> QueryAttention:
     query = 0
     if site.allowed.shape[2] > 1:
         pooled = reading.pooled[0].nonzero()[:, 0]
@@ -152,35 +152,35 @@ def _opened(case: Case, batch: Batch, reading: Reading, site: Site) -> Opened:
         raise Unsupported(
             f"{case.classifier.name}: the attention of layer {site.layer} sums to {total.min():.3g}, not to one."
         )
-    return Opened(case, batch, reading, site, query, keys, attention / total)
+    return QueryAttention(case, batch, reading, site, query, keys, attention / total)
 
 
-def affine(text: Opened) -> Problem | None:
-    """Logits as a function of a lone query's weights; None where they are not affine in them.
+def affine_problem(text: QueryAttention) -> Problem | None:
+    """Logits as a function of a single query's weights; None where they are not affine in them.
 
-    The slope of an affine function is found at one point; that it is one is tried at others.
+    The gradient at one point gives the slopes; whether the function is affine is tested at three others.
     """
-    clf, of, by = text.case.classifier, text.reading.logits[0], text.reading.weights[text.site]
-    clf.backwards += len(of)
-    slopes = [torch.autograd.grad(z, by, retain_graph=True, allow_unused=True)[0] for z in of]  # type: ignore[no-untyped-call, unused-ignore]
-    effects = torch.stack([torch.zeros_like(by) if g is None else g for g in slopes], -1)[0, :, 0, text.keys]
+    clf, logits, weights = text.case.classifier, text.reading.logits[0], text.reading.weights[text.site]
+    clf.backwards += len(logits)
+    slopes = [torch.autograd.grad(z, weights, retain_graph=True, allow_unused=True)[0] for z in logits]  # type: ignore[no-untyped-call, unused-ignore]
+    effects = torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)[0, :, 0, text.keys]
     problem = Problem(text.attention, array(effects), text.logits, clf.head)
     probes = _probes(text, problem)
-    said, real = problem.answers(probes), text.answers(text.rows(probes))[1:].numpy()
-    allowed = max(EXACT, 8 * text.eps) * max(1.0, float(np.abs(real).max()))
-    return problem if float(np.abs(said - real).max()) <= allowed else None
+    predicted, real = problem.answers(probes), text.answers(text.rows(probes))[1:].numpy()
+    tolerance = max(AFFINE_TOLERANCE, 8 * text.eps) * max(1.0, float(np.abs(real).max()))
+    return problem if float(np.abs(predicted - real).max()) <= tolerance else None
 
 
-def _probes(text: Opened, problem: Problem) -> Floats:
-    """Three attentions: a random one, and all on the token of the least, or of the largest, effect in each head."""
+def _probes(text: QueryAttention, problem: Problem) -> Floats:
+    """Three attentions: a random one, and all on the token of the smallest, or of the largest, effect in each head."""
     h, n = text.attention.shape
-    chance = torch.rand(h, n, generator=text.case.rng("adversarial", "probe"), dtype=torch.float64).numpy()
+    random = torch.rand(h, n, generator=text.case.rng("adversarial", "probe"), dtype=torch.float64).numpy()
     ends = (problem.effects[..., 0].argmin(1), problem.effects[..., 0].argmax(1))
-    return np.stack([chance / chance.sum(1, keepdims=True), *(np.eye(n)[end] for end in ends)])
+    return np.stack([random / random.sum(1, keepdims=True), *(np.eye(n)[end] for end in ends)])
 
 
-def decoder(text: Opened) -> Callable[[Tensor], Tensor] | None:
-    """What the papers' networks make of a text's attention [1,m,1,n], without its encoder; None in other models."""
+def attention_decoder(text: QueryAttention) -> Callable[[Tensor], Tensor] | None:
+    """Logits of the papers' networks by attention [1,m,1,n], without running the encoder; None for other models."""
     clf = text.case.classifier
     if not isinstance(clf.model, Attended):
         return None
@@ -190,8 +190,8 @@ def decoder(text: Opened) -> Callable[[Tensor], Tensor] | None:
 
     def decode(attention: Tensor) -> Tensor:
         with seam.quietly(clf.model):
-            made: Tensor = clf.model.decoded(attention[0, :, 0].to(states) @ states, encoded)
-        return made[None].double()
+            logits: Tensor = clf.model.decoded(attention[0, :, 0].to(states) @ states, encoded)
+        return logits[None].double()
 
     own = decode(torch.from_numpy(text.attention)[None, None])[0, 0]
     same = own.shape == text.reading.logits[0].shape and np.allclose(array(own), text.logits, rtol=1e-4, atol=1e-4)

@@ -1,7 +1,7 @@
-"""Agreement: whether methods put the words of a text in the same order (Jain & Wallace 2019, first experiment).
+"""Agreement: do methods rank the words of a text in the same order? (Jain & Wallace 2019, first experiment)
 
-That two methods disagree does not say which is wrong. What to expect of any two is said by the ceiling, the agreement
-of gradient-x-input with leave-one-out, which both ask the model, and by the floor, that of a random order.
+That two methods disagree does not say which is wrong. Two reference values: the agreement of gradient-x-input with
+leave-one-out, which both query the model, is a ceiling; that of a random order, a floor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
 PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
-LEVEL = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,11 @@ class Agreement(Checked):
     """Rank correlations between every two methods.
 
     `absolute` compares magnitudes, as Jain & Wallace do, and otherwise signed scores (an unsigned method's magnitudes
-    stand for support). `top` is the k of the top-k measures, a fifth of the words if not given. Scores that differ by
-    rounding only are ties. Of `random`, each number is the mean over its draws.
+    count as support). `top` is the k of the top-k measures, by default a fifth of the words. Scores that differ by
+    rounding only are ties. Each number of `random` is the mean over its draws.
     """
+
+    name: ClassVar[str] = "agreement"
 
     unit: Literal["word", "token"] = "word"
     absolute: bool = True
@@ -61,18 +63,18 @@ class Agreement(Checked):
     }
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Seven numbers for every two methods, and for each what share of leave-one-out it points at."""
-        named = {name: why for name, why in case.attributions.items() if name != "random"}
-        if not named:
+        """Seven numbers for every two methods, and for each the share of leave-one-out that it points at."""
+        explanations = {name: why for name, why in case.attributions.items() if name != "random"}
+        if not explanations:
             return []
         groups = units(case.tokens, self.unit)
-        scores = np.array([self._scores(why, groups) for why in (*named.values(), *case.draws)])
+        scores = np.array([self._scores(why, groups) for why in (*explanations.values(), *case.draws)])
         pairs = [
-            Finding("agreement", a, measure, value, {"with": b})
-            for measure, table in self._compared(scores).items()
-            for a, b, value in _pairs(list(named), table)
+            Finding(self.name, a, measure, value, {"with": b})
+            for measure, table in self._matrices(scores).items()
+            for a, b, value in _pairs(list(explanations), table)
         ]
-        return pairs + _pointed(list(named), np.abs(scores))
+        return pairs + _pointing(list(explanations), np.abs(scores))
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""
@@ -82,7 +84,7 @@ class Agreement(Checked):
         scores = by_unit(why.scores, groups)
         return np.abs(scores) if self.absolute or not why.signed else scores
 
-    def _compared(self, scores: Floats) -> dict[str, Floats]:
+    def _matrices(self, scores: Floats) -> dict[str, Floats]:
         """Every measure of every two rows."""
         rows = ranks.merge_ties(scores)
         k = min(self.top or ranks.top_k(rows.shape[1]), rows.shape[1])
@@ -90,7 +92,7 @@ class Agreement(Checked):
         tau = ranks.tau_b_matrix(table)
         return {
             "tau": tau,
-            "significant": np.where(np.isnan(tau), np.nan, ranks.tau_b_p_values(table) <= LEVEL),
+            "significant": np.where(np.isnan(tau), np.nan, ranks.tau_b_p_values(table) <= SIGNIFICANCE_LEVEL),
             "weighted tau": ranks.weighted_tau_matrix(table, rows),
             "top-k tau": ranks.top_k_tau(rows, k),
             "top-k overlap": ranks.top_k_overlap(rows, k),
@@ -116,7 +118,7 @@ class Agreement(Checked):
 
 
 def pointing(sizes: Floats, of: int) -> Floats:
-    """For each row, how much of row `of` is on its top fifth, over how much is on the top fifth of `of` itself.
+    """For each row, how much of row `of` is on its top fifth, relative to how much is on the top fifth of `of` itself.
 
     Words tied at the last place share it. NaN where row `of` is zero everywhere.
     """
@@ -126,14 +128,15 @@ def pointing(sizes: Floats, of: int) -> Floats:
     return shares
 
 
-def _pointed(names: Sequence[str], sizes: Floats) -> list[Finding]:
-    """Rows are the methods and then the draws of `random`, of which the mean is told."""
+def _pointing(names: Sequence[str], sizes: Floats) -> list[Finding]:
+    """Rows are the methods, then the draws of `random`, whose mean is reported."""
     if LOO not in names:
         return []
     shares = pointing(sizes, names.index(LOO))
-    own, drawn = shares[: len(names)].tolist(), shares[len(names) :]
-    told = dict(zip(names, own, strict=True)) | ({"random": float(drawn.mean())} if len(drawn) else {})
-    return [Finding("agreement", name, "pointing", value) for name, value in told.items()]
+    random = shares[len(names) :]
+    values = dict(zip(names, shares[: len(names)].tolist(), strict=True))
+    values |= {"random": float(random.mean())} if len(random) else {}
+    return [Finding(Agreement.name, name, "pointing", value) for name, value in values.items()]
 
 
 def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, float]]:

@@ -1,9 +1,10 @@
-"""Axioms: what scores promise by themselves.
+"""Axioms: properties that scores claim to have, and what they cost.
 
-Sign            a positive score speaks for the target
+Sign            a positive score supports the target
 Completeness    all scores add up to the value that they explain
-Infidelity      the scores of any set of words add up to what the set does
+Infidelity      the scores of any set of words add up to the set's effect
 Complexity      how many words carry the scores
+Cost            passes of a method for one explanation
 
 A word's (or a set's) effect is the target's value for the text less its value without them. An unsigned method's
 magnitudes are read as claims of support.
@@ -11,7 +12,7 @@ magnitudes are read as claims of support.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -46,12 +47,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sign(Together):
-    """Does the strongest word push the way its score says?
+    """Does the strongest word push in the direction of its score?
 
-    The `top` strongest words by magnitude are taken away, each by itself; a violation is one whose removal moves the
-    target the other way than its score claims. A score of zero claims nothing; a removal that moves nothing violates
-    nothing.
+    The `top` strongest words by magnitude are removed one at a time; a violation is one whose removal moves the target
+    against its score. A score of zero claims nothing; a removal without an effect violates nothing.
     """
+
+    name: ClassVar[str] = "sign"
 
     top: Annotated[int, Ge(1)] = 1
     masking: Masking = "delete"
@@ -72,44 +74,46 @@ class Sign(Together):
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Two numbers for each method."""
         keeps = [~np.eye(len(units(case.tokens, self.unit)), dtype=bool) for case in cases]
-        found = effects(cases, keeps, self.unit, self.masking)
-        return [self._found(case, own) for case, own in zip(cases, found, strict=True)]
+        word_effects = effects(cases, keeps, self.unit, self.masking)
+        return [self._findings(case, effect) for case, effect in zip(cases, word_effects, strict=True)]
 
-    def _found(self, case: Case, effect: Floats) -> list[Finding]:
+    def _findings(self, case: Case, effect: Floats) -> list[Finding]:
         groups = units(case.tokens, self.unit)
-        moved = without_noise(effect)
+        effect = without_noise(effect)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             scores = without_noise(claims(why, groups))
-            strongest = ranking(merge_ties(np.abs(scores)[None])[0], case.rng("sign", name))[: self.top]
+            strongest = ranking(merge_ties(np.abs(scores)[None])[0], case.rng(self.name, name))[: self.top]
             return {
-                "violation": violation(scores[strongest], moved[strongest]),
-                "agreement of signs": same_signs(scores, moved),
+                "violation": violation(scores[strongest], effect[strongest]),
+                "agreement of signs": same_signs(scores, effect),
             }
 
-        return findings("sign", case, numbers)
+        return findings(self.name, case, numbers)
 
 
 def without_noise(numbers: Floats) -> Floats:
-    """Zero for what is less than a millionth of the largest."""
+    """Zero for numbers below a millionth of the largest."""
     return np.where(np.abs(numbers) > SCORE_PRECISION * np.abs(numbers).max(initial=0), numbers, 0.0)
 
 
-def violation(scores: Floats, moved: Floats) -> float:
-    """Liu et al. 2022: the share of scores whose effect has the other sign; NaN if no score claims anything."""
-    claimed = scores != 0
-    return float((scores * moved < 0)[claimed].mean()) if claimed.any() else float("nan")
+def violation(scores: Floats, effect: Floats) -> float:
+    """Liu et al. 2022: the share of scores whose effect has the opposite sign; NaN if all scores are zero."""
+    nonzero = scores != 0
+    return float((scores * effect < 0)[nonzero].mean()) if nonzero.any() else float("nan")
 
 
-def same_signs(scores: Floats, moved: Floats) -> float:
+def same_signs(scores: Floats, effect: Floats) -> float:
     """Of the words with both a score and an effect, the share for which their signs agree; NaN if there is none."""
-    both = (scores != 0) & (moved != 0)
-    return float((np.sign(scores) == np.sign(moved))[both].mean()) if both.any() else float("nan")
+    both = (scores != 0) & (effect != 0)
+    return float((np.sign(scores) == np.sign(effect))[both].mean()) if both.any() else float("nan")
 
 
 @dataclass(frozen=True)
 class Completeness:
-    """Do scores add up to what they promise: the target's value less its value at the method's baseline?"""
+    """Do scores add up to what they should: the target's value less its value at the method's baseline?"""
+
+    name: ClassVar[str] = "completeness"
 
     summary: ClassVar[str] = "whether scores add up to the value that they explain"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
@@ -125,30 +129,27 @@ class Completeness:
         return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Three numbers for each method that promises; none for the others."""
-        return [
-            Finding("completeness", name, measure, value)
-            for name, why in case.attributions.items()
-            if why.gap is not None
-            for measure, value in zip(self.measures, _completeness(why, why.gap), strict=True)
-        ]
-
-
-def _completeness(why: Attribution, gap: float) -> Iterator[float]:
-    total = float(why.scores.sum())
-    promised = abs(gap + total)
-    yield abs(gap)
-    yield abs(gap) / promised if promised > 0 else float("nan")
-    yield total
+        """Three numbers for each method that claims completeness; none for the others."""
+        found = []
+        for name, why in case.attributions.items():
+            if why.gap is not None:
+                total = float(why.scores.sum())
+                claimed = abs(why.gap + total)
+                relative = abs(why.gap) / claimed if claimed > 0 else float("nan")
+                numbers = {"gap": abs(why.gap), "relative gap": relative, "sum": total}
+                found += [Finding(self.name, name, measure, value) for measure, value in numbers.items()]
+        return found
 
 
 @dataclass(frozen=True)
 class Infidelity(Together):
-    """Do the scores of a set of words add up to what taking the set away does?
+    """Do the scores of a set of words add up to the effect of removing the set?
 
-    `samples` sets of 1 to n − 1 words, each size as likely, the same for all methods of a text. "infidelity" is in the
-    target's own units (squared), so it is for methods that promise a scale; the others are free of scale.
+    `samples` sets of 1 to n − 1 words, each size equally likely, the same for all methods of a text. "infidelity" is in
+    the target's own units (squared), so it is for methods whose scores have these units; the others are scale-free.
     """
+
+    name: ClassVar[str] = "infidelity"
 
     samples: Annotated[int, Ge(2)] = 50
     masking: Masking = "delete"
@@ -171,26 +172,26 @@ class Infidelity(Together):
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Three numbers for each method."""
-        gone = [random_subsets(len(units(c.tokens, self.unit)), self.samples, c.rng("infidelity")) for c in cases]
-        found = effects(cases, [~sets for sets in gone], self.unit, self.masking)
-        return [self._found(*one) for one in zip(cases, gone, found, strict=True)]
+        removed = [random_subsets(len(units(c.tokens, self.unit)), self.samples, c.rng(self.name)) for c in cases]
+        set_effects = effects(cases, [~sets for sets in removed], self.unit, self.masking)
+        return [self._findings(*args) for args in zip(cases, removed, set_effects, strict=True)]
 
-    def _found(self, case: Case, gone: Bools, effect: Floats) -> list[Finding]:
+    def _findings(self, case: Case, removed: Bools, effect: Floats) -> list[Finding]:
         groups = units(case.tokens, self.unit)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            sums = gone @ claims(why, groups)
+            sums = removed @ claims(why, groups)
             return {
                 "infidelity": infidelity(sums, effect),
                 "infidelity scaled": scaled_infidelity(sums, effect),
                 "correlation": correlation(sums, effect),
             }
 
-        return findings("infidelity", case, numbers)
+        return findings(self.name, case, numbers)
 
 
 def random_subsets(n: int, samples: int, rng: torch.Generator) -> Bools:
-    """Random sets [samples,n] of 1 to n − 1 of n words, each size as likely; none where there is one word."""
+    """Random sets [samples,n] of 1 to n − 1 of n words, each size equally likely; none where there is one word."""
     if n < 2:
         return np.zeros((0, n), dtype=bool)
     sizes = torch.randint(1, n, (samples, 1), generator=rng)
@@ -217,19 +218,17 @@ def scaled_infidelity(sums: Floats, effect: Floats) -> float:
 
 def correlation(sums: Floats, effect: Floats) -> float:
     """Bhatt et al. 2020: Pearson's r; NaN where either is constant, up to rounding."""
-    if _flat(sums) or _flat(effect):
+    if any(len(x) == 0 or np.ptp(x) <= SCORE_PRECISION * np.abs(x).max() for x in (sums, effect)):
         return float("nan")
     a, b = (x - x.mean() for x in (sums, effect))
     return float(np.clip(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)), -1, 1))
 
 
-def _flat(numbers: Floats) -> bool:
-    return len(numbers) == 0 or bool(np.ptp(numbers) <= SCORE_PRECISION * np.abs(numbers).max())
-
-
 @dataclass(frozen=True)
 class Complexity(Checked):
-    """On how many words does an explanation rest? Few is easy to read, and no sign of truth: a constant needs all."""
+    """How many words does an explanation rest on? Few words are easy to read, and no evidence of faithfulness."""
+
+    name: ClassVar[str] = "complexity"
 
     unit: WordOrToken = "word"
 
@@ -255,7 +254,7 @@ class Complexity(Checked):
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             return complexity(by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}
 
-        return findings("complexity", case, numbers)
+        return findings(self.name, case, numbers)
 
 
 def from_uniform(scores: Floats) -> float:
@@ -282,7 +281,9 @@ def complexity(scores: Floats) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Passes asked for by each method, for one explanation, whatever was shared with other methods."""
+    """Passes that each method requests for one explanation, including those shared with other methods."""
+
+    name: ClassVar[str] = "cost"
 
     summary: ClassVar[str] = "passes asked for, CPU seconds and memory of an explanation"
     paper: ClassVar[str] = "–"
@@ -297,9 +298,9 @@ class Cost:
         return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Two numbers for each method; none where the scores were brought, for what they took is not known."""
+        """Two numbers for each method; none where the scores were imported, since their cost is not known."""
         return [
-            Finding("cost", name, measure, float(getattr(why.source, measure)))
+            Finding(self.name, name, measure, float(getattr(why.source, measure)))
             for name, why in case.explanations.items()
             for measure in self.measures
             if getattr(case.methods.get(name), "again", True)

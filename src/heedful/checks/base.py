@@ -1,4 +1,4 @@
-"""What checks share: the case that they are given, and how scores become an order of words."""
+"""Shared by all checks: the Case that they are called with, effects of removing words, and scores as ranks of words."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
 from heedful.model.masking import Bools, Unit, Variants, features, over_positions
 
-DRAWS = 20  # of the control `random`: what a method is compared with is their mean
+DRAWS = 20  # of the control `random`; a method is compared with their mean
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-PEAKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # ranges of the largest weight, as Jain & Wallace 2019 drew them
+PEAKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # edges of the bins of the largest weight, as in Jain & Wallace 2019
 
 
 @dataclass(frozen=True)
 class Case:
-    """One text under audit, with what every method says of it.
+    """One text under audit, with every method's explanation of it.
 
-    `explanations` has the methods that could explain it, in the run's order, the controls among them; `draws` are
-    DRAWS further ones of `random`. `others` are checkpoints of the same training, by name.
+    `explanations` has the methods that could explain it, in the run's order, controls included; `draws` are DRAWS
+    further ones of `random`. `others` are checkpoints of the same training, by name.
     """
 
     classifier: Classifier
@@ -57,11 +57,11 @@ class Case:
 
     @property
     def gold(self) -> int | None:
-        """The index of the label that the data gives, where it gives one."""
+        """The index of the gold label, where the data has one."""
         return label_index(self.example.label, self.classifier.labels) if isinstance(self.example.label, str) else None
 
     def rng(self, *names: object) -> torch.Generator:
-        """Chance that depends on the seed, the text and these names only."""
+        """A random generator that depends on the seed, the text and these names only."""
         return seeded(self.seed, self.tokens.text, self.tokens.pair, *names)
 
 
@@ -83,7 +83,7 @@ class Check(Protocol):
     measures: ClassVar[Mapping[str, Measure]]
 
     def __call__(self, case: Case) -> list[Finding]:
-        """What is found on one text."""
+        """The findings on one text."""
         ...
 
 
@@ -98,72 +98,64 @@ def by_unit(scores: Floats, groups: Sequence[Sequence[int]]) -> Floats:
 
 
 def ranking(scores: Floats, rng: torch.Generator) -> Ints:
-    """Highest first; ties in random order, so that equal scores, to rounding, do not become an order of reading."""
-    chance = torch.rand(len(scores), generator=rng).numpy()
-    return np.lexsort((chance, -merge_ties(scores[None])[0]))
+    """Highest first; scores that are equal up to rounding in random order, not in reading order."""
+    random = torch.rand(len(scores), generator=rng).numpy()
+    return np.lexsort((random, -merge_ties(scores[None])[0]))
 
 
 WordOrToken = Literal["word", "token"]
 
 
 def claims(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
-    """What a method says of each word: its score where signed, else its magnitude, as support."""
+    """A method's score of each word; an unsigned method's magnitudes count as support."""
     scores = by_unit(why.scores, groups)
     return scores if why.signed else np.abs(scores)
 
 
 def effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, masking: str) -> list[Floats]:
-    """For each text and each row of its keep[n,d]: the value of the whole text less that of what is kept.
+    """For each text and each row of its keep[n,d]: the target's value for the whole text less that for the kept words.
 
-    Exactly 0 where no logit moves by more than rounding does. All texts are asked in one run.
+    Exactly 0 where no logit moves by more than rounding. All texts run in one batch.
     """
-    asked = [
-        Variants(
-            case.tokens, over_positions(units(case.tokens, unit), _and_whole(keep), len(case.tokens)), masking, rng
-        )
-        for case, keep in zip(cases, keeps, strict=True)
-        for rng in [case.rng("effects", masking)]
-    ]
     if not cases:
         return []
-    classifier = cases[0].classifier
-    logits = torch.split(answers(classifier, asked).logits, [len(one) for one in asked])
-    return [_effects(own, case) for own, case in zip(logits, cases, strict=True)]
-
-
-def _and_whole(keep: Bools) -> Bools:
-    return np.concatenate([np.ones((1, keep.shape[1]), dtype=bool), keep])
+    variants = []
+    for case, keep in zip(cases, keeps, strict=True):
+        with_whole = np.concatenate([np.ones((1, keep.shape[1]), dtype=bool), keep])
+        table = over_positions(units(case.tokens, unit), with_whole, len(case.tokens))
+        variants.append(Variants(case.tokens, table, masking, case.rng("effects", masking)))
+    logits = torch.split(answers(cases[0].classifier, variants).logits, [len(v) for v in variants])
+    return [_effects(rows, case) for rows, case in zip(logits, cases, strict=True)]
 
 
 def _effects(logits: torch.Tensor, case: Case) -> Floats:
     values = case.target.of(logits, case.classifier.head).numpy()
     moved = (logits - logits[:1]).abs().amax(1) > SCORE_PRECISION * logits[0].abs().max()
-    found: Floats = np.where(moved.numpy(), values[0] - values, 0.0)[1:]
-    return found
+    return np.asarray(np.where(moved.numpy(), values[0] - values, 0.0)[1:])
 
 
 def findings(check: str, case: Case, numbers: Callable[[Attribution, str], Mapping[str, float]]) -> list[Finding]:
-    """The numbers of each method; of `random`, their means over its draws. The name says where chance comes from."""
+    """The numbers of each method; for `random`, their means over its draws. `numbers` is given a name for its rng."""
     found = [
         Finding(check, name, measure, value)
         for name, why in case.attributions.items()
         if name != "random"
         for measure, value in numbers(why, name).items()
     ]
-    drawn = [numbers(why, f"random {i}") for i, why in enumerate(case.draws)]
+    draws = [numbers(why, f"random {i}") for i, why in enumerate(case.draws)]
     return found + [
-        Finding(check, "random", measure, float(np.mean([one[measure] for one in drawn])))
-        for measure in (drawn[0] if drawn else ())
+        Finding(check, "random", measure, float(np.mean([draw[measure] for draw in draws])))
+        for measure in (draws[0] if draws else ())
     ]
 
 
 class Together(Checked):
-    """A check that asks the model about several texts at once, and so about one."""
+    """A check that runs several texts at once: `many` is its own, a single text is a batch of one."""
 
     def __call__(self, case: Case) -> list[Finding]:
-        """What is found on one text."""
+        """The findings on one text."""
         return self.many([case])[0]
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """What is found on each text."""
+        """The findings on each text."""
         raise NotImplementedError

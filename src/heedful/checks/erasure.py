@@ -1,8 +1,8 @@
-"""Erasure: attention weights set to zero, the others scaled up, and whether the label changes (Serrano & Smith 2019).
+"""Erasure: attention weights set to zero, the others renormalised; does the label change? (Serrano & Smith 2019)
 
 An item is a word of the text (all its pieces), or a sentence where the network attends to sentences last. Erasing items
-zeroes their weights in every head and row of the chosen layer and scales the rest of each row to its former sum; what
-was computed below stays. Where nothing is left, the context vector is zero and the bias decides.
+zeroes their weights in every head and row of the chosen layer and rescales the rest of each row to its former sum;
+layers below are not changed. Where nothing is left, the context vector is zero and the bias decides.
 
 attention             α: the attention of the pooled position, mean over heads; highest first
 attention-ascending   the same, lowest first
@@ -39,15 +39,15 @@ from heedful.model.edits import Site, at, without_positions
 if TYPE_CHECKING:
     from heedful.core.finding import Findings
 
-OWN = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
-STEP = 8  # items tried at first in each order; twice as many each time that nothing flips
+RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
+FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
 ROUNDING = 1e-12  # a ΔJS nearer to zero than this is none
 EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_other, for the table of negative ΔJS
 
 
 @dataclass(frozen=True)
 class Items:
-    """What can be erased: the places of each item among the keys, its tokens, α, ∂p/∂α and Σ α ∂p/∂α, summed."""
+    """What can be erased: the positions of each item among the keys, its tokens, its sums of α, ∂p/∂α and α ∂p/∂α."""
 
     places: list[list[int]]
     groups: list[list[int]]
@@ -61,7 +61,7 @@ class Items:
 
 @dataclass
 class Erased:
-    """What the model says with sets of items erased. Every set runs once, however often it is asked for."""
+    """The model's output with sets of items erased. Every set runs once, however often it is requested."""
 
     classifier: Classifier
     batch: Batch
@@ -74,35 +74,37 @@ class Erased:
         keys = [row.tobytes() for row in gone]
         new = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
         fit = beside(self.batch.ids.shape[1])
-        for some in (new[i : i + fit] for i in range(0, len(new), fit)):
-            self.known |= zip((keys[i] for i in some), self._run(gone[some]), strict=True)
+        for batch in (new[i : i + fit] for i in range(0, len(new), fit)):
+            self.known |= zip((keys[i] for i in batch), self._run(gone[batch]), strict=True)
         return torch.stack([self.known[key] for key in keys])
 
     def changes(self, gone: Bools) -> Changes:
-        """How far each of these answers is from that with nothing erased."""
+        """The change of each of these outputs from that with nothing erased."""
         nothing = np.zeros((1, len(self.places)), bool)
         return changes(self.of(gone), self.of(nothing)[0], self.classifier.head)
 
     def _run(self, gone: Bools) -> Tensor:
         layers, kind = [site.layer for site in self.sites], self.sites[0].kind
-        # subtle: a network may have keys that no token stands at, padding of its own
+        # subtle: a network may have keys without a token, padding that it adds itself
         table = torch.zeros(1 + len(gone), self.sites[0].allowed.shape[-1], dtype=torch.bool)
-        for place, own in zip(self.places, torch.from_numpy(gone).T, strict=True):
-            table[1:, list(place)] = own[:, None]  # row 0 is the text that the copies leave
+        for place, erased in zip(self.places, torch.from_numpy(gone).T, strict=True):
+            table[1:, list(place)] = erased[:, None]  # row 0 is the unchanged text
         with torch.no_grad(), self.classifier.attention(at(without_positions(table), layers, kind)):
             return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].double().cpu()
 
 
 @dataclass(frozen=True)
 class Erasure(Checked):
-    """Is what attention points at what the label hangs on?
+    """Does the label depend on the items that attention points at?
 
-    `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network of two levels
-    of attention. `unit` is what an item is otherwise; with `special`, special tokens are items too. A random other item
-    is `draws` different ones: ΔJS and the difference of weights are their means, the flip is that of the first;
+    `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network with two levels
+    of attention. `unit` is what an item is otherwise; with `special`, special tokens are items too. The random other
+    item is `draws` different ones: ΔJS and the difference of weights are their means, the flip is that of the first;
     `draws=1` is the paper's. `random` is `orders` random orders: the share of them that never flip, and the means over
     the others.
     """
+
+    name: ClassVar[str] = "erasure"
 
     layer: Layer = -1
     level: Literal["sentence", "word"] = "sentence"
@@ -125,31 +127,30 @@ class Erasure(Checked):
     }
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Each ranking's top item, and how many items it takes."""
+        """For each ranking: the effect of its top item, and how many items change the label."""
         if case.classifier.head == "regression":
             raise Unsupported(f"{case.classifier.name} gives a number and no label, so erasing changes no label.")
         sites, items = self._items(case)
         if len(items) < 2:  # the paper's exclusion: there is no other item, and no order
-            names = [*OWN, *self._methods(case.attributions), "random"]
+            names = [*RANKINGS, *self._methods(case.attributions), "random"]
             return [_finding(n, m, np.nan) for n in names for m in self.measures if n != "random" or m in STOPS]
         erased = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
         orders = self._orders(case, items)
-        chance = case.rng("erasure", "random")
-        drawn = [torch.randperm(len(items), generator=chance).numpy() for _ in range(self.orders)]
-        every = {name: [order] for name, order in orders.items()} | {"random": drawn}
-        flat = [order for some in every.values() for order in some]
-        stops = iter(first_flips(erased, flat))
+        rng = case.rng(self.name, "random")
+        random = [torch.randperm(len(items), generator=rng).numpy() for _ in range(self.orders)]
+        every = {name: [order] for name, order in orders.items()} | {"random": random}
+        stops = iter(first_flips(erased, [order for several in every.values() for order in several]))
         found = [f for name, order in orders.items() for f in self._single(case, erased, items, name, order)]
-        for name, some in every.items():
-            found += _stopped(name, some, [next(stops) for _ in some], items.weights)
+        for name, several in every.items():
+            found += _stopped(name, several, [next(stops) for _ in several], items.weights)
         return found
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most: every set of every order, and the other items drawn."""
+        """At most: every prefix of every order, and the other items drawn."""
         n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
-        rankings = len(OWN) + len(self._methods(methods))
+        rankings = len(RANKINGS) + len(self._methods(methods))
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
-        runs = n.bit_length() + 2 + -(-sets // beside(len(tokens)))  # each with the unedited text
+        runs = n.bit_length() + 2 + -(-sets // beside(len(tokens)))  # each with the unchanged text
         return Passes(1 + sets + runs, 1, exactly=False)
 
     @staticmethod
@@ -157,21 +158,21 @@ class Erasure(Checked):
         return [name for name in named if name != "random"]
 
     def _items(self, case: Case) -> tuple[list[Site], Items]:
-        """Where is erased, and what: read off one forward and one backward pass."""
+        """The sites and the items, from one forward and one backward pass."""
         classifier, tokens = case.classifier, case.tokens
         by_sentence = self.level == "sentence" and two_levels(classifier)
         kind = "sentence" if by_sentence else kind_of(classifier, None)
         reading, shares = laid_open(classifier, [tokens])
         text, sites = shares[0], chosen(reading.layers(kind), self.layer)
-        # subtle: in float32 the probability of a sure model has no slope left
+        # subtle: in float32 the probability of a confident model has gradient 0
         p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
         keys = torch.stack([text.allowed(site).any(0) for site in sites]).any(0).cpu().numpy()
         places = [[int(i)] for i in np.flatnonzero(keys)] if by_sentence else self._places(tokens, keys)
         groups = [_tokens_of(text, place[0]) for place in places] if by_sentence else places
         if not self.special:
-            own = [not all(tokens.special[j] for j in group) for group in groups]
-            places, groups = ([x for x, mine in zip(some, own, strict=True) if mine] for some in (places, groups))
+            content = [not all(tokens.special[j] for j in group) for group in groups]
+            places, groups = ([x for x, use in zip(xs, content, strict=True) if use] for xs in (places, groups))
         each = [(text.weights(s), text.weights(s, slopes), text.queries(s)) for s in sites]
         weights = torch.stack([shared @ a.mean(0) for a, _, shared in each]).mean(0)
         slope = torch.stack([d.sum((0, 1)) for _, d, _ in each]).sum(0)
@@ -179,25 +180,25 @@ class Erasure(Checked):
         return sites, Items(places, groups, *(by_unit(array(x), places) for x in (weights, slope, product)))
 
     def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
-        """Words (or tokens) that attention may read, and special tokens, each by itself, in reading order."""
+        """Words (or tokens) that attention may read, and single special tokens, in reading order."""
         special = [[i] for i in range(len(tokens)) if tokens.special[i]]
         return sorted(
             kept for group in (*units(tokens, self.unit), *special) if (kept := [i for i in group if keys[i]])
         )
 
     def _orders(self, case: Case, items: Items) -> dict[str, Ints]:
-        own = dict(zip(OWN, (items.weights, -items.weights, items.slopes, items.products), strict=True))
-        said = {
+        by_attention = dict(zip(RANKINGS, (items.weights, -items.weights, items.slopes, items.products), strict=True))
+        by_method = {
             name: by_unit(why.scores if why.signed else np.abs(why.scores), items.groups)
             for name, why in case.attributions.items()
             if name != "random"
         }
-        return {name: ranking(scores, case.rng("erasure", name)) for name, scores in (own | said).items()}
+        return {name: ranking(scores, case.rng(self.name, name)) for name, scores in (by_attention | by_method).items()}
 
     def _single(self, case: Case, erased: Erased, items: Items, name: str, order: Ints) -> Iterator[Finding]:
-        """The top item against others, drawn from all but it: the same others for every ranking with that top."""
+        """The top item against others drawn at random: the same others for every ranking with that top."""
         top = int(order[0])
-        any_order = torch.randperm(len(items), generator=case.rng("erasure", "others")).numpy()
+        any_order = torch.randperm(len(items), generator=case.rng(self.name, "others")).numpy()
         others = any_order[any_order != top][: self.draws]
         found = erased.changes(np.eye(len(items), dtype=bool)[[top, *others]])
         places = {"top": items.places[top], "other": [items.places[i] for i in others]}
@@ -223,35 +224,35 @@ STOPS = ("fraction", "mass", "never")
 
 
 def _finding(method: str, measure: str, value: float, details: Mapping[str, Any] | None = None) -> Finding:
-    return Finding("erasure", method, measure, float(value), {}, details or {})
+    return Finding(Erasure.name, method, measure, float(value), {}, details or {})
 
 
 def _tokens_of(text: Share, place: int) -> list[int]:
-    """The tokens of the sentence that stands at this place: those that its row of the words' attention may read."""
+    """The tokens of the sentence at this place: those that its row of word attention may read."""
     (words,) = text.reading.layers("self")
     return [int(i) for i in text.allowed(words)[place].nonzero()[:, 0]]
 
 
 def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
-    """How many items of each order are gone when the label first changes; None where it never does.
+    """How many items of each order are erased when the label first changes; None where it never does.
 
-    Flips are not monotone, so every prefix up to the first flip is tried; those after it are not.
+    Flips are not monotone, so every prefix up to the first flip is tried; longer ones are not.
     """
-    found: list[int | None] = [None] * len(orders)
-    n, start, step = len(erased.places), 0, STEP
+    stops: list[int | None] = [None] * len(orders)
+    n, start, step = len(erased.places), 0, FIRST_PREFIXES
     left = list(range(len(orders)))
     while left and start < n:
         stop = min(n, start + step)
         flip = erased.changes(np.concatenate([first(orders[i], range(start + 1, stop + 1)) for i in left])).flip
         for i, row in zip(left, flip.reshape(len(left), -1) > 0, strict=True):
-            found[i] = start + 1 + int(row.argmax()) if row.any() else None
-        left = [i for i in left if found[i] is None]
+            stops[i] = start + 1 + int(row.argmax()) if row.any() else None
+        left = [i for i in left if stops[i] is None]
         start, step = stop, 2 * step
-    return found
+    return stops
 
 
 def _stopped(name: str, orders: Sequence[Ints], stops: Sequence[int | None], weights: Floats) -> list[Finding]:
-    """Of several orders: the share that never flips, and the means over those that do."""
+    """For several orders: the share that never flips, and the means over those that do."""
     flipping = [(order, stop) for order, stop in zip(orders, stops, strict=True) if stop is not None]
     fractions = [stop / len(weights) for _, stop in flipping]
     masses = [float(weights[order[:stop]].sum()) for order, stop in flipping]

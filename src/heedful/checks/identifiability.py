@@ -1,7 +1,8 @@
-"""Identifiability: which other attention would give the same output, and how far away it is (Brunner et al. 2020).
+"""Identifiability: which other attention gives the same output, and how different is it? (Brunner et al. 2020)
 
-Per head, the output of attention is A T with T = E W_V H = V H: E what the layer reads [n,·], W_V [·,d_v] its values
-V [n,d_v], and H [d_v,·] the head's part of the linear map that follows. A may move by anything in LN(T) = {x: xᵀT = 0}.
+Per head, the output of attention is A T with T = E W_V H = V H: E [n,·] is the layer's input, V = E W_V [n,d_v] its
+values, and H [d_v,·] the head's part of the output projection. Rows of A may change by any vector in the left null
+space LN(T) = {x: xᵀT = 0}.
 """
 
 from __future__ import annotations
@@ -33,24 +34,26 @@ from heedful.model.edits import Site
 if TYPE_CHECKING:
     from heedful.core.finding import Findings, Place
 
-BINS = 4  # of lengths, by quantiles
+LENGTH_BINS = 4  # by quantiles
 
 
 @dataclass(frozen=True)
 class Identifiability(Checked):
-    """Null spaces, layer by layer and head by head; the farthest attention that says the same; effective attention.
+    """Null spaces of each layer and head; the farthest attention with the same output; effective attention.
 
-    All is measured on the keys that the pooled position may see (where several positions are pooled, the first of those
-    that see most), and `correlation` on all queries that see the same keys: in an encoder, the whole matrix. A number
-    counts as 0 below the largest singular value · the longer side · the rounding of the model's own precision.
+    All is measured on the keys that the pooled position may attend to (where several positions are pooled, the first of
+    those with most keys), and `correlation` on all queries with the same keys: in an encoder, the whole matrix. A
+    singular value counts as 0 below the largest one · the longer side · the epsilon of the model's own precision.
 
-    `null constrained` keeps rows adding up to one: the null space of [T, 1]. `farthest` goes as far along it as weights
-    stay positive, at `layer`, from `starts` random directions and their opposites (0: not at all): the largest total
-    variation distance that was found, exact in one dimension. `farthest bound` is one that none can exceed, and often
-    no less than 1; `tight` brings it close to `farthest`, for two more linear programmes per head and key.
+    `null constrained` requires rows that sum to one: the null space of [T, 1]. `farthest` goes along it until a weight
+    becomes 0, at `layer`, from `starts` random directions and their opposites (0: no search): the largest total
+    variation distance found, exact in one dimension. `farthest bound` is a distance that none can exceed, often 1;
+    `tight` brings it close to `farthest` with two more linear programs per head and key.
 
-    Where no linear map follows, T is V; where W_V was not seen, neither its rank nor E's exists.
+    Where there is no output projection, T is V; where W_V was not seen, neither its rank nor E's exists.
     """
+
+    name: ClassVar[str] = "identifiability"
 
     layer: int | Literal["all"] = -1
     starts: Annotated[int, Ge(0)] = 2
@@ -83,16 +86,16 @@ class Identifiability(Checked):
     }
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Layer by layer; all from one forward pass."""
+        """The numbers of every layer and head, from one forward pass."""
         classifier = case.classifier
         classifier.check_attention()
         with Sources() as sources:
             reading, (share,) = laid_open(classifier, [case.tokens], values=True)
-        own = reading.layers(classifier.reads)
-        searched = set(chosen(own, self.layer)) if self.starts else set()
+        sites = reading.layers(classifier.reads)
+        searched = set(chosen(sites, self.layer)) if self.starts else set()
         return [
             finding
-            for site in [*own, *reading.layers("sentence")]
+            for site in [*sites, *reading.layers("sentence")]
             for finding in self._layer(case, _Layer.of(share, site, case.tokens, sources), site in searched)
         ]
 
@@ -116,31 +119,30 @@ class Identifiability(Checked):
         }
 
     def _layer(self, case: Case, layer: _Layer, searched: bool) -> Iterator[Finding]:
-        numbers = layer.numbers()
         at: Place = {"layer": layer.where.at["layer"]}
-        for name, value in numbers.items():
-            yield Finding("identifiability", "", name, value, at, layer.reasons.get(name, {}))
+        for name, value in layer.numbers().items():
+            yield Finding(self.name, "", name, value, at, layer.reasons.get(name, {}))
         for head in range(len(layer.weights)):
             place: Place = {**layer.where.at, "head": head}
             for name, value in layer.of_head(head).items():
-                yield Finding("identifiability", "", name, value, place, layer.reasons.get(name, {}))
+                yield Finding(self.name, "", name, value, place, layer.reasons.get(name, {}))
             if searched:
                 yield from self._farthest(case, layer, head, place)
 
     def _farthest(self, case: Case, layer: _Layer, head: int, place: Place) -> Iterator[Finding]:
-        rng = chance(case.rng("identifiability", layer.where.layer, head))
+        rng = chance(case.rng(self.name, layer.where.layer, head))
         weights = layer.pooled[head].numpy()
         around = Around(weights, layer.kernels[head].numpy())
-        found = around.farthest(self.starts, rng)
-        details = {"weights": weights.tolist(), "other": found.tolist(), "keys": layer.keys.nonzero()[:, 0].tolist()}
-        distance = float(np.abs(found - weights).sum() / 2)
-        yield Finding("identifiability", "", "farthest", distance, place, details)
-        yield Finding("identifiability", "", "farthest bound", max(distance, around.bound(self.tight)), place)
+        other = around.farthest(self.starts, rng)
+        details = {"weights": weights.tolist(), "other": other.tolist(), "keys": layer.keys.nonzero()[:, 0].tolist()}
+        distance = float(np.abs(other - weights).sum() / 2)
+        yield Finding(self.name, "", "farthest", distance, place, details)
+        yield Finding(self.name, "", "farthest bound", max(distance, around.bound(self.tight)), place)
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """One attention layer of one text, over the keys of the pooled position and the queries that see the same."""
+    """One attention layer of one text, over the keys of the pooled position and the queries with the same keys."""
 
     where: Where
     weights: Float[Tensor, "h q n"]
@@ -154,14 +156,17 @@ class _Layer:
 
     @classmethod
     def of(cls, share: Share, site: Site, tokens: Tokens, sources: Sources) -> _Layer:
-        """What a reading has of it, in float64."""
+        """From a recorded forward pass, in float64."""
         reading = share.reading
         if site not in reading.values:
             raise Unsupported(f"{share.classifier.name}: the value vectors of layer {site.layer} were not seen.")
-        found = reading.values[site][share.row].detach()
+        values = reading.values[site][share.row].detach()
         allowed = share.allowed(site)
-        query = _main(share.queries(site), allowed)
+        pooled = share.queries(site)
+        # the query with most weight in what is pooled; of several, the first of those with most keys
+        query = max(range(len(pooled)), key=lambda q: (float(pooled[q]), int(allowed[q].sum()), -q))
         keys = allowed[query]
+        source = sources.of(share.classifier, values)
         same = (allowed == keys).all(-1)
         weights = share.weights(site)[..., keys]
         projection = reading.projections.get(site)
@@ -169,12 +174,12 @@ class _Layer:
             where=Where(site.kind, site.layer),
             weights=weights[:, same].cpu(),
             pooled=weights[:, query].cpu(),
-            values=found[:, share.at][:, keys].double().cpu(),
+            values=values[:, share.at][:, keys].double().cpu(),
             out=None if projection is None else projection.weight.detach().double().cpu(),
-            source=_kept(sources.of(share.classifier, found), share, keys),
+            source=None if source is None else source.at(share.at, keys),
             keys=keys.cpu(),
             special=torch.tensor(tokens.special)[keys.cpu()],
-            eps=torch.finfo(found.dtype).eps,
+            eps=torch.finfo(values.dtype).eps,
         )
 
     @cached_property
@@ -189,39 +194,39 @@ class _Layer:
 
     @cached_property
     def kernels(self) -> list[Tensor]:
-        """For each head an orthonormal basis [n,m] of the directions that keep its output and its rows' sums."""
+        """For each head an orthonormal basis [n,m] of the directions that preserve its output and its row sums."""
         return [constrained(matrix, self.side, self.eps) for matrix in self.reduced]
 
     @property
     def reasons(self) -> dict[str, dict[str, str]]:
         """Why a number does not exist."""
-        unseen = {"reason": "the linear map that makes the values was not seen"}
+        unseen = {"reason": "the linear map that computes the values was not seen"}
         itself = {"reason": "the values are the states themselves: there is no such map"}
         missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unseen) if self.source is None else {}
         if self.source is not None and self.source.weight is None:
             missing["rank W_V"] = itself
         if self.out is None:
-            missing["rank H"] = {"reason": "no linear map follows: T is V"}
+            missing["rank H"] = {"reason": "there is no output projection: T is V"}
         return missing
 
     def numbers(self) -> dict[str, float]:
-        """What all heads have in common."""
+        """The numbers that all heads have in common."""
         n, d = self.values.shape[1:]
-        read = None if self.source is None else self.source.read.double()
+        inputs = None if self.source is None else self.source.read.double()
         return {
             "keys": float(n),
             "least null": float(max(0, n - d)),
-            "rank E": np.nan if read is None else float(rank(read, max(read.shape), self.eps)),
-            "effective rank E": np.nan if read is None else effective_rank(read, self.eps),
+            "rank E": np.nan if inputs is None else float(rank(inputs, max(inputs.shape), self.eps)),
+            "effective rank E": np.nan if inputs is None else effective_rank(inputs, self.eps),
         }
 
     def of_head(self, head: int) -> dict[str, float]:
-        """What one head has."""
+        """The numbers of one head."""
         values, matrix = self.values[head], self.reduced[head]
         weights, n = self.weights[head], len(values)
         inner = None if self.source is None or self.source.weight is None else self.source.weight[head].double()
         outer = None if self.out is None else self.out[head]
-        into = rank(matrix, self.side, self.eps)
+        rank_t = rank(matrix, self.side, self.eps)
         # subtle: the same tolerance as for T itself, of which `matrix` may be the shorter form
         eps = self.eps * self.side / max(matrix.shape)
         effective = effective_attention(torch.cat([weights, self.pooled[head][None]]), matrix, eps)
@@ -229,26 +234,13 @@ class _Layer:
             "rank W_V": np.nan if inner is None else float(rank(inner, max(inner.shape), self.eps)),
             "rank H": np.nan if outer is None else float(rank(outer, max(outer.shape), self.eps)),
             "rank V": float(rank(values, max(values.shape), self.eps)),
-            "rank T": float(into),
-            "null": float(n - into),
+            "rank T": float(rank_t),
+            "null": float(n - rank_t),
             "null constrained": float(self.kernels[head].shape[1]),
             "correlation": pearson(weights, effective[:-1], self.eps),
             "correlation pooled": pearson(self.pooled[head], effective[-1], self.eps),
             "special mass": float(weights[:, self.special].sum(-1).mean()),
         }
-
-
-def _main(pooled: Float[Tensor, "q"], allowed: Bool[Tensor, "q k"]) -> int:
-    """The query that is pooled most; of several, the first of those that see most keys."""
-    seen = allowed.sum(-1)
-    return max(range(len(pooled)), key=lambda q: (float(pooled[q]), int(seen[q]), -q))
-
-
-def _kept(source: Source | None, share: Share, keys: Tensor) -> Source | None:
-    """The rows of these keys."""
-    if source is None:
-        return None
-    return Source(source.read[share.at][keys].cpu(), None if source.weight is None else source.weight.cpu())
 
 
 # tables
@@ -279,7 +271,7 @@ def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
     if len(lengths) == 0:
         return
     below = -np.inf
-    for high in np.unique(np.quantile(lengths, np.linspace(0, 1, BINS + 1)[1:], method="lower")):
+    for high in np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1)[1:], method="lower")):
         inside, below = (lengths > below) & (lengths <= high), high
         own = lengths[inside]
         yield json_number(own.min()), json_number(own.max()), inside

@@ -1,4 +1,4 @@
-"""Sources: the linear map that makes a layer's value vectors, found among the calls of a forward pass."""
+"""The linear map that computes a layer's value vectors, found among the calls of a forward pass."""
 
 from __future__ import annotations
 
@@ -18,23 +18,27 @@ from heedful.nets.base import Net
 
 @dataclass(frozen=True)
 class Source:
-    """What the values are made of: E [k,e], and W_V [h,e,d]; None where the values are E itself."""
+    """What the values are computed from: E [k,e], and W_V [h,e,d]; None where the values are E itself."""
 
     read: Float[Tensor, "k e"]
     weight: Float[Tensor, "h e d"] | None
 
+    def at(self, text: slice, keys: Tensor) -> Source:
+        """The rows of these keys of the text, on the CPU."""
+        return Source(self.read[text][keys].cpu(), None if self.weight is None else self.weight.cpu())
+
 
 @dataclass(frozen=True)
 class _Map:
-    """given [k,e] times matrix [e,o], perhaps plus a bias, made [k,o]."""
+    """A call that multiplied inputs [k,e] by a matrix [e,o], perhaps plus a bias, and gave outputs [k,o]."""
 
-    given: Tensor
+    inputs: Tensor
     matrix: Tensor
-    made: Tensor
+    outputs: Tensor
 
 
 class Sources(TorchFunctionMode):
-    """Inside, linear maps are remembered, to be asked afterwards which of them made some values."""
+    """Records the linear maps that run inside it; afterwards `of` says which of them computed some values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,46 +51,45 @@ class Sources(TorchFunctionMode):
         return out
 
     def of(self, classifier: Classifier, values: Float[Tensor, "h k d"]) -> Source | None:
-        """The map among whose columns are all of the values' columns, bit by bit, however heads are laid out in it."""
-        for one in self.maps:
-            if len(one.made) == values.shape[1] and one.made.dtype == values.dtype:
-                columns = _columns(one.made, values)
+        """The map whose output columns include all columns of the values, bit by bit, in any layout of heads."""
+        for call in self.maps:
+            if len(call.outputs) == values.shape[1] and call.outputs.dtype == values.dtype:
+                columns = _columns(call.outputs, values)
                 if columns is not None:
-                    return Source(one.given, one.matrix[:, columns].permute(1, 0, 2))
-        # in the networks of the papers that have no W_V, states are read as they are
+                    return Source(call.inputs, call.matrix[:, columns].permute(1, 0, 2))
+        # in the papers' networks without W_V, the values are the states themselves
         return Source(values[0], None) if isinstance(classifier.model, Net) and len(values) == 1 else None
 
 
 def _maps(func: Any, args: list[Any], out: Any) -> Iterator[_Map]:
-    """The call as a product of two matrices, if it is one with a fixed matrix."""
+    """The call as a product with a fixed matrix, if it is one."""
     if isinstance(args[0], str):
-        yield from _summed(args, out)
+        yield from _einsum_maps(args, out)
         return
-    added = func in (torch.addmm, torch.Tensor.addmm)
-    given, weight = args[1:3] if added else args[:2]
-    if isinstance(given, Tensor) and isinstance(weight, Tensor) and weight.ndim == 2:
+    inputs, weight = args[1:3] if func in (torch.addmm, torch.Tensor.addmm) else args[:2]
+    if isinstance(inputs, Tensor) and isinstance(weight, Tensor) and weight.ndim == 2:
         matrix = weight.T if func is torch.nn.functional.linear else weight
-        yield _Map(_flat(given), matrix.detach(), _flat(out))
+        yield _Map(_flat(inputs), matrix.detach(), _flat(out))
 
 
-def _summed(args: list[Any], out: Any) -> Iterator[_Map]:
-    """einsum(equation, one, other): whichever of the two is a parameter is the matrix."""
+def _einsum_maps(args: list[Any], out: Any) -> Iterator[_Map]:
+    """einsum(equation, a, b): whichever of the two is a parameter is the matrix."""
     equation, *factors = args
     if len(factors) != 2 or "->" not in equation:
         return
-    inside, told = equation.replace(" ", "").split("->")
+    inside, result = equation.replace(" ", "").split("->")
     for letters, pair in ((inside.split(","), factors), (inside.split(",")[::-1], factors[::-1])):
-        (ours, theirs), (given, weight) = letters, pair
-        summed = [letter for letter in ours if letter in theirs and letter not in told]
-        wide = [letter for letter in theirs if letter not in ours]
-        places = [letter for letter in ours if letter not in theirs]
-        if isinstance(weight, torch.nn.Parameter) and len(summed) == 1 and sorted(places + wide) == sorted(told):
+        (of_inputs, of_weight), (inputs, weight) = letters, pair
+        summed = [c for c in of_inputs if c in of_weight and c not in result]
+        new = [c for c in of_weight if c not in of_inputs]
+        rows = [c for c in of_inputs if c not in of_weight]
+        if isinstance(weight, torch.nn.Parameter) and len(summed) == 1 and sorted(rows + new) == sorted(result):
             yield _Map(
-                given.detach()
-                .permute([ours.index(c) for c in (*places, *summed)])
-                .reshape(-1, given.shape[ours.index(summed[0])]),
-                weight.detach().permute([theirs.index(c) for c in (*summed, *wide)]).flatten(1),
-                out.detach().permute([told.index(c) for c in (*places, *wide)]).flatten(0, len(places) - 1).flatten(1),
+                inputs.detach()
+                .permute([of_inputs.index(c) for c in (*rows, *summed)])
+                .reshape(-1, inputs.shape[of_inputs.index(summed[0])]),
+                weight.detach().permute([of_weight.index(c) for c in (*summed, *new)]).flatten(1),
+                out.detach().permute([result.index(c) for c in (*rows, *new)]).flatten(0, len(rows) - 1).flatten(1),
             )
 
 
@@ -94,26 +97,23 @@ def _flat(x: Tensor) -> Tensor:
     return x.detach().reshape(-1, x.shape[-1])
 
 
-def _columns(made: Float[Tensor, "k o"], values: Float[Tensor, "h k d"]) -> Tensor | None:
-    """[h,d]: which column of `made` each column of the values is; None unless every one is there."""
-    if not bool(torch.isin(values[:, 0], made[0]).all()):  # most maps are told apart by their first row
+def _columns(outputs: Float[Tensor, "k o"], values: Float[Tensor, "h k d"]) -> Tensor | None:
+    """[h,d]: the column of `outputs` that equals each column of the values, none twice; None if one is missing."""
+    if not bool(torch.isin(values[:, 0], outputs[0]).all()):  # the first row rules out most maps
         return None
     table: dict[bytes, list[int]] = {}
-    for i, key in enumerate(_keys(made)):
+    for i, key in enumerate(_keys(outputs)):
         table.setdefault(key, []).append(i)
-    found = [_taken(table, _keys(head)) for head in values]
-    return None if any(row is None for row in found) else torch.tensor(found, device=made.device)
-
-
-def _taken(table: dict[bytes, list[int]], keys: list[bytes]) -> list[int] | None:
-    """A column for each key, none of them twice."""
-    spare = {key: iter(table.get(key, ())) for key in set(keys)}
-    found = [next(spare[key], -1) for key in keys]
-    return None if -1 in found else found
+    rows = []
+    for head in values:
+        keys = _keys(head)
+        unused = {key: iter(table.get(key, ())) for key in set(keys)}
+        rows.append([next(unused[key], -1) for key in keys])
+    return None if any(-1 in row for row in rows) else torch.tensor(rows, device=outputs.device)
 
 
 def _keys(x: Float[Tensor, "k o"]) -> list[bytes]:
-    """Each column as its bits."""
+    """Each column as bytes."""
     # subtle: contiguous() leaves odd strides to axes of length 1, which view refuses
     bits = x.detach().cpu().T.clone(memory_format=torch.contiguous_format).view(torch.uint8).numpy()
     return [column.tobytes() for column in bits]

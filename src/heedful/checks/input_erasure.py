@@ -1,17 +1,17 @@
-"""Input erasure: words taken out of the text, in the order of an explanation, and what the model says of the rest.
+"""Input erasure: words removed from the text in the order of an explanation, and the model's output on the rest.
 
-p is the probability of the label that is explained (the predicted one, unless the target says otherwise); of a model
-that gives a number, that number. Words go highest score first, or stay highest score first; k words of n.
+p is the probability of the explained label (the predicted one, unless the target says otherwise); of a regression model
+its output. Words are removed, or kept, highest score first; k words of n.
 
 comprehensiveness   p(all) − p(without the first k)           sufficiency   p(all) − p(only the first k)
 aopc …              their means over the shares k/n (DeYoung et al. 2020, without their term for k = 0, which is 0)
-deletion            area under p as words go                  insertion     area under p as they come back
-first flip          fraction of words gone when the predicted label first changes
-tvd                 total variation between all labels' probabilities, a fifth of the words gone
-tvd without words   the same with all of them gone: as much as the words matter at all
+deletion            area under p as words are removed         insertion     area under p as they are put back
+first flip          fraction of words removed when the predicted label first changes
+tvd                 total variation distance of all labels' probabilities with a fifth of the words removed
+tvd without words   the same with all of them removed: how much the words matter at all
 
-Beside the methods: `random`, the mean over its draws; `greedy`, which takes at each step the word that lowers p most;
-and `optimum`, the best of all sets of k words, for each k by itself: no order of words can do better.
+Compared with the methods: `random`, the mean over its draws; `greedy`, which removes at each step the word that lowers
+p most; and `optimum`, the best of all sets of k words, for each k separately: no order of words can do better.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from heedful.core.finding import Findings
 
 
-Key = tuple[str, float | None]  # a measure, and the share of words that it is at
-FIFTH = 0.2  # the share that `tvd` is at
-CURVE = tuple(round(i / 10, 1) for i in range(11))
+Key = tuple[str, float | None]  # a measure, and the share of words at which it is taken
+TVD_SHARE = 0.2  # of the words are removed for `tvd`
+CURVE = tuple(round(i / 10, 1) for i in range(11))  # shares of words removed
 BOUNDS = ("greedy", "optimum")  # not methods: what could be reached
 SAME = 0.8  # Kendall's τ below which an order of methods is another one
 
@@ -56,11 +56,13 @@ SAME = 0.8  # Kendall's τ below which an order of methods is another one
 class InputErasure(Checked):
     """Do the words that an explanation puts first carry the prediction?
 
-    `maskings` are ways of taking words away; None is delete, and mask or else unk. A text of more
-    than `points` words is measured at that many steps, evenly spaced, and its first flip is the first of these.
-    `greedy` is found for texts of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where
-    chance fills the gaps, since the best of many draws is lucky.
+    `maskings` are ways of removing words; None is delete, and mask or else unk. A text of more than `points` words is
+    measured at that many evenly spaced steps, and its first flip is the first of these. `greedy` is computed for texts
+    of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where a language model fills the gaps
+    at random, since the best of many draws is biased.
     """
+
+    name: ClassVar[str] = "input-erasure"
 
     maskings: tuple[Masking, ...] | None = None
     shares: tuple[Annotated[float, Gt(0), Le(1)], ...] = (0.05, 0.1, 0.2, 0.5)
@@ -91,25 +93,25 @@ class InputErasure(Checked):
             raise BadInput(f"give at least one masking and one share, not {self.maskings} and {self.shares}.")
 
     def __call__(self, case: Case) -> list[Finding]:
-        """What is found on one text."""
+        """The findings on one text."""
         return self.many([case])[0]
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """All texts in one stream of inputs, for each way of taking words away."""
+        """The findings on each text; all texts run in one stream of inputs for each masking."""
         found: list[list[Finding]] = [[] for _ in cases]
-        for way in self.ways(cases[0].classifier) if cases else ():
-            for own, more in zip(found, self._under(cases, way), strict=True):
-                own += more
+        for masking in self.ways(cases[0].classifier) if cases else ():
+            for before, more in zip(found, self._under(cases, masking), strict=True):
+                before += more
         return found
 
     def ways(self, classifier: Classifier) -> tuple[str, ...]:
-        """The settings' ways of taking words away, or the model's own."""
+        """The maskings of the settings, or those that the model's tokenizer has a token for."""
         tokenizer = getattr(classifier, "tokenizer", None)
-        own = [way for way in ("mask", "unk") if getattr(tokenizer, TOKENS[way], None) is not None]
-        return ("delete", *own[:1]) if self.maskings is None else self.maskings
+        known = [masking for masking in ("mask", "unk") if getattr(tokenizer, TOKENS[masking], None) is not None]
+        return ("delete", *known[:1]) if self.maskings is None else self.maskings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most: equal sets run once."""
+        """At most, since equal sets run once."""
         n = len(units(tokens))
         orders = DRAWS + len([name for name in methods if name != "random"])
         sets = 2 + 2 * orders * len(self._sizes(n))
@@ -117,101 +119,111 @@ class InputErasure(Checked):
         every = min(2**n, sets + greedy) if n > self.exhaustive_words else 2**n
         return Passes(len(self.ways(classifier)) * every, exactly=False)
 
-    def _under(self, cases: Sequence[Case], way: str) -> list[list[Finding]]:
+    def _under(self, cases: Sequence[Case], masking: str) -> list[list[Finding]]:
         try:
-            return self._measured([Text(case, way, _label(case)) for case in cases])
+            return self._measured([Text(case, masking) for case in cases])
         except HeedfulError as e:
             if len(cases) == 1:
-                return [[Finding("input-erasure", "", LEFT_OUT, np.nan, {"masking": way}, {"reason": str(e)})]]
-        return [self._under([case], way)[0] for case in cases]
+                return [[Finding(self.name, "", LEFT_OUT, np.nan, {"masking": masking}, {"reason": str(e)})]]
+        return [self._under([case], masking)[0] for case in cases]
 
     def _measured(self, texts: Sequence[Text]) -> list[list[Finding]]:
         engine = Engine(texts[0].case.classifier)
         orders = [_orders(text) for text in texts]
-        ask(engine, [(text, self._sets(text, own)) for text, own in zip(texts, orders, strict=True)])
-        ways = self._greedy(engine, texts)
-        ask(engine, [(text, self._sets(text, {"": [way]})) for text, way in zip(texts, ways, strict=True) if len(way)])
-        return [self._findings(*one) for one in zip(texts, orders, ways, strict=True)]
+        ask(engine, [(text, self._sets(text, by_method)) for text, by_method in zip(texts, orders, strict=True)])
+        greedy = self._greedy(engine, texts)
+        ask(
+            engine,
+            [(text, self._sets(text, {"": [best]})) for text, best in zip(texts, greedy, strict=True) if len(best)],
+        )
+        return [self._findings(*args) for args in zip(texts, orders, greedy, strict=True)]
 
     def _sizes(self, n: int) -> Ints:
-        """How many words go, at every step that is measured."""
-        return np.union1d(steps(n, self.points), [count(share, n) for share in (*self.shares, FIFTH)])
+        """How many words are removed at each measured step."""
+        return np.union1d(steps(n, self.points), [count(share, n) for share in (*self.shares, TVD_SHARE)])
 
-    def _small(self, text: Text, most: int) -> bool:
-        return len(text) <= most and not text.way.startswith("mlm:")
+    def _small(self, text: Text, max_words: int) -> bool:
+        return len(text) <= max_words and not text.masking.startswith("mlm:")
 
     def _sets(self, text: Text, orders: Mapping[str, Sequence[Ints]]) -> Bools:
         if self._small(text, self.exhaustive_words):
             return all_subsets(len(text))
         sizes = self._sizes(len(text))
-        firsts = [first(order, sizes) for own in orders.values() for order in own]
-        return np.concatenate([np.ones((1, len(text)), bool), *firsts, *(~one for one in firsts)])
+        prefixes = [first(order, sizes) for several in orders.values() for order in several]
+        return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes)])
 
     def _greedy(self, engine: Engine, texts: Sequence[Text]) -> list[Ints]:
-        """For each text, the order that lowers p most at each step; empty where it is not looked for."""
+        """For each text, the order that lowers p most at each step; empty where it is not computed."""
         chosen: list[list[int]] = [[] for _ in texts]
-        while some := [i for i, t in enumerate(texts) if self._small(t, self.greedy_words) and len(chosen[i]) < len(t)]:
-            more = {i: one_more(chosen[i], len(texts[i])) for i in some}
+        small = [i for i, text in enumerate(texts) if self._small(text, self.greedy_words)]
+        while unfinished := [i for i in small if len(chosen[i]) < len(texts[i])]:
+            more = {i: one_more(chosen[i], len(texts[i])) for i in unfinished}
             ask(engine, [(texts[i], keep) for i, (_, keep) in more.items()])
             for i, (words, keep) in more.items():
                 values = texts[i].values(keep)
-                best = ranking(-values, texts[i].case.rng("input-erasure", "greedy", len(chosen[i])))[0]
+                best = ranking(-values, texts[i].case.rng(self.name, "greedy", len(chosen[i])))[0]
                 chosen[i].append(int(words[best]))
         return [np.array(order, dtype=np.int64) for order in chosen]
 
     def _findings(self, text: Text, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
-        numbers = {name: _mean([self.numbers(text, order) for order in own]) for name, own in orders.items()}
-        numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._absent(whole=True)
+        numbers = {name: _mean([self.numbers(text, order) for order in several]) for name, several in orders.items()}
+        numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
         nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]
-        found = [Finding("input-erasure", "", "tvd without words", float(nothing), {"masking": text.way})]
+        found = [Finding(self.name, "", "tvd without words", float(nothing), {"masking": text.masking})]
         for name, values in numbers.items():
             for (measure, share), value in values.items():
-                at = {"masking": text.way} | ({} if share is None else {_axis(measure): share})
-                found.append(Finding("input-erasure", name, measure, float(value), at))
+                axis = "removed" if measure == "curve" else "share"
+                at = {"masking": text.masking} | ({} if share is None else {axis: share})
+                found.append(Finding(self.name, name, measure, float(value), at))
         return found
 
     def numbers(self, text: Text, order: Ints) -> dict[Key, float]:
-        """Everything that one order of words is measured by."""
+        """All measures of one order of words."""
         n, whole = len(text), text.whole
         grid = steps(n, self.points)
         full = text.values(np.ones((1, n), bool))[0]
         ks = [count(share, n) for share in self.shares]
         without = full - text.values(~first(order, ks))
-        alone = full - text.values(first(order, ks))
-        gone, back = text.values(~first(order, grid)), text.values(first(order, grid))
-        fifth = text.logits(~first(order, [count(FIFTH, n)]))
+        only = full - text.values(first(order, ks))
+        deleted, inserted = text.values(~first(order, grid)), text.values(first(order, grid))
+        top_removed = text.logits(~first(order, [count(TVD_SHARE, n)]))
         head = text.case.classifier.head
         sizes = self._sizes(n)
         flip = changes(text.logits(~first(order, sizes)), whole, head).flip
-        found = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, alone)
-        found |= {("tvd", FIFTH): float(changes(fifth, whole, head).tvd[0])}
-        found |= {("deletion", None): area(grid, gone), ("insertion", None): area(grid, back)}
-        found |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
-        return found | {("curve", f): float(np.interp(f, grid / n, gone)) for f in CURVE}
+        numbers = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, only)
+        numbers |= {("tvd", TVD_SHARE): float(changes(top_removed, whole, head).tvd[0])}
+        numbers |= {("deletion", None): area(grid, deleted), ("insertion", None): area(grid, inserted)}
+        numbers |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
+        return numbers | {("curve", f): float(np.interp(f, grid / n, deleted)) for f in CURVE}
 
-    def _absent(self, whole: bool = False) -> dict[Key, float]:
-        """What does not exist for a text: of sets of words, and of an order too, if `whole`."""
-        gone = np.full(len(self.shares), np.nan)
-        found = _shares("comprehensiveness", self.shares, gone) | _shares("sufficiency", self.shares, gone)
-        ordered: list[Key] = [("tvd", FIFTH), ("deletion", None), ("insertion", None), *(("curve", f) for f in CURVE)]
-        return found | _flip(None, gone) | (dict.fromkeys(ordered, np.nan) if whole else {})
+    def _missing(self, order: bool) -> dict[Key, float]:
+        """NaN for all measures of sets of words, and with `order` for those of an order of words too."""
+        nan = np.full(len(self.shares), np.nan)
+        numbers = _shares("comprehensiveness", self.shares, nan) | _shares("sufficiency", self.shares, nan)
+        ordered: list[Key] = [
+            ("tvd", TVD_SHARE),
+            ("deletion", None),
+            ("insertion", None),
+            *(("curve", f) for f in CURVE),
+        ]
+        return numbers | _flip(None, nan) | (dict.fromkeys(ordered, np.nan) if order else {})
 
     def optimum(self, text: Text) -> dict[Key, float]:
-        """The best of all sets of words, for each number of words by itself."""
+        """The best of all sets of words, for each number of words separately."""
         n = len(text)
         if not self._small(text, self.exhaustive_words):
-            return self._absent()
+            return self._missing(order=False)
         keep = all_subsets(n)
         values, kept = text.values(keep), keep.sum(1)
         full = values[kept == n][0]
         ks = [count(share, n) for share in self.shares]
         without = np.array([full - values[kept == n - k].min() for k in ks])
-        alone = np.array([full - values[kept == k].max() for k in ks])
+        only = np.array([full - values[kept == k].max() for k in ks])
         flip = changes(text.logits(keep), text.whole, text.case.classifier.head).flip
         fewest = (n - kept)[flip > 0].min(initial=n + 1)
-        found = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, alone)
-        return found | _flip(fewest / n if fewest <= n else None, flip)
+        numbers = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, only)
+        return numbers | _flip(fewest / n if fewest <= n else None, flip)
 
     def tables(self, found: Findings) -> dict[str, Any]:
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
@@ -241,28 +253,18 @@ def _orders(text: Text) -> dict[str, list[Ints]]:
     """The words in the order of each method's scores, highest first."""
     case = text.case
 
-    def order(name: str, scores: Floats) -> Ints:
-        return ranking(scores, case.rng("input-erasure", name))
+    def order(name: str, why: Attribution) -> Ints:
+        scores = by_unit(why.scores if why.signed else np.abs(why.scores), text.groups)
+        return ranking(scores, case.rng(InputErasure.name, name))
 
-    said = {
-        name: [order(name, _scores(why, text.groups))] for name, why in case.attributions.items() if name != "random"
-    }
-    drawn = [order(f"random {i}", _scores(why, text.groups)) for i, why in enumerate(case.draws)]
-    return said | ({"random": drawn} if drawn else {})
-
-
-def _scores(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
-    return by_unit(why.scores if why.signed else np.abs(why.scores), groups)
-
-
-def _label(case: Case) -> int:
-    """The label whose probability is followed: the one that is explained."""
-    return case.target.label if isinstance(case.target.label, int) else case.prediction.index
+    by_method = {name: [order(name, why)] for name, why in case.attributions.items() if name != "random"}
+    random = [order(f"random {i}", why) for i, why in enumerate(case.draws)]
+    return by_method | ({"random": random} if random else {})
 
 
 def _shares(name: str, shares: Sequence[float], values: Floats) -> dict[Key, float]:
-    found: dict[Key, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
-    return found | {(f"aopc {name}", None): float(values.mean())}
+    numbers: dict[Key, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
+    return numbers | {(f"aopc {name}", None): float(values.mean())}
 
 
 def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
@@ -274,14 +276,10 @@ def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
 
 def _mean(numbers: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
     """The mean over draws: of `never`, the share of draws; of the first flip, over those that flip."""
-    found = {key: float(np.mean([one[key] for one in numbers])) for key in numbers[0]}
-    fractions = np.array([one["first flip", None] for one in numbers])
+    means = {key: float(np.mean([draw[key] for draw in numbers])) for key in numbers[0]}
+    fractions = np.array([draw["first flip", None] for draw in numbers])
     flipped = fractions[~np.isnan(fractions)]
-    return found | {("first flip", None): float(flipped.mean()) if len(flipped) else np.nan}
-
-
-def _axis(measure: str) -> str:
-    return "removed" if measure == "curve" else "share"
+    return means | {("first flip", None): float(flipped.mean()) if len(flipped) else np.nan}
 
 
 def _texts_mean(found: Findings, name: str, way: str) -> float:
@@ -318,23 +316,24 @@ Bools = NDArray[np.bool_]
 
 @dataclass
 class Text:
-    """One text without some of its words, under one way of taking them away; every set of words is asked once."""
+    """One text without some of its words, under one masking; every set of words runs once."""
 
     case: Case
-    way: str
-    label: int
+    masking: str
     groups: list[list[int]] = field(default_factory=list)
     known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = units(self.case.tokens)
-        self.rng = self.case.rng("input-erasure", self.way)
+        self.rng = self.case.rng(InputErasure.name, self.masking)
+        target = self.case.target
+        self.label = target.label if isinstance(target.label, int) else self.case.prediction.index
 
     def __len__(self) -> int:
         return len(self.groups)
 
     def logits(self, keep: Bools) -> Tensor:
-        """[m,c] with the words of each row kept, as far as they have been asked."""
+        """[m,c] with the words of each row kept; `ask` must have run them."""
         return torch.stack([self.known[row.tobytes()] for row in keep])
 
     def values(self, keep: Bools) -> Floats:
@@ -343,26 +342,26 @@ class Text:
 
     @property
     def whole(self) -> Tensor:
-        """[c]: what the model says of all of it."""
+        """[c]: the logits of the unchanged text."""
         return self.logits(np.ones((1, len(self)), bool))[0]
 
 
 def ask(engine: Engine, wanted: Iterable[tuple[Text, Bools]]) -> None:
-    """Answers for all sets that are not known yet, of all texts at once."""
+    """Run all sets that are not known yet, of all texts at once."""
     new: list[tuple[Text, list[bytes], Variants]] = []
     for text, keep in wanted:
         rows = {row.tobytes(): row for row in keep if row.tobytes() not in text.known}
         if rows:
             table = over_positions(text.groups, np.array(list(rows.values())), len(text.case.tokens))
-            new.append((text, list(rows), Variants(text.case.tokens, table, text.way, text.rng)))
+            new.append((text, list(rows), Variants(text.case.tokens, table, text.masking, text.rng)))
     if new:
-        said = iter(engine.ask([variants for _, _, variants in new]).logits)
+        logits = iter(engine.ask([variants for _, _, variants in new]).logits)
         for text, keys, _ in new:
-            text.known |= {key: next(said) for key in keys}
+            text.known |= {key: next(logits) for key in keys}
 
 
 def steps(n: int, points: int) -> Ints:
-    """How many words are gone at each step, both ends among them: steps(3, 20) -> [0, 1, 2, 3]."""
+    """How many words are removed at each step, both ends included: steps(3, 20) -> [0, 1, 2, 3]."""
     return np.unique(np.linspace(0, n, min(n, points) + 1).round().astype(np.int64))
 
 
@@ -378,11 +377,11 @@ def first(order: Ints, sizes: Sequence[int] | Ints) -> Bools:
     return np.asarray(rank < np.asarray(sizes)[:, None])
 
 
-def one_more(gone: Sequence[int], n: int) -> tuple[Ints, Bools]:
-    """The words still there, and what is kept when each of them goes too."""
-    there = ~np.isin(np.arange(n), gone)
-    words = np.flatnonzero(there)
-    return words, there & (np.arange(n) != words[:, None])
+def one_more(removed: Sequence[int], n: int) -> tuple[Ints, Bools]:
+    """The remaining words, and what is kept when each of them is removed too."""
+    kept = ~np.isin(np.arange(n), removed)
+    words = np.flatnonzero(kept)
+    return words, kept & (np.arange(n) != words[:, None])
 
 
 def area(grid: Ints, values: Floats) -> float:

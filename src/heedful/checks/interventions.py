@@ -1,4 +1,4 @@
-"""Interventions: many copies of one text, the attention of each changed somewhere, beside the text as it is."""
+"""Interventions: outputs for copies of one text with changed attention, compared with the unchanged text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Where:
-    """Which attention: all of a model's, one layer of a kind, or one head of it."""
+    """Where attention is changed: everywhere, in one layer of a kind, or in one head of it."""
 
     kind: str | None = None
     layer: int | None = None
@@ -40,7 +40,7 @@ class Where:
 
     @property
     def at(self) -> dict[str, str | int]:
-        """For a finding; attention over sentences is told from that over words by its name."""
+        """The place of a finding; attention over sentences has the layer "sentence"."""
         layer = "all" if self.layer is None else "sentence" if self.kind == "sentence" else self.layer
         return {"layer": layer, "head": "all" if self.head is None else self.head}
 
@@ -49,7 +49,7 @@ EVERYWHERE = Where()
 
 
 def layers(classifier: Classifier) -> list[Where]:
-    """The layers that read the text, where they are not all of the model's attention."""
+    """The layers that attend to the text's tokens; none if the model has a single attention."""
     sites = classifier.sites
     if len(sites) == 1:
         return []
@@ -57,38 +57,38 @@ def layers(classifier: Classifier) -> list[Where]:
 
 
 def heads(classifier: Classifier) -> list[Where]:
-    """The heads of the layers that read the text, where a layer has several."""
+    """The heads of the layers that attend to the text's tokens, where a layer has several."""
     count = facts.heads(classifier.model, classifier.reads)
-    of = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.reads and count > 1]
-    return [Where(kind, layer, head) for kind, layer in of for head in range(count)]
+    sites = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.reads and count > 1]
+    return [Where(kind, layer, head) for kind, layer in sites for head in range(count)]
 
 
 @dataclass(frozen=True)
 class Movable:
-    """Which positions of a site take part: those of the text's tokens, special ones among them or not.
+    """The positions of a site whose attention is changed: those of the text's tokens, with or without special ones.
 
-    A network may attend to padding that it adds itself: that keeps its weights.
+    A network may attend to padding that it adds itself; the padding keeps its weights.
     """
 
     tokens: Tokens
     special: bool = True
 
     def positions(self, kind: str, size: int) -> Bool[Tensor, "t"]:
-        """Of the encoder's positions, or of the decoder's, which hold the text shifted by one."""
-        own = [self.special or not special for special in self.tokens.special]
-        own = [self.special, *own[:-1]] if kind == "decoder" else own
-        return torch.tensor([*own, *[False] * (size - len(own))][:size])
+        """Which of the encoder's positions, or of the decoder's, where the text is shifted by one."""
+        movable = [self.special or not special for special in self.tokens.special]
+        movable = [self.special, *movable[:-1]] if kind == "decoder" else movable
+        return torch.tensor([*movable, *[False] * (size - len(movable))][:size])
 
     def keys(self, site: Site) -> Bool[Tensor, "b 1 q k"]:
-        """The allowed keys that take part."""
+        """The allowed keys that are movable."""
         allowed = site.allowed
         return allowed & self.positions(site.kind, allowed.shape[-1]).to(allowed.device)
 
     def queries(self, site: Site) -> Bool[Tensor, "q"]:
-        """The queries that take part: those that may read anything."""
+        """The movable queries that may attend to anything."""
         kind = "decoder" if site.kind in ("decoder", "cross") else site.kind
-        some = site.allowed[0, 0].any(-1)
-        return some if len(some) == 1 else some & self.positions(kind, len(some)).to(some.device)
+        active = site.allowed[0, 0].any(-1)
+        return active if len(active) == 1 else active & self.positions(kind, len(active)).to(active.device)
 
 
 @dataclass(frozen=True)
@@ -101,76 +101,76 @@ class Copy:
 
 @dataclass(frozen=True)
 class Outcomes(Changes):
-    """How the answer to each copy differs from the answer to the text, and the label that it names."""
+    """The change of each copy's output from that of the text, its predicted label, and the text's."""
 
-    said: Ints
+    labels: Ints
     before: int
 
     def correct(self, case: Case) -> tuple[Floats, float]:
         """Whether each copy's label is the gold one, and whether the text's is; NaN where there is no gold label."""
         gold = None if case.classifier.head == "regression" else case.gold
         if gold is None:
-            return np.full(len(self.said), np.nan), np.nan
-        return (self.said == gold).astype(np.float64), float(self.before == gold)
+            return np.full(len(self.labels), np.nan), np.nan
+        return (self.labels == gold).astype(np.float64), float(self.before == gold)
 
 
 def outcomes(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> Outcomes:
-    """The answers to all copies. Each is compared with the unchanged text in its own batch, so that equal is equal."""
+    """Outputs of all copies. Each is compared with the unchanged text in the same batch: batches differ by rounding."""
     order = sorted(range(len(copies)), key=lambda i: copies[i].where.layer or 0)
-    parts, said, before = [], [], 0
-    for part in _parts(order, len(tokens)):
-        logits = _logits(classifier, tokens, [copies[i] for i in part])
-        parts.append(changes(logits[1:], logits[0], classifier.head))
-        said.append(logits[1:].argmax(-1).cpu().numpy())
+    batches, labels, before = [], [], 0
+    for batch in _batches(order, len(tokens)):
+        logits = _logits(classifier, tokens, [copies[i] for i in batch])
+        batches.append(changes(logits[1:], logits[0], classifier.head))
+        labels.append(logits[1:].argmax(-1).cpu().numpy())
         before = int(logits[0].argmax())
     back = np.argsort(order)
-    joined = {name: np.concatenate([getattr(p, name) for p in parts])[back] for name in ("tvd", "jsd", "flip")}
-    return Outcomes(**joined, said=np.concatenate(said)[back], before=before)
+    columns = {name: np.concatenate([getattr(b, name) for b in batches])[back] for name in ("tvd", "jsd", "flip")}
+    return Outcomes(**columns, labels=np.concatenate(labels)[back], before=before)
 
 
 def rows(copies: int, width: int) -> int:
     """How many texts `outcomes` sends through the model."""
-    return copies + len(list(_parts(range(copies), width)))
+    return copies + len(list(_batches(range(copies), width)))
 
 
-def _parts(order: Sequence[int], width: int) -> Iterator[Sequence[int]]:
-    """As many copies at a time as fit beside the text."""
+def _batches(order: Sequence[int], width: int) -> Iterator[Sequence[int]]:
+    """As many copies at a time as fit into a batch with the unchanged text."""
     size = beside(width)
     return (order[i : i + size] for i in range(0, len(order), size))
 
 
 def _logits(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> Tensor:
-    """[1 + n, c]: row 0 is the text as it is. Copies leave it at the first layer that is changed."""
+    """[1 + n, c]: row 0 is the unchanged text. Copies branch off at the first layer that is changed."""
     batch = classifier.batch([tokens])
     starts = [copy.where.layer or 0 for copy in copies]
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        stack.enter_context(classifier.attention(_together(copies)))
+        stack.enter_context(classifier.attention(_batch_edit(copies)))
         if classifier.branches:
-            return classifier.logits(batch, [(layer, len(list(some))) for layer, some in groupby(starts)])
+            return classifier.logits(batch, [(layer, len(list(same))) for layer, same in groupby(starts)])
         return classifier.logits(batch.repeat(1 + len(copies)))
 
 
-def _together(copies: Sequence[Copy]) -> Edit:
-    """The edit of a batch whose first row stays. Where copies branch off later, the last of them are not there yet."""
+def _batch_edit(copies: Sequence[Copy]) -> Edit:
+    """The edit of a batch whose first row is unchanged. Copies that branch off at a later layer are not in it yet."""
 
     def edit(site: Site, weights: Tensor) -> Tensor:
-        mine = [(i, c) for i, c in enumerate(copies[: len(weights) - 1], 1) if c.where.has(site)]
-        new = weights.clone() if mine else weights
-        for i, copy in mine:
+        affected = [(i, c) for i, c in enumerate(copies[: len(weights) - 1], 1) if c.where.has(site)]
+        new = weights.clone() if affected else weights
+        for i, copy in affected:
             head = copy.where.head
-            own = slice(None) if head is None else slice(head, head + 1)
-            new[i : i + 1, own] = copy.edit(replace(site, allowed=site.allowed[i : i + 1]), weights[i : i + 1, own])
+            heads = slice(None) if head is None else slice(head, head + 1)
+            new[i : i + 1, heads] = copy.edit(replace(site, allowed=site.allowed[i : i + 1]), weights[i : i + 1, heads])
         return new
 
     return edit
 
 
 def pooled_attention(share: Share) -> Floats:
-    """[k]: the pooled position's attention at the last layer, mean over heads, as the method attention-mean has it."""
+    """[k]: the pooled position's attention at the last layer, mean over heads, as in the method attention-mean."""
     site = share.reading.layers(share.classifier.reads)[-1]
-    found: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
-    return found
+    attention: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
+    return attention
 
 
 # tables

@@ -1,4 +1,4 @@
-"""Permutation: what becomes of the answer when attention weights are dealt out to other tokens at random."""
+"""Permutation: how does the output change when attention weights are randomly permuted over tokens?"""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ class Permutation(Checked):
 
     axis="keys"     the weights of each row are shuffled among the keys that it may see
     axis="rows"     whole rows are exchanged among queries that may see the same keys
-    together        one order serves all rows, heads and layers of a draw (the poster); else each has its own
+    together        all rows, heads and layers of a draw share one order; else each has its own
     special=False   special tokens keep their weights (or rows)
 
-    A network without layers or heads to tell apart has only {"layer": "all", "head": "all"}; layers are those of the
-    attention that reads the text, and "all" is every attention that the model has. `layer_draws=0` and `head_draws=0`
-    leave layers and heads out; heads are many, so that each has few draws, and what averages them is many texts. Where
-    no other order exists (one key), the change does not exist either.
+    A network with a single layer and head has only {"layer": "all", "head": "all"}; layers are those of the attention
+    over the text's tokens, and "all" is every attention of the model. `layer_draws=0` and `head_draws=0` skip layers
+    and heads. There are many heads, so each has few draws; the mean over texts makes up for it. Where no other order
+    exists (one key), the change is NaN.
     """
+
+    name: ClassVar[str] = "permutation"
 
     draws: Annotated[int, Ge(1)] = 100
     layer_draws: Annotated[int, Ge(0)] = 10
@@ -79,13 +81,13 @@ class Permutation(Checked):
     }
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Four numbers at each place, and two about the text as it is."""
+        """Four numbers at each place, and two about the unchanged text."""
         classifier, tokens = case.classifier, case.tokens
         reading, (share,) = laid_open(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
-        found = outcomes(classifier, tokens, [self._copy(case, where, i) for where, n in plan for i in range(n)])
-        correct, before = found.correct(case)
+        moved = outcomes(classifier, tokens, [self._copy(case, where, i) for where, n in plan for i in range(n)])
+        correct, before = moved.correct(case)
         attention, content = pooled_attention(share), list(tokens.content)
         findings = [
             self._finding("max attention", float(attention[content].max())),
@@ -94,13 +96,13 @@ class Permutation(Checked):
         start = 0
         for where, n in plan:
             possible = any(self._possible(tokens, site) for site in reading.weights if where.has(site))
-            numbers = _summed(found, correct, slice(start, start + n)) if possible else dict.fromkeys(_NAMES, np.nan)
-            findings += [self._finding(name, value, where) for name, value in numbers.items()]
+            numbers = _summary(moved, correct, slice(start, start + n))
+            findings += [self._finding(name, value if possible else np.nan, where) for name, value in numbers.items()]
             start += n
         return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """The text laid open, every copy, and the text beside each batch of them."""
+        """The text once with its attention recorded, every copy, and the unchanged text in each batch of copies."""
         return Passes(1 + rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
     def tables(self, found: Findings) -> dict[str, Any]:
@@ -109,13 +111,14 @@ class Permutation(Checked):
 
     def _plan(self, classifier: Classifier) -> list[tuple[Where, int]]:
         """Where to permute, and how often."""
-        some = [(w, self.layer_draws) for w in layers(classifier) if self.layer_draws]
-        return [(EVERYWHERE, self.draws), *some, *((w, self.head_draws) for w in heads(classifier) if self.head_draws)]
+        by_layer = [(w, self.layer_draws) for w in layers(classifier) if self.layer_draws]
+        by_head = [(w, self.head_draws) for w in heads(classifier) if self.head_draws]
+        return [(EVERYWHERE, self.draws), *by_layer, *by_head]
 
     def _copy(self, case: Case, where: Where, draw: int) -> Copy:
-        """One draw; its chance depends on its place and number alone, and not on what runs beside it."""
-        rng = case.rng("permutation", where.kind, where.layer, where.head, draw)
-        return Copy(where, permuting(Movable(case.tokens, self.special), rng, self.axis, self.together))
+        """One draw; its random numbers depend on its place and number only, not on the batch."""
+        rng = case.rng(self.name, where.kind, where.layer, where.head, draw)
+        return Copy(where, permute(Movable(case.tokens, self.special), rng, self.axis, self.together))
 
     def _possible(self, tokens: Tokens, site: Site) -> bool:
         movable = Movable(tokens, self.special)
@@ -134,23 +137,20 @@ class Permutation(Checked):
             )
 
     def _finding(self, measure: str, value: float, where: Where | None = None) -> Finding:
-        return Finding("permutation", "", measure, value, {} if where is None else where.at)
+        return Finding(self.name, "", measure, value, {} if where is None else where.at)
 
 
-_NAMES = ("tvd", "jsd", "flip", "correct")
-
-
-def _summed(found: Outcomes, correct: Floats, own: slice) -> dict[str, float]:
-    """The draws of one place in four numbers."""
+def _summary(outcomes: Outcomes, correct: Floats, draws: slice) -> dict[str, float]:
+    """Four numbers over the draws at one place."""
     return {
-        "tvd": float(np.median(found.tvd[own])),
-        "jsd": float(np.median(found.jsd[own])),
-        "flip": float(np.mean(found.flip[own])),
-        "correct": float(np.mean(correct[own])),
+        "tvd": float(np.median(outcomes.tvd[draws])),
+        "jsd": float(np.median(outcomes.jsd[draws])),
+        "flip": float(np.mean(outcomes.flip[draws])),
+        "correct": float(np.mean(correct[draws])),
     }
 
 
-def permuting(movable: Movable, rng: torch.Generator, axis: Literal["keys", "rows"], together: bool) -> Edit:
+def permute(movable: Movable, rng: torch.Generator, axis: Literal["keys", "rows"], together: bool) -> Edit:
     """The edit of one draw."""
     orders: dict[int, Tensor] = {}
 
@@ -165,8 +165,7 @@ def permuting(movable: Movable, rng: torch.Generator, axis: Literal["keys", "row
         return shuffled(weights, movable.keys(site), order(*weights.shape).to(weights.device))
 
     def queries(site: Site, weights: Tensor) -> Tensor:
-        chance = order(*weights.shape[:3]).to(weights.device)
-        return exchanged(weights, _alike(site, movable.queries(site)), chance)
+        return exchanged(weights, _alike(site, movable.queries(site)), order(*weights.shape[:3]).to(weights.device))
 
     return keys if axis == "keys" else queries
 
@@ -174,29 +173,29 @@ def permuting(movable: Movable, rng: torch.Generator, axis: Literal["keys", "row
 def shuffled(
     weights: Float[Tensor, "b h q k"], free: Bool[Tensor, "b 1 q k"], order: Float[Tensor, "b h q k"]
 ) -> Float[Tensor, "b h q k"]:
-    """Each row's weights on free keys, dealt out to them in the order of `order`; other keys keep theirs."""
+    """Each row's weights on free keys, permuted by `order`; other keys keep theirs."""
     if not bool((free == free[:1, :, :1]).all()):
         return torch.where(free, edits.shuffle(weights, free, order), weights)
     # the same keys in every row: sort once, and only these
     columns = free[0, 0, 0].nonzero()[:, 0]
-    taken = order[..., columns].argsort(-1)
-    return weights.index_copy(-1, columns, weights[..., columns].gather(-1, taken))
+    permutation = order[..., columns].argsort(-1)
+    return weights.index_copy(-1, columns, weights[..., columns].gather(-1, permutation))
 
 
 def exchanged(
     weights: Float[Tensor, "b h q k"], groups: list[Tensor], order: Float[Tensor, "b h q"]
 ) -> Float[Tensor, "b h q k"]:
-    """The rows of each group in the order of `order`; each head by itself."""
+    """The rows of each group permuted by `order`, each head separately."""
     new = weights
     for group in groups:
-        taken = group[order[..., group].argsort(-1)]
-        dealt = weights.gather(2, taken[..., None].expand(*taken.shape, weights.shape[-1]))
-        new = new.index_copy(2, group, dealt)
+        source = group[order[..., group].argsort(-1)]
+        rows = weights.gather(2, source[..., None].expand(*source.shape, weights.shape[-1]))
+        new = new.index_copy(2, group, rows)
     return new
 
 
 def _alike(site: Site, free: Bool[Tensor, "q"]) -> list[Tensor]:
-    """The free queries that may see the same keys, group by group."""
+    """The free queries, grouped by the keys that they may attend to."""
     queries = free.nonzero()[:, 0]
     which = torch.unique(site.allowed[0, 0][queries], dim=0, return_inverse=True)[1]
     return [queries[which == i] for i in range(int(which.max()) + 1 if len(which) else 0)]

@@ -1,6 +1,6 @@
-"""Plausibility: whether the words that score highest are those that people marked (ERASER, DeYoung et al. 2020).
+"""Plausibility: are the words with the highest scores those that people marked? (ERASER, DeYoung et al. 2020)
 
-It asks whether an explanation looks right to people, not whether the model used those words.
+It measures whether an explanation looks right to people, not whether the model used those words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-HALF = 0.5  # of its union with a marked span is what a chosen span must share with it, to match
+MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,12 @@ class Plausibility(Checked):
     """Scores against a rationale, the characters that people marked; a word is marked if any of its characters is.
 
     The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
-    its words. Only the first text of a pair has a rationale, and only its words take part. Marked words that the model
-    did not read take no part. A text without a rationale gives nothing; one in which nothing or everything is marked
-    gives NaN: any order would do.
+    its words. Only the first text of a pair has a rationale, and only its words count. Marked words that the model did
+    not read are ignored. A text without a rationale has no findings; one in which nothing or everything is marked has
+    NaN, since every order is as good.
     """
+
+    name: ClassVar[str] = "plausibility"
 
     k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
     unit: Literal["word", "token"] = "word"
@@ -69,9 +71,9 @@ class Plausibility(Checked):
         share = float(truth.mean()) if truth.any() else float("nan")
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            return self._numbers(merge_ties(claims(why, groups)[None])[0], truth, case.rng("plausibility", name))
+            return self._numbers(merge_ties(claims(why, groups)[None])[0], truth, case.rng(self.name, name))
 
-        return [Finding("plausibility", "", "rationale share", share), *findings("plausibility", case, numbers)]
+        return [Finding(self.name, "", "rationale share", share), *findings(self.name, case, numbers)]
 
     def _numbers(self, scores: Floats, truth: Bools, rng: torch.Generator) -> dict[str, float]:
         if truth.all() or not truth.any():
@@ -107,7 +109,7 @@ def _mean(values: Floats) -> dict[str, Any]:
 def marked(tokens: Tokens, groups: Sequence[Sequence[int]], rationale: Sequence[Span]) -> Bools:
     """Which words have a character in one of the spans of the text."""
     spans = [[span for i in group if (span := tokens.spans[i]) is not None] for group in groups]
-    return np.array([any(max(a, c) < min(b, d) for a, b in own for c, d in rationale) for own in spans], dtype=bool)
+    return np.array([any(max(a, c) < min(b, d) for a, b in word for c, d in rationale) for word in spans], dtype=bool)
 
 
 def token_f1(chosen: Bools, truth: Bools) -> float:
@@ -120,9 +122,9 @@ def iou_f1(chosen: Bools, truth: Bools) -> float:
 
     Runs have gaps between them, so that none matches two: precision and recall count the same matches.
     """
-    ours, theirs = runs(chosen), runs(truth)
-    matches = sum(any(_iou(one, other) >= HALF for other in theirs) for one in ours)
-    return 2 * matches / (len(ours) + len(theirs))
+    found, marked = runs(chosen), runs(truth)
+    matches = sum(any(_iou(a, b) >= MIN_IOU for b in marked) for a in found)
+    return 2 * matches / (len(found) + len(marked))
 
 
 def runs(which: Bools) -> list[Span]:
@@ -131,6 +133,6 @@ def runs(which: Bools) -> list[Span]:
     return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
 
 
-def _iou(one: Span, other: Span) -> float:
-    both = max(0, min(one[1], other[1]) - max(one[0], other[0]))
-    return both / (one[1] - one[0] + other[1] - other[0] - both)
+def _iou(a: Span, b: Span) -> float:
+    both = max(0, min(a[1], b[1]) - max(a[0], b[0]))
+    return both / (a[1] - a[0] + b[1] - b[0] - both)

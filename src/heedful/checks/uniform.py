@@ -1,4 +1,4 @@
-"""Uniform: what becomes of the answer when attention is made uniform, or its softmax exchanged."""
+"""Uniform: how does the output change when attention is uniform, or its softmax is replaced?"""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Uniform(Checked):
-    """Attention made uniform everywhere and in each layer; and other activations in place of the model's own.
+    """Uniform attention everywhere and in each layer; and other activations in place of the model's own.
 
-    special=False leaves the weights of special tokens, and spreads the rest of each row evenly over the text's tokens.
-    `activations` exchanges what makes weights of scores, everywhere. Softmax has its scores in the logarithm of its
-    weights, but for a constant that none of the activations sees, so it can be exchanged in any model. The sparse ones
-    forget scores: they can be exchanged only in a network that knows how to. A model's own activation is left out.
+    special=False keeps the weights of special tokens, and spreads the rest of each row evenly over the text's tokens.
+    `activations` replace the function from scores to weights, everywhere. The logarithm of softmax weights is their
+    scores up to a constant, which none of the activations depends on, so softmax can be replaced in any model. The
+    sparse ones lose scores: they can be replaced only in heedful's own networks. A model's own activation is skipped.
     """
+
+    name: ClassVar[str] = "uniform"
 
     special: bool = True
     activations: tuple[Activation, ...] = ("softmax", "entmax15", "sparsemax")
@@ -71,35 +73,39 @@ class Uniform(Checked):
     }
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Four numbers for each change, and how far attention is from uniform at each layer."""
+        """Four numbers for each change, and the distance of attention from uniform at each layer."""
         classifier, tokens = case.classifier, case.tokens
         share = laid_open(classifier, [tokens])[1][0]
-        edit = flattening(Movable(tokens, self.special))
-        own, others = own_activation(classifier), self._others(classifier)
-        edited = others if own == "softmax" else []
-        places: list[Place] = [EVERYWHERE.at, *(w.at for w in layers(classifier)), *map(_named, others)]
+        edit = uniform_edit(Movable(tokens, self.special))
+        others = self._others(classifier)
+        edited = others if own_activation(classifier) == "softmax" else []
+        places: list[Place] = [
+            EVERYWHERE.at,
+            *(w.at for w in layers(classifier)),
+            *({"activation": name} for name in others),
+        ]
         copies = [Copy(EVERYWHERE, edit), *(Copy(where, edit) for where in layers(classifier))]
-        found = outcomes(classifier, tokens, [*copies, *(Copy(EVERYWHERE, activating(name)) for name in edited)])
+        moved = outcomes(classifier, tokens, [*copies, *(Copy(EVERYWHERE, activation_edit(name)) for name in edited)])
         if others and not edited:
-            found = _joined(found, [_exchanged(classifier, tokens, name) for name in others])
-        correct, before = found.correct(case)
-        numbers = {"tvd": found.tvd, "jsd": found.jsd, "flip": found.flip, "correct": correct}
+            moved = _concatenated([moved, *(_with_activation(classifier, tokens, name) for name in others)])
+        correct, before = moved.correct(case)
+        numbers = {"tvd": moved.tvd, "jsd": moved.jsd, "flip": moved.flip, "correct": correct}
         return [
-            Finding("uniform", "", "correct as it is", before),
+            Finding(self.name, "", "correct as it is", before),
             *self._distances(share, tokens),
             *(
-                Finding("uniform", "", name, float(values[i]), at)
+                Finding(self.name, "", name, float(values[i]), at)
                 for i, at in enumerate(places)
                 for name, values in numbers.items()
             ),
         ]
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """The text laid open, a copy for each change, and the text beside them."""
-        others, flat = len(self._others(classifier)), 1 + len(layers(classifier))
+        """The text once with its attention recorded, a copy for each change, and the unchanged text in each batch."""
+        others, uniform = len(self._others(classifier)), 1 + len(layers(classifier))
         if own_activation(classifier) == "softmax":
-            return Passes(1 + rows(flat + others, len(tokens)))
-        return Passes(1 + rows(flat, len(tokens)) + 2 * others)
+            return Passes(1 + rows(uniform + others, len(tokens)))
+        return Passes(1 + rows(uniform, len(tokens)) + 2 * others)
 
     def tables(self, found: Findings) -> dict[str, Any]:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
@@ -109,29 +115,29 @@ class Uniform(Checked):
         }
 
     def _others(self, classifier: Classifier) -> list[Activation]:
-        """The activations that are to take the place of the model's own."""
+        """The activations that replace the model's own."""
         return [name for name in self.activations if name != own_activation(classifier)]
 
     def _distances(self, share: Share, tokens: Tokens) -> list[Finding]:
-        """At every layer that reads the text, how much of a pooled row would have to move for it to be uniform."""
-        edit = flattening(Movable(tokens, self.special))
+        """At every layer over the text's tokens, the distance of the pooled row from uniform."""
+        edit = uniform_edit(Movable(tokens, self.special))
         kinds = (share.classifier.reads, "sentence")
         sites = {Where(site.kind, site.layer): site for site in share.reading.weights if site.kind in kinds}
         return [
-            Finding("uniform", "", "tvd to uniform", _distance(share, site, edit), where.at)
+            Finding(self.name, "", "tvd to uniform", _distance(share, site, edit), where.at)
             for where, site in sites.items()
         ]
 
 
 def own_activation(classifier: Classifier) -> Activation:
-    """What makes weights of this model's scores: softmax, unless a network of heedful says otherwise."""
+    """The model's function from scores to weights: softmax, unless one of heedful's networks has another."""
     config: Any = classifier.config if isinstance(classifier.model, Net) else None
-    own: Activation = getattr(config, "activation", "softmax")
-    return own
+    activation: Activation = getattr(config, "activation", "softmax")
+    return activation
 
 
-def flattening(movable: Movable) -> Edit:
-    """What a row gives to the positions that take part, spread evenly over them."""
+def uniform_edit(movable: Movable) -> Edit:
+    """The weight that a row gives to the movable positions, spread evenly over them."""
 
     def edit(site: Site, weights: Tensor) -> Tensor:
         free = movable.keys(site)
@@ -143,8 +149,8 @@ def flattening(movable: Movable) -> Edit:
     return edit
 
 
-def activating(name: Activation) -> Edit:
-    """Another activation of the scores of a softmax: the logarithm of its weights, but for a constant."""
+def activation_edit(name: Activation) -> Edit:
+    """Another activation of the scores of a softmax, which are the logarithm of its weights up to a constant."""
 
     def edit(site: Site, weights: Tensor) -> Tensor:
         scores = weights.log().masked_fill(~site.allowed, -torch.inf)
@@ -156,13 +162,12 @@ def activating(name: Activation) -> Edit:
 def _distance(share: Share, site: Site, edit: Edit) -> float:
     """½ Σ |α − edited α|: mean over heads, and over queries by their share in what is pooled."""
     weights = share.reading.weights[site].detach()
-    apart = (weights.double() - edit(site, weights).double()).abs().sum(-1)[0].mean(0) / 2
-    own = apart[share.at] if len(apart) > 1 else apart
-    return float(share.queries(site) @ own)
+    tvd = (weights.double() - edit(site, weights).double()).abs().sum(-1)[0].mean(0) / 2
+    return float(share.queries(site) @ (tvd[share.at] if len(tvd) > 1 else tvd))
 
 
-def _exchanged(classifier: Classifier, tokens: Tokens, name: Activation) -> Outcomes:
-    """The answer of the network with another activation, compared with its own."""
+def _with_activation(classifier: Classifier, tokens: Tokens, name: Activation) -> Outcomes:
+    """The output of the network with another activation, compared with its own."""
     with classifier.lock:
         other = Classifier(with_activation(classifier.model, name), classifier.tokenizer, name=classifier.name)
     batch = classifier.batch([tokens])
@@ -170,16 +175,11 @@ def _exchanged(classifier: Classifier, tokens: Tokens, name: Activation) -> Outc
         before, after = classifier.logits(batch), other.logits(batch)
     classifier.forwards += other.forwards
     change = changes(after, before[0], classifier.head)
-    said = after.argmax(-1).cpu().numpy()
-    return Outcomes(change.tvd, change.jsd, change.flip, said, int(before[0].argmax()))
+    labels = after.argmax(-1).cpu().numpy()
+    return Outcomes(change.tvd, change.jsd, change.flip, labels, int(before[0].argmax()))
 
 
-def _joined(first: Outcomes, more: Sequence[Outcomes]) -> Outcomes:
-    """One after the other."""
-    names = ("tvd", "jsd", "flip", "said")
-    parts = {name: np.concatenate([getattr(part, name) for part in (first, *more)]) for name in names}
-    return Outcomes(**parts, before=first.before)
-
-
-def _named(activation: Activation) -> Place:
-    return {"activation": activation}
+def _concatenated(parts: Sequence[Outcomes]) -> Outcomes:
+    columns = ("tvd", "jsd", "flip", "labels")
+    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+    return Outcomes(**arrays, before=parts[0].before)
