@@ -441,7 +441,7 @@ def other(name: str, setting: str) -> Any:
     one = settings.of(heedful.CHECKS[name])[setting]
     if one.kind is bool:
         return not one.default
-    return OTHER[setting] if setting in OTHER else OTHER[float if one.kind is float else int]
+    return OTHER[setting] if setting in OTHER else OTHER[float if isinstance(one.default, float) else int]
 
 
 @pytest.mark.parametrize(("name", "setting"), [s for s in SETTINGS if s[1] != "synonyms"])
