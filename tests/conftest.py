@@ -3,8 +3,6 @@
 Nothing here imports torch before `pytest_configure`: the process that only hands out tests to workers does not need it.
 """
 
-import importlib
-import inspect
 import os
 import re
 import signal
@@ -65,23 +63,21 @@ def pytest_configure(config: Any) -> None:
 
 
 def _check_shapes() -> None:
-    """Check shapes at run time; functions without any are left to mypy, and are called a hundred times as often."""
+    """Check the shapes of tensors at run time, where a function or a dataclass states any."""
     import jaxtyping
 
+    jaxtyped = jaxtyping.jaxtyped
+
+    def where_shapes_are_stated(*, typechecker: Any) -> Any:
+        # subtle: the hook decorates every function, also one that is defined inside another each time that is called
+        def decorate(item: Any) -> Any:
+            stated = " ".join(map(str, vars(item).get("__annotations__", item.__annotations__).values()))
+            return jaxtyped(item, typechecker=typechecker) if re.search(r"\b(Float|Int|Bool)\[", stated) else item
+
+        return decorate
+
+    jaxtyping.jaxtyped = where_shapes_are_stated  # type: ignore[assignment]
     jaxtyping.install_import_hook([f"heedful.{name}" for name in SHAPE_CHECKED], "beartype.beartype")
-    for name in SHAPE_CHECKED:
-        for function in _functions(importlib.import_module(f"heedful.{name}")):
-            if not any(re.search(r"\b(Float|Int|Bool)\[", str(type_)) for type_ in function.__annotations__.values()):
-                function.__no_type_check__ = True
-
-
-def _functions(module: Any) -> Iterator[Any]:
-    """Those of a module and its classes, out of whatever holds them."""
-    holders = [module, *(c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__)]
-    for member in [one for holder in holders for one in vars(holder).values()]:
-        for inner in (member, *(getattr(member, name, None) for name in ("fget", "func", "__func__"))):
-            if inspect.isfunction(inner) and inner.__module__ == module.__name__:
-                yield inner
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
