@@ -347,8 +347,8 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(run: Run, monkeypatch: py
         with pytest.raises(BadInput) as told:
             fill(run, 16)
     assert str(told.value) == (
-        f"'{run.folder / 'parts' / '00000.texts.parquet'}' cannot be written (No space left on device); make room and "
-        "repeat the command: it goes on where it stopped."
+        f"'{run.folder / 'parts' / '00000.texts.parquet'}' cannot be written (No space left on device); "
+        "free disk space and run the command again."
     )
     assert contents(run.folder) == before
 
@@ -359,7 +359,7 @@ def test_a_disk_that_is_really_full_leaves_what_was_there(run: Run, name: str) -
     fill(run, 12)
     before = contents(run.folder)
     (run.folder / "parts" / f".{name}.{os.getpid()}.part").symlink_to("/dev/full")
-    with pytest.raises(BadInput, match=rf"{name}' cannot be written \(No space left on device\); make room"):
+    with pytest.raises(BadInput, match=rf"{name}' cannot be written \(No space left on device\); free disk space"):
         fill(run, 16)
     assert contents(run.folder) == before
 
@@ -370,7 +370,7 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(run: Run) -> N
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
     try:
-        with pytest.raises(BadInput, match=r"cannot be written \(File too large\); give another folder"):
+        with pytest.raises(BadInput, match=r"cannot be written \(File too large\); choose another path"):
             fill(run, 16)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -546,7 +546,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_among_the_parents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", "utf-8")
-    with pytest.raises(BadInput, match=r"inner' cannot be written \(Not a directory\); give another folder"):
+    with pytest.raises(BadInput, match=r"inner' cannot be written \(Not a directory\); choose another path"):
         opened(tmp_path / "file" / "inner", MANIFEST)
 
 
@@ -561,7 +561,7 @@ def test_a_run_that_cannot_be_written_is_refused_at_once(run: Run, inside: str) 
     folder = run.folder / inside
     folder.chmod(0o555)
     try:
-        with pytest.raises(BadInput, match=r"cannot be written \(Permission denied\); give another folder"):
+        with pytest.raises(BadInput, match=r"cannot be written \(Permission denied\); choose another path"):
             opened(run.folder, MANIFEST)
     finally:
         folder.chmod(0o755)
@@ -572,7 +572,7 @@ def test_a_read_only_file_system_is_refused_at_once(run: Run, monkeypatch: pytes
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(Path, "write_bytes", read_only)
-    with pytest.raises(BadInput, match=r"cannot be written \(Read-only file system\); give another folder"):
+    with pytest.raises(BadInput, match=r"cannot be written \(Read-only file system\); choose another path"):
         opened(run.folder, MANIFEST)
 
 

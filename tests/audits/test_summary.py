@@ -16,7 +16,8 @@ from rich.console import Console
 from heedful.audits.chunk import metered
 from heedful.audits.forecast import duration
 from heedful.audits.parts import FINDINGS
-from heedful.audits.summary import clean, left_out, rows
+from heedful.audits.summary import left_out, rows
+from heedful.core.files import json_value
 from heedful.core.finding import Finding, Findings, Measure
 from heedful.maths import stats
 from heedful.report.auditview import show
@@ -127,7 +128,7 @@ def test_what_was_left_out_is_counted_by_reason() -> None:
 
 
 def test_json_has_no_nan() -> None:
-    made = clean({"a": np.nan, "b": [np.float64(1), np.inf], "c": np.arange(2), "d": np.bool_(True), 1: (2,)})
+    made = json_value({"a": np.nan, "b": [np.float64(1), np.inf], "c": np.arange(2), "d": np.bool_(True), 1: (2,)})
     assert json.dumps(made, allow_nan=False) == '{"a": null, "b": [1.0, null], "c": [0, 1], "d": true, "1": [2]}'
 
 

@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -374,9 +373,9 @@ def test_markup_in_a_text_is_escaped_in_the_page(run: Run, page: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("none/page.html", "cannot be written (No such file or directory); choose another file."),
+        ("none/page.html", "cannot be written (No such file or directory); choose another path."),
         ("", "is a folder; give a file name for the page."),
-        ("n" * 300, "cannot be written (File name too long); choose another file."),
+        ("n" * 300, "cannot be written (File name too long); choose another path."),
     ],
 )
 def test_an_unwritable_page_is_refused(run: Run, tmp_path: Path, name: str, reason: str) -> None:
@@ -396,14 +395,14 @@ def test_a_device_is_never_replaced_by_a_page(run: Run, tmp_path: Path) -> None:
     assert [stat.S_ISFIFO(path.stat().st_mode) for path in tmp_path.iterdir()] == [True]
 
 
-def _read_only(**_: Any) -> Any:
+def _read_only(*_: Any) -> Any:
     raise PermissionError(13, "Permission denied")
 
 
 def test_a_read_only_folder_is_refused(run: Run, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "mkstemp", _read_only)
+    monkeypatch.setattr(Path, "touch", _read_only)
     assert said(run(TEXT, "--html", str(page))) == refusal(
-        f"'{page}' cannot be written (Permission denied); choose another file."
+        f"'{page}' cannot be written (Permission denied); choose another path."
     )
 
 

@@ -17,10 +17,11 @@ from click.testing import CliRunner, Result
 import heedful
 from heedful.audits.ranking import league, to_dict
 from heedful.audits.record import Record, recorded
-from heedful.audits.summary import NEEDED, clean
+from heedful.audits.summary import NEEDED
 from heedful.audits.verdict import Rule, verdict
 from heedful.cli import main
 from heedful.core.errors import BadInput
+from heedful.core.files import json_value
 from heedful.data import Example
 from heedful.report.audit import judged, report
 from heedful.report.ranking import advice, ranking_section
@@ -49,7 +50,7 @@ def record(folder: Path) -> Record:
 
 
 def told(given: Mapping[str, float], **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = clean(verdict(numbers(given, **more)).to_dict())
+    found: dict[str, Any] = json_value(verdict(numbers(given, **more)).to_dict())
     return found
 
 
@@ -81,13 +82,13 @@ def test_an_undecided_verdict_says_why() -> None:
 
 
 def test_what_was_not_measured_is_said() -> None:
-    said = sentences(clean(verdict({}).to_dict()))
+    said = sentences(json_value(verdict({}).to_dict()))
     assert said[1] == "Does attention point at the words that matter? Undecided: it was not measured."
 
 
 def test_only_what_holds_qualifies() -> None:
     beside = numbers(shares(1, 1, 1)) | {"Q4": np.full(60, 0.9), "Q6": np.full(60, 0.9)}
-    last = sentences(clean(verdict(beside).to_dict()))[-1]
+    last = sentences(json_value(verdict(beside).to_dict()))[-1]
     assert "not the only one" in last
     assert "unstable" not in last
 
@@ -95,7 +96,7 @@ def test_only_what_holds_qualifies() -> None:
 def test_the_constants_are_printed() -> None:
     rule = Rule(most=0.7, least=0.1)
     section = verdict_section(
-        {"attention-mean": clean(verdict(numbers(shares(1, 1, 1)), rule).to_dict())}, "attention-mean"
+        {"attention-mean": json_value(verdict(numbers(shares(1, 1, 1)), rule).to_dict())}, "attention-mean"
     )
     assert "0.7 (s − r)" in section.reading
     assert "0.1 (s − r)" in section.reading
@@ -112,7 +113,7 @@ def test_the_reading_that_is_judged_comes_first() -> None:
 
 def summary(marks: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> dict[str, Any]:
     rows = [{"measure": "forwards", "method": name, "at": {}, "mean": cost} for name, cost in (costs or {}).items()]
-    return {"ranking": clean(to_dict([league("delete", marks)])), "checks": {"cost": {"rows": rows}}}
+    return {"ranking": json_value(to_dict([league("delete", marks)])), "checks": {"cost": {"rows": rows}}}
 
 
 def marked(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:

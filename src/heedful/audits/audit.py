@@ -15,11 +15,12 @@ from heedful.audits.manifest import Manifest
 from heedful.audits.ranking import leagues, to_dict
 from heedful.audits.record import gold_index
 from heedful.audits.run import CHUNK, Run, opened
-from heedful.audits.summary import clean, described, evidence, facts_of, left_out, rows
+from heedful.audits.summary import described, evidence, facts_of, left_out, rows
 from heedful.audits.verdict import ATTENTION, Rule, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
 from heedful.core.errors import BadInput
+from heedful.core.files import json_value
 from heedful.core.finding import Findings
 from heedful.core.target import Target
 from heedful.data.columns import GUESSED, Columns
@@ -163,7 +164,7 @@ def summarise(job: Job, run: Run) -> dict[str, Any]:
             own |= evidence(name, found, reading, Rule().reference)
         if name == "input-erasure":
             ranking = to_dict(leagues(found))
-    summary: dict[str, Any] = clean(
+    summary: dict[str, Any] = json_value(
         {
             "texts": described(texts, labels, gold),
             "verdicts": {name: found.to_dict() for name, found in verdicts(readings).items()},

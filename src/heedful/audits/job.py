@@ -17,10 +17,10 @@ from typing import Any
 from heedful import data
 from heedful.audits.manifest import Manifest
 from heedful.audits.run import CHUNK, order
-from heedful.audits.summary import clean
 from heedful.checks import CHECKS, Check, check
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
+from heedful.core.files import json_value
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
 from heedful.core.target import Target, label_index
@@ -251,7 +251,7 @@ class Job:
         return Manifest(
             model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)},
             data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)},
-            settings=clean(settings | ({"files": files} if files else {})),
+            settings=json_value(settings | ({"files": files} if files else {})),
             seed=self.seed,
             versions=versions() | {name: version(name) for name in ("numpy", "scipy", "pyarrow")},
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import BadInput
-from heedful.core.files import compact, plain, pretty
+from heedful.core.files import compact, json_value, pretty
 
 FORMAT = "heedful run 1"
 _ABSENT = object()
@@ -34,7 +34,7 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON says it."""
-        made: dict[str, Any] = plain(
+        made: dict[str, Any] = json_value(
             {
                 "model": self.model,
                 "data": self.data,

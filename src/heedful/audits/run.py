@@ -26,7 +26,7 @@ from heedful.audits import parts
 from heedful.audits.manifest import Manifest, encoded, stored
 from heedful.audits.parts import FINDINGS, TEXTS
 from heedful.core.errors import BadInput
-from heedful.core.files import leftover, ordered, pretty, probe, put, sweep, writing
+from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
 from heedful.core.finding import Finding
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Run:
         if strange := {n for n, _ in findings} - set(numbers):
             raise ValueError(f"texts {sorted(strange)} are not of chunk {chunk}")
         run = self.manifest.stamp
-        put(
+        write_files(
             {
                 self._part(chunk, ".texts.parquet"): parts.texts_part(texts, run),
                 self._part(chunk, ".timing.json"): pretty(timing),
@@ -105,9 +105,11 @@ class Run:
     def finish(self, summary: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Store what is said over all texts, and clear up after workers that were ended."""
         for inside in (self.folder, self.folder / PARTS):
-            with writing(inside):
+            with write_errors(inside):
                 sweep(inside)
-        put({self.folder / TIMING: pretty(ordered(timing)), self.folder / SUMMARY: pretty(ordered(summary))})
+        write_files(
+            {self.folder / TIMING: pretty(sorted_keys(timing)), self.folder / SUMMARY: pretty(sorted_keys(summary))}
+        )
 
     def _part(self, chunk: int, kind: str) -> Path:
         return self.folder / PARTS / f"{chunk:05d}{kind}"
@@ -133,7 +135,7 @@ def opened(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run
     `restart` removes what the run in the folder has; files that are no run's are never removed.
     """
     place = Path(folder).expanduser()
-    with writing(place):
+    with write_errors(place):
         there = _there(place)
     if there is not None and not restart and (changed := there.differences(manifest)):
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
@@ -141,7 +143,7 @@ def opened(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run
             f"'{folder}' holds a run of something else: {', '.join(changed[:3])}{more}; give another folder (--out), "
             "or begin it anew (--restart)."
         )
-    with writing(place):
+    with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
         for inside in (place, place / PARTS):
             probe(inside)
@@ -149,7 +151,7 @@ def opened(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run
         if restart and there is not None:
             _clear(place)
     if there is None or restart:
-        put({place / MANIFEST: encoded(manifest)})
+        write_files({place / MANIFEST: encoded(manifest)})
         there = manifest
     return Run(place, there)
 

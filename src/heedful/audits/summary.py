@@ -110,23 +110,6 @@ def facts_of(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> dic
     }
 
 
-def clean(value: Any) -> Any:
-    """Numbers that JSON has: NaN and infinities become null, arrays lists."""
-    if isinstance(value, Mapping):
-        return {str(k): clean(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [clean(v) for v in value]
-    if isinstance(value, np.ndarray):
-        return clean(value.tolist())
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if np.isfinite(value) else None
-    return value
-
-
 Floats = NDArray[np.float64]
 Given = dict[str, Floats]
 FIFTH = 0.2  # of the words

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Floats, Measure, Passes
 from heedful.checks.identifiability_values import Source, Sources
-from heedful.checks.interventions import Where, json_number, mean_told
+from heedful.checks.interventions import Where, mean_told
 from heedful.core.errors import Unsupported
+from heedful.core.files import json_value
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
@@ -274,7 +275,7 @@ def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
     for high in np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1)[1:], method="lower")):
         inside, below = (lengths > below) & (lengths <= high), high
         own = lengths[inside]
-        yield json_number(own.min()), json_number(own.max()), inside
+        yield json_value(own.min()), json_value(own.max()), inside
 
 
 def _held(found: Findings) -> dict[str, int]:

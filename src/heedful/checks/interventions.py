@@ -14,6 +14,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from heedful.checks.base import Case, Floats, Ints
+from heedful.core.files import json_value
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
 from heedful.methods.attention import Share
@@ -179,7 +180,7 @@ def pooled_attention(share: Share) -> Floats:
 def told(x: Floats, numbers: Iterable[float]) -> dict[str, Any]:
     """How many numbers exist, and what was made of them; None for what does not exist."""
     names = ("mean", "low", "high")
-    return {"n": int(np.isfinite(x).sum())} | dict(zip(names, map(json_number, numbers), strict=True))
+    return {"n": int(np.isfinite(x).sum())} | dict(zip(names, map(json_value, numbers), strict=True))
 
 
 def mean_told(x: Floats) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def spread_told(x: Floats) -> dict[str, Any]:
     """n, median and quartiles."""
     there = x[np.isfinite(x)]
     low, middle, high = np.quantile(there, (0.25, 0.5, 0.75)) if len(there) else (np.nan,) * 3
-    return {"n": len(there), "median": json_number(middle), "quartiles": [json_number(low), json_number(high)]}
+    return {"n": len(there), "median": json_value(middle), "quartiles": [json_value(low), json_value(high)]}
 
 
 def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
@@ -216,8 +217,3 @@ def accuracy(found: Findings, summed: Callable[[Floats], dict[str, Any]]) -> lis
     plain = found.values("correct as it is")
     changed = [{"at": dict(at)} | summed(x) | {"change": mean_told(x - plain)} for at, x in by_layer(found, "correct")]
     return [{"at": {"layer": "none"}} | rate_told(plain), *changed]
-
-
-def json_number(x: float) -> float | None:
-    """NaN and infinity are no JSON."""
-    return float(x) if np.isfinite(x) else None

@@ -174,10 +174,10 @@ def _lines(finished: bool) -> Watch:
 
 
 def _print(result: Audit, folder: Path, as_json: bool) -> None:
-    from heedful.core.writing import whole
+    from heedful.core.files import write_files
 
     page = result.to_html().encode("utf-8")
-    whole(folder / "report.html", lambda file: file.write_bytes(page))
+    write_files({folder / "report.html": page})
     if as_json:
         click.echo(json.dumps(result.summary, ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:

@@ -63,8 +63,8 @@ def explain(
     """Explain one prediction of TEXT ('-' reads it from stdin)."""
     from rich.console import Console
 
+    from heedful.core.files import output
     from heedful.core.target import Target
-    from heedful.core.writing import output
     from heedful.methods.cost import plan
     from heedful.methods.explain import explain as explain_texts
     from heedful.methods.explain import explain_all
@@ -196,8 +196,8 @@ def tree(
     """Show how the prediction of TEXT came together: a tree of tokens, from attention attributions."""
     from rich.console import Console
 
+    from heedful.core.files import output
     from heedful.core.target import Target
-    from heedful.core.writing import output
     from heedful.methods import METHODS
     from heedful.methods.explain import tree as grow_tree
     from heedful.report.progress import progress

@@ -66,7 +66,7 @@ def compare(run_a: str, run_b: str, kind: str, out: str | None, figures: str | N
 
 
 def _write(told: Report, kind: str, path: str, figures: str | None, record: Record | None = None) -> None:
-    from heedful.core.writing import output
+    from heedful.core.files import output
 
     with output(path, "report") as write:
         assert write is not None
@@ -89,7 +89,7 @@ def _rendered(told: Report, kind: str, figures: str | None, record: Record | Non
 
 
 def _draw(told: Report, folder: str | None) -> list[str]:
-    from heedful.core.writing import whole
+    from heedful.core.files import write_files
     from heedful.report.charts import standalone
 
     if folder is None:
@@ -100,9 +100,7 @@ def _draw(told: Report, folder: str | None) -> list[str]:
     except OSError as e:
         raise BadInput(f"'{folder}' cannot be made ({e.strerror}); give another folder for the figures.") from e
     drawn = [figure for section in (*told.answers, *told.sections) for figure in section.figures]
-    for figure in drawn:
-        content = standalone(figure).encode("utf-8")
-        whole(place / f"{figure.name}.svg", lambda file, content=content: file.write_bytes(content))  # type: ignore[misc]
+    write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in drawn})
     return [f"{len(drawn)} figures to {folder}"]
 
 

@@ -44,8 +44,8 @@ def theory(
     pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None,
 ) -> None:  # fmt: skip
     """Compare LIME and the gradient on TEXT with theory, for a single-layer attention classifier."""
+    from heedful.core.files import output
     from heedful.core.target import Target
-    from heedful.core.writing import output
     from heedful.methods.theory_comparison import Trial, compare
     from heedful.report.progress import progress
 

@@ -225,7 +225,7 @@ def _value(value: Any) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the alignment.")
 def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
     """Translate TEXT ('-' reads it from stdin) with a trained encoder-decoder."""
-    from heedful.core.writing import output
+    from heedful.core.files import output
 
     read = opt.read_text(text, None)
     kind = opt.figure_kind(figure)

@@ -1,4 +1,4 @@
-"""Storing: files that are whole or not there, whoever is killed while writing, and JSON with one form per value."""
+"""Files that are written whole or not at all, whoever is killed while writing, and JSON with one form per value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,47 +15,65 @@ from typing import Any
 from heedful.core.errors import BadInput
 
 WIDTH = 120  # of a line of JSON
-_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.part")  # a file that a process is writing
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.part")  # a file that a process is writing
 
 
 # files
 
 
-def put(files: Mapping[Path, bytes]) -> None:
+def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
     """Write all of them beside their places, and only then move them there, in this order: the last says "finished".
 
-    Whatever goes wrong before the moving, a full disk or an interrupt, leaves what was there as it was.
+    A content is bytes, or a function that writes them to a path. Whatever goes wrong before the moves, a full disk or
+    an interrupt, leaves what was there as it was.
     """
-    parts = {file: file.with_name(f".{file.name}.{os.getpid()}.part") for file in files}
+    parts = {file: _part(file) for file in files}
     try:
         for file, content in files.items():
-            with writing(file):
-                _fill(parts[file], content)
+            with write_errors(file):
+                content(parts[file]) if callable(content) else parts[file].write_bytes(content)
+                _sync(parts[file], os.O_RDWR)
         for file, part in parts.items():
-            with writing(file):
-                os.replace(part, file)  # noqa: PTH105
+            with write_errors(file):
+                part.replace(file)
         for folder in {file.parent for file in files}:
-            with writing(folder):
-                _settle(folder)
+            with write_errors(folder):
+                if os.name != "nt":  # no folder can be opened there
+                    _sync(folder, os.O_RDONLY)
     finally:
         for part in parts.values():
             with suppress(OSError):
                 part.unlink()
 
 
-def _fill(part: Path, content: bytes) -> None:
-    """On the disk, and not only on its way there."""
-    with part.open("wb") as opened:
-        opened.write(content)
-        opened.flush()
-        os.fsync(opened.fileno())
-
-
-def _settle(folder: Path) -> None:
-    """A crash of the machine shall not undo the moves."""
-    if os.name == "nt":  # no folder can be opened there
+@contextmanager
+def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], None] | None]:
+    """A function that writes the file, or None without a path. An unwritable path is refused at once."""
+    if path is None:
+        yield None
         return
-    handle = os.open(folder, os.O_RDONLY)
+    target = Path(path)
+    with write_errors(target):
+        if target.is_dir():
+            raise BadInput(f"'{path}' is a folder; give a file name for the {what}.")
+        if target.exists() and not target.is_file():  # /dev/null would be replaced by the page
+            raise BadInput(f"'{path}' is not a plain file; give a file name for the {what}.")
+        place = target.resolve()
+        _part(place).touch()
+    try:
+        yield lambda content: write_files({place: content})
+    finally:
+        _part(place).unlink(missing_ok=True)
+
+
+def _part(file: Path) -> Path:
+    """Where a file is written before it is moved. The process in its name lets others see whether it is still alive."""
+    return file.with_name(f".{file.name[-60:]}.{os.getpid()}.part")
+
+
+def _sync(path: Path, mode: int) -> None:
+    """On the disk, and not only on its way there."""
+    handle = os.open(path, mode)
     try:
         os.fsync(handle)
     finally:
@@ -63,39 +81,39 @@ def _settle(folder: Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """An error of the file system is told in one sentence."""
+def write_errors(path: Path) -> Iterator[None]:
+    """Report an error of the file system in one sentence."""
     try:
         yield
     except OSError as e:
         full = e.errno in (errno.ENOSPC, errno.EDQUOT)
-        do = "make room and repeat the command: it goes on where it stopped" if full else "give another folder (--out)"
-        raise BadInput(f"'{path}' cannot be written ({e.strerror or e}); {do}.") from e
+        remedy = "free disk space and run the command again" if full else "choose another path"
+        raise BadInput(f"'{path}' cannot be written ({e.strerror or e}); {remedy}.") from e
 
 
 def probe(folder: Path) -> None:
     """Refuse at once a folder that cannot be written into."""
-    part = folder / f".probe.{os.getpid()}.part"
-    with writing(folder):
+    part = _part(folder / "probe")
+    with write_errors(folder):
         part.write_bytes(b"")
         part.unlink()
 
 
 def leftover(name: str) -> bool:
     """Whether this is the name of a file that some process is writing, or was when it was killed."""
-    return _LEFT.fullmatch(name) is not None
+    return _PART.fullmatch(name) is not None
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes were writing; the files of processes that live stay."""
+    """Remove what killed processes were writing; the files of running processes stay."""
     for file in folder.iterdir():
-        found = _LEFT.fullmatch(file.name)
-        if found is not None and not _lives(int(found["pid"])):
+        match = _PART.fullmatch(file.name)
+        if match is not None and not _alive(int(match["pid"])):
             with suppress(OSError):  # another process was faster, or it is another user's
                 file.unlink()
 
 
-def _lives(pid: int) -> bool:
+def _alive(pid: int) -> bool:
     if os.name == "nt":  # a signal 0 would interrupt it there
         return True
     try:
@@ -110,23 +128,23 @@ def _lives(pid: int) -> bool:
 # JSON
 
 
-def plain(value: Any) -> Any:
-    """What JSON can say: mappings with names for keys, lists, and null where a number is none (NaN, infinity)."""
+def json_value(value: Any) -> Any:
+    """A value as JSON can hold it: mappings with texts for keys, lists, numbers, and null for NaN and infinity."""
     if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
+        return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(inner) for inner in value]
+        return [json_value(inner) for inner in value]
     if hasattr(value, "tolist"):  # arrays and their numbers
-        return plain(value.tolist())
+        return json_value(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def ordered(value: Any) -> Any:
-    """With names sorted, all the way down: equal values are then equal bytes."""
+def sorted_keys(value: Any) -> Any:
+    """With keys sorted at every level, so that equal values become equal bytes."""
     if isinstance(value, Mapping):
         named = {str(key): inner for key, inner in value.items()}
-        return {key: ordered(named[key]) for key in sorted(named)}
-    return [ordered(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {key: sorted_keys(named[key]) for key in sorted(named)}
+    return [sorted_keys(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def compact(value: Any) -> str:
@@ -134,16 +152,16 @@ def compact(value: Any) -> str:
     try:
         return _ONE_LINE.encode(value)
     except (ValueError, TypeError):  # NaN, or an array
-        return _ONE_LINE.encode(plain(value))
+        return _ONE_LINE.encode(json_value(value))
 
 
 def pretty(value: Any) -> bytes:
     """JSON for readers, in the order given."""
-    return (_lines(plain(value), "") + "\n").encode()
+    return (_lines(json_value(value), "") + "\n").encode()
 
 
 def _lines(value: Any, margin: str) -> str:
-    """What fits a line is on one."""
+    """On one line if it fits."""
     if not isinstance(value, (dict, list)) or not value:
         return _SPACED.encode(value)
     inner = margin + " "

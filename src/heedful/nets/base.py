@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
-from heedful.core.writing import whole
+from heedful.core.files import write_files
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.nets.weights import Contents
 
@@ -172,8 +172,10 @@ def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
     shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
     told = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
     weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
-    whole(folder / WEIGHTS, lambda part: save_file(weights, part, {"format": "pt"}))
-    whole(folder / ABOUT, lambda part: part.write_text(json.dumps(told, ensure_ascii=False, indent=1) + "\n", "utf-8"))
+    about = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    write_files(
+        {folder / WEIGHTS: lambda part: save_file(weights, part, {"format": "pt"}), folder / ABOUT: about.encode()}
+    )
 
 
 def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 from heedful import __version__
 from heedful.audits.record import Record
-from heedful.audits.summary import clean, evidence
+from heedful.audits.summary import evidence
 from heedful.audits.verdict import ATTENTION, Rule, verdict, verdicts
+from heedful.core.files import json_value
 from heedful.report.document import Column, Report, Section, Table
 from heedful.report.examples import examples
 from heedful.report.ranking import ranking_section
@@ -62,7 +63,7 @@ def judged(record: Record, rule: Rule | None = None) -> Mapping[str, Judged]:
         found = record.found(check)
         for name, own in given.items():
             own |= evidence(check, found, name, base.reference)
-    return {name: clean(one.to_dict()) for name, one in verdicts(given, base).items()}
+    return {name: json_value(one.to_dict()) for name, one in verdicts(given, base).items()}
 
 
 def name_of(record: Record) -> str:
@@ -106,7 +107,7 @@ def entry(note: str) -> str:
 
 
 def _unread(name: str) -> Judged:
-    return clean(  # type: ignore[no-any-return]
+    return json_value(  # type: ignore[no-any-return]
         {**verdict({}, Rule(attention=name)).to_dict(), "reason": f"{name} was not among the run's methods"}
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput
-from heedful.core.writing import output
+from heedful.core.files import output
 
 Lines = list[dict[str, Any]]
 Floats = NDArray[np.float64]

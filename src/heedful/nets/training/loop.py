@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.core.writing import whole
+from heedful.core.files import write_files
 from heedful.model.precision import autocast
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
@@ -194,7 +194,7 @@ class _Run:
 
     def _write_log(self) -> None:
         lines = [json.dumps(row) + "\n" for row in self.state.history]
-        whole(self.folder / LOG, lambda part: part.write_text("".join(lines), "utf-8"))
+        write_files({self.folder / LOG: "".join(lines).encode()})
 
     def _save(self) -> None:
         self.saved = time.monotonic()
@@ -206,7 +206,7 @@ class _Run:
             tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in kept.items()}
         told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
         own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-        whole(self.folder / STATE, lambda part: save_file(own, part, told))
+        write_files({self.folder / STATE: lambda part: save_file(own, part, told)})
 
     def _resume(self) -> None:
         file = self.folder / STATE

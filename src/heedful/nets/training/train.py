@@ -21,7 +21,7 @@ import torch
 from heedful import __version__
 from heedful import data as datasets
 from heedful.core.errors import BadInput, Unsupported
-from heedful.core.writing import whole
+from heedful.core.files import leftover, sweep, write_errors, write_files
 from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
@@ -213,7 +213,7 @@ def _read(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
 def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitted) -> None:
     """What was done; and the curve, where matplotlib is installed."""
     text = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
-    whole(folder / RECORD, lambda part: part.write_text(text, "utf-8"))
+    write_files({folder / RECORD: text.encode()})
     try:
         from heedful.report.figures.sheet import encoded
         from heedful.report.figures.training import draw_curve
@@ -221,7 +221,7 @@ def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitte
         return
     title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
     drawn = encoded(draw_curve(fitted.history, fitted.best, title), "svg")
-    whole(folder / CURVE, lambda part: part.write_bytes(drawn))
+    write_files({folder / CURVE: drawn})
 
 
 def checked(out: str | Path, restart: bool) -> Path:
@@ -238,17 +238,16 @@ def checked(out: str | Path, restart: bool) -> Path:
 
 def opened(folder: Path, restart: bool) -> Path:
     """The folder, there, and after a restart without what an earlier run left."""
-    try:
+    with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
         for name in _MINE if restart else ():
             (folder / name).unlink(missing_ok=True)
-    except OSError as e:
-        raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
     return folder
 
 
 def _strange(folder: Path) -> bool:
-    return any(p.name not in _MINE and not p.name.endswith(".part") for p in folder.iterdir())
+    return any(p.name not in _MINE and not leftover(p.name) for p in folder.iterdir())
 
 
 @contextmanager

@@ -1,0 +1,73 @@
+"""Files: written whole or not at all; what a killed process left is swept away; one JSON form per value."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from heedful.core.errors import BadInput
+from heedful.core.files import json_value, output, sorted_keys, sweep, write_files
+
+
+def fail(part: Path) -> None:
+    part.write_bytes(b"half")
+    raise OSError(28, "No space left on device")
+
+
+def test_a_content_is_bytes_or_a_function_that_writes_them(tmp_path: Path) -> None:
+    write_files({tmp_path / "a": b"1", tmp_path / "b": lambda part: part.write_bytes(b"2")})
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"1", "b": b"2"}
+
+
+def test_if_one_file_fails_none_changes(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    with pytest.raises(BadInput, match=r"b' cannot be written \(No space left on device\); free disk space"):
+        write_files({tmp_path / "a": b"new", tmp_path / "b": fail})
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"a": b"old"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked whether they live")
+def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, pathlib\n"
+        "from heedful.core.files import output, write_files\n"
+        "with output(sys.argv[1] + '/report.html') as write:\n"
+        "    write_files({pathlib.Path(sys.argv[1]) / 'model': lambda part: (part.write_bytes(b'x'), os._exit(1))})\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    left = sorted(p.name.split(".")[1] for p in tmp_path.iterdir())
+    sweep(tmp_path)
+    assert (left, list(tmp_path.iterdir())) == (["model", "report"], [])
+
+
+def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path: Path) -> None:
+    file = tmp_path / ("n" * 255)
+    with output(str(file)) as write:
+        assert write is not None
+        write(b"x")
+    assert file.read_bytes() == b"x"
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        (float("nan"), None),
+        (np.float32("inf"), None),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.array([[1.0, np.nan]]), [[1.0, None]]),
+        ({1: (2, "a")}, {"1": [2, "a"]}),
+    ],
+)
+def test_every_value_has_one_json_form(value: Any, form: Any) -> None:
+    assert json.dumps(json_value(value)) == json.dumps(form)
+
+
+def test_keys_are_sorted_at_every_level() -> None:
+    assert json.dumps(sorted_keys({"b": [{"d": 1, "c": 2}], "a": 0})) == '{"a": 0, "b": [{"c": 2, "d": 1}]}'
