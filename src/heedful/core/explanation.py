@@ -29,10 +29,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
+_LABELS_SHOWN, _LINES_SHOWN = 3, 10  # by repr
 _LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers cut a line of JSON there
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """What the model said: a number per label. A regression model has no probabilities."""
 
@@ -49,6 +50,12 @@ class Prediction:
     def label(self) -> str:
         """The predicted label: the one with the highest logit."""
         return self.labels[self.index]
+
+    def __repr__(self) -> str:
+        order = sorted(range(len(self.logits)), key=lambda i: -self.logits[i])
+        numbers = self.logits if self.probabilities is None else self.probabilities
+        shown = [f"{self.labels[i]} {numbers[i]:.3f}" for i in order[:_LABELS_SHOWN]]
+        return f"Prediction({', '.join([*shown, '…'] if len(order) > _LABELS_SHOWN else shown)})"
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Source:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Explanation:
     """What every kind of explanation carries. A method fills in what it found; `explain` adds the rest.
 
@@ -111,6 +118,17 @@ class Explanation:
             "details": dict(self.details),
         }
 
+    def __repr__(self) -> str:
+        """One line: Attribution(lime of 'A slow start …', positive: wonderful +1.2, slow −0.4)."""
+        label = f", {self.prediction.label}" if self.prediction.logits else ""
+        return (
+            f"{type(self).__name__}({self.method or 'unnamed'} of {_short(self.tokens.text)!r}{label}: {self._gist()})"
+        )
+
+    def _gist(self) -> str:
+        """What it says, in a few words."""
+        return f"{len(self.tokens)} tokens"
+
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and isinstance(other, Explanation) and self.to_json() == other.to_json()
 
@@ -135,7 +153,7 @@ class Explanation:
         return notebook([self])
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Attribution(Explanation):
     """A score per token, raw: nothing is normalised or cut. Positive speaks for the target where `signed`.
 
@@ -165,11 +183,16 @@ class Attribution(Explanation):
         scores.setflags(write=False)
         return scores
 
+    def _gist(self) -> str:
+        words = self.by("word") if self.tokens.unit == "token" else self
+        sign = "+" if self.signed else ""
+        return ", ".join(f"{_short(word)} {score:{sign}.3g}".replace("-", "−") for word, score in words.top(3))
+
     def by(self, unit: str | Splitter, how: Reduction = "sum") -> Attribution:
         """The same scores per word, per sentence, or per unit of the caller's own splitter (text -> spans or strings).
 
         "sum" keeps the total; "mean" averages pieces; "max" takes the piece with the largest magnitude, sign kept.
-        Standard errors add up as if they went together: exact within a word that was taken away whole, and never too
+        Standard errors add up as if they went together: exact within a word that was removed whole, and never too
         small otherwise.
         """
         tokens, groups = self.tokens.by(unit)
@@ -222,7 +245,7 @@ class Attribution(Explanation):
         return super().to_dict() | own | {"scores": self.scores.tolist(), "errors": errors}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Interaction(Explanation):
     """A weight for every layer, head, query token and key token. A network that pools with one query has one row.
 
@@ -248,6 +271,10 @@ class Interaction(Explanation):
         if len(self.layers) != len(weights) or (self.gaps is not None and len(self.gaps) != len(weights)):
             raise ValueError(f"{len(weights)} layers of weights, numbered {self.layers}, with gaps {self.gaps}")
 
+    def _gist(self) -> str:
+        layers, heads, queries, keys = self.weights.shape
+        return f"{layers} layers × {heads} heads × {queries} queries × {keys} keys"
+
     def tree(
         self,
         how: How = "greedy",
@@ -270,11 +297,11 @@ class Interaction(Explanation):
         return super().to_dict() | own | {"weights": {"shape": list(self.weights.shape), "base64": data}}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Counterfactual(Explanation):
-    """Words taken away, and what the model says of the rest.
+    """Words removed, and what the model says of the rest.
 
-    `removed` are the positions taken away, in the way that `masking` names; `outcome` is the prediction without them.
+    `removed` are the positions removed, in the way that `masking` names; `outcome` is the prediction without them.
     `found` says whether what was looked for exists (a changed label, say); `exact`, whether no smaller (or larger) set
     would do, proven by trying all.
     """
@@ -297,8 +324,12 @@ class Counterfactual(Explanation):
         gone = set(self.removed)
         return tuple(i for i in range(len(self.tokens)) if i not in gone)
 
+    def _gist(self) -> str:
+        label = f" says {self.outcome.label}" if self.outcome.logits else ""
+        return f"without {_short(' '.join(self.words())) or 'any word'!r}{label}"
+
     def words(self) -> list[str]:
-        """The words taken away, in reading order."""
+        """The words removed, in reading order."""
         gone = set(self.removed)
         view, groups = self.tokens.by("word")
         return [view.surface(j) for j, group in enumerate(groups) if gone & set(group)]
@@ -309,7 +340,7 @@ class Counterfactual(Explanation):
         return super().to_dict() | own | {"outcome": asdict(self.outcome)}
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Explanations(Sequence[Explanation]):
     """Several explanations, text by text, each text's in the order of the methods. A slice is Explanations too.
 
@@ -340,6 +371,15 @@ class Explanations(Sequence[Explanation]):
     def __getitem__(self, index: slice) -> Explanations: ...
     def __getitem__(self, index: int | slice) -> Explanation | Explanations:
         return self._only(self.items[index]) if isinstance(index, slice) else self.items[index]
+
+    def __repr__(self) -> str:
+        texts = len({_text_key(why) for why in self})
+        counts = ((texts, "text"), (len({why.method for why in self}), "method"))
+        head = " by ".join(f"{n} {name}{'s' * (n != 1)}" for n, name in counts)
+        lines = [f"  {why!r}" for why in self[:_LINES_SHOWN]]
+        more = [f"  … and {len(self) - len(lines)} more"] if len(self) > len(lines) else []
+        skipped = [f"  skipped: {', '.join(self.skipped)}"] if self.skipped else []
+        return "\n".join([f"Explanations of {head}", *lines, *more, *skipped])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explanations) and self.items == other.items
@@ -410,7 +450,13 @@ class Explanations(Sequence[Explanation]):
     def _repr_html_(self) -> str:
         from heedful.report.explanations import notebook
 
-        return notebook(self) if self else ""
+        return notebook(self, self.skipped) if self else "<div>no explanation</div>"
+
+
+def _short(text: str, longest: int = 40) -> str:
+    """The beginning of a text, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"
 
 
 def _text_key(why: Explanation) -> tuple[str, str | None]:

@@ -32,7 +32,7 @@ _MARK = regex.compile(r"[\p{M}\u200d\ufe0f]")
 _SENTENCE_END = regex.compile(r"""[.!?…]+["'”’)\]]*(?=\s)|[。！？]+[」』”]*|\n+""")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tokens:
     """A text as a model reads it. All tuples have one entry per piece.
 
@@ -56,6 +56,11 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.pieces)
+
+    def __repr__(self) -> str:
+        """The pieces on one line: Tokens(5 tokens: [CLS] a slow start [SEP])."""
+        pieces = self.pieces if len(self) <= 16 else (*self.pieces[:12], "…", *self.pieces[-3:])
+        return f"Tokens({len(self)} {self.unit}s: {' '.join(pieces)})"
 
     @property
     def special(self) -> tuple[bool, ...]:

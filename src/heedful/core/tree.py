@@ -10,7 +10,7 @@ exact    the most valuable tree, by integer programming: a token passes on only 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -23,9 +23,10 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 
 How = Literal["greedy", "exact"]
+_NODES_SHOWN = 20  # by repr
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Tree:
     """A root token and edges, each token attached at most once. Heights (0 … 1) are for drawing.
 
@@ -62,6 +63,25 @@ class Tree:
     def children(self) -> dict[int, tuple[int, ...]]:
         """Each node -> its children, in reading order."""
         return {node: tuple(sorted(e.key for e in self.edges if e.query == node)) for node in self.nodes}
+
+    def __repr__(self) -> str:
+        """The tree as an indented list, with the layer and the share of each edge."""
+        edges = {edge.key: edge for edge in self.edges}
+        lines = [f"Tree of {len(self.edges)} edges ({self.how}, threshold {self.threshold:g})"]
+        for depth, node in list(self.walk())[:_NODES_SHOWN]:
+            link = f"  layer {edges[node].layer}, share {edges[node].share:.2f}" if node in edges else "  the root"
+            lines.append(f"{'  ' * (depth + 1)}{self.tokens.surface(node)}{link}")
+        more = len(self.nodes) - _NODES_SHOWN
+        return "\n".join([*lines, f"  … and {more} more"] if more > 0 else lines)
+
+    def walk(self) -> Iterator[tuple[int, int]]:
+        """(depth, token), parents before their children, children in reading order."""
+        children = self.children
+        waiting = [(0, self.root)]
+        while waiting:
+            depth, node = waiting.pop()
+            yield depth, node
+            waiting += [(depth + 1, child) for child in reversed(children.get(node, ()))]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, for JSON."""
@@ -107,10 +127,12 @@ class Tree:
         """A self-contained page."""
         from heedful.report.explanations import tree_page
 
-        return str(tree_page(self))
+        return tree_page(self)
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        from heedful.report.explanations import tree_notebook
+
+        return tree_notebook(self)
 
     def plot(self) -> Any:
         """A matplotlib figure."""

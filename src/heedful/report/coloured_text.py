@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from heedful.audits.record import Record, Row, gold_index
 from heedful.core.explanation import Prediction
-from heedful.core.tokens import Span, Tokens, word_indices
+from heedful.core.tokens import Tokens, word_indices
 from heedful.core.tokens import words as cut
 from heedful.report.document import Shown, Word
 from heedful.report.telling import ATTENTION, CONTROLS
+from heedful.report.text_runs import TextRun, text_runs
 from heedful.report.wording import said
 
 Floats = NDArray[np.float64]
@@ -178,28 +179,16 @@ def canvas(one: Read, scores: Sequence[Floats], special: bool = False, room: int
 
 def slots(one: Read, special: set[int]) -> list[list[Slot]]:
     """The words of each text with all characters between them; of special tokens those asked for."""
-    sources = [one.row["text"], *([one.row["pair"]] if one.row["pair"] else [])]
-    parts: list[list[Slot]] = [[] for _ in sources]
-    at, segment = [0] * len(sources), 0
-    for j, (own, span) in enumerate(zip(one.view.segments, one.view.spans, strict=True)):
-        segment = segment if own is None else own
-        if own is None or span is None:
-            parts[segment] += [Slot(one.view.pieces[j], " ", j)] if j in special else []
-            continue
-        start, end = max(at[own], span[0]), max(at[own], span[1])
-        parts[own] += _unscored(sources[own], (at[own], start))
-        own_text = " ".join(sources[own][start:end].split()) or one.view.pieces[j]
-        parts[own].append(Slot(own_text, _space(sources[own], start), j))
-        at[own] = end
-    for part, source, begin in zip(parts, sources, at, strict=True):
-        part += _unscored(source, (begin, len(source)))
-    return parts
+    parts = zip(text_runs(one.view, special), (one.view.text, one.view.pair or ""), strict=False)
+    return [[slot for run in runs for slot in _slots(run, source, one.view)] for runs, source in parts]
 
 
-def _unscored(source: str, span: Span) -> list[Slot]:
-    """Characters that the model did not read: dropped by its tokenizer, or beyond its length."""
-    found = [(span[0] + a, span[0] + b) for a, b in cut(source[slice(*span)])]
-    return [Slot(source[a:b], _space(source, a)) for a, b in found]
+def _slots(run: TextRun, source: str, view: Tokens) -> list[Slot]:
+    """A word; or the words of characters that the model did not read: dropped by its tokenizer, or truncated."""
+    if run.unit is None:
+        return [Slot(run.text[a:b], _space(source, run.start + a)) for a, b in cut(run.text)]
+    space = " " if view.special[run.unit] else _space(source, run.start)
+    return [Slot(" ".join(run.text.split()) or view.pieces[run.unit], space, run.unit)]
 
 
 def _space(source: str, start: int) -> str:

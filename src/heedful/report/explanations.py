@@ -37,8 +37,8 @@ from heedful.report.rows import (
     thinned,
     verdict,
 )
-from heedful.report.tree_layout import Drawn, drawn
-from heedful.report.wording import number
+from heedful.report.tree_layout import Drawn, drawn, facts, walk
+from heedful.report.wording import number, said
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,20 @@ def _trees(group: Sequence[Explanation]) -> list[Drawn]:
     return [drawn(grow(e)) for e in square if e.method == "attattr"]
 
 
-def notebook(explanations: Sequence[Explanation]) -> str:
+def notebook(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -> str:
     """A fragment with the prediction and the coloured text of each method: no script, no class, no id."""
     others = [e for e in explanations if isinstance(e, Interaction)]
     sections = [section(group) for group in _by_text(explanations)]
-    return _templates().get_template("notebook.html.j2").render(sections=sections, interactions=others)
+    return _fragment(sections=sections, interactions=others, skipped=list(skipped))
+
+
+def tree_notebook(why: Tree) -> str:
+    """The same for an attribution tree, as an indented list."""
+    return _fragment(tree=why, said=said(why.prediction), facts=facts(why), nodes=list(walk(why)))
+
+
+def _fragment(**shown: Any) -> str:
+    return _templates().get_template("notebook.html.j2").render(**shown)
 
 
 def section(group: Sequence[Explanation]) -> Section:

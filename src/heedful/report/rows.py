@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
 from heedful.core.tokens import Span, Tokens
+from heedful.report.text_runs import TextRun, text_runs
 from heedful.report.wording import certainty, details, number, outcome
 
 Tone = Literal["for", "against", "weight"]
@@ -151,28 +152,17 @@ def units(why: Attribution, tips: Sequence[str]) -> list[Run]:
 def paragraphs(runs: Sequence[Run], tokens: Tokens, special: bool) -> list[list[Run]]:
     """The text (and its pair) as runs that, special tokens apart, join to the original characters.
 
-    A special token stands in the text it follows. After the last piece of a truncated text comes what was not read.
+    After the last piece of a truncated text comes what was not read.
     """
-    texts = [text for text in (tokens.text, tokens.pair) if text is not None]
-    result: list[list[Run]] = [[] for _ in texts]
-    at = [0] * len(texts)
-    segment = 0
-    for run, span, own in zip(runs, tokens.spans, tokens.segments, strict=True):
-        segment = segment if own is None else own
-        if own is not None and span is not None:
-            result[own] += _placed(run, texts[own], at[own], span)
-            at[own] = max(at[own], span[1])
-        elif special:
-            result[segment].append(run)
-    tails = [Run(text[a:], unread=tokens.dropped > 0) for text, a in zip(texts, at, strict=True)]
-    return [[*runs, tail] if tail.text else runs for runs, tail in zip(result, tails, strict=True)]
+    units = {i for i, one in enumerate(tokens.special) if special and one}
 
+    def shown(part: TextRun, last: bool) -> Run:
+        if part.unit is None:
+            return Run(part.text, unread=last and tokens.dropped > 0)
+        # a later byte of one emoji adds no characters: it shows its own piece
+        return replace(runs[part.unit], text=part.text) if part.text else replace(runs[part.unit], special=True)
 
-def _placed(run: Run, text: str, at: int, span: Span) -> list[Run]:
-    """A unit after the characters before it. A later byte of one emoji adds no characters: it shows its own piece."""
-    between = [Run(text[at : span[0]])] if at < span[0] else []
-    rest = text[max(at, span[0]) : span[1]]
-    return [*between, replace(run, text=rest) if rest else replace(run, special=True)]
+    return [[shown(part, part is text[-1]) for part in text] for text in text_runs(tokens, units)]
 
 
 def strongest(why: Attribution, k: int = STRONGEST) -> list[Bar]:

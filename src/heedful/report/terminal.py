@@ -26,6 +26,7 @@ from heedful.core.explanation import (
 from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import wording
+from heedful.report.text_runs import text_runs
 from heedful.report.tree_layout import branch, facts, walk
 
 if TYPE_CHECKING:
@@ -145,10 +146,10 @@ def struck(why: Counterfactual, colour: bool) -> Text:
     view, groups = why.tokens.by("word")
     gone = [bool(set(why.removed) & set(group)) for group in groups]
     found = Text()
-    for i, before, word in _written(view):
-        found.append(before)
-        shown = f"~~{word}~~" if gone[i] and not colour else word
-        found.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if gone[i] and colour else None)
+    for i, text in _written(view):
+        removed = i is not None and gone[i]
+        shown = f"~~{text}~~" if removed and not colour else text
+        found.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if removed and colour else None)
     found.append(" …" if view.dropped else "")
     found.append(f"\n{clean(wording.outcome(why))}", style="bold" if why.found else "")
     return found.append(f"\n{wording.certainty(why)}; taken away by: {clean(why.masking)}", style="dim")
@@ -158,10 +159,9 @@ def coloured(attribution: Attribution, colour: bool) -> Text:
     """The text as it was written, its units coloured; without colour, the strongest carry their strength."""
     strengths = attribution.strengths()
     found = Text()
-    for i, before, word in _written(attribution.tokens):
-        found.append(before)
-        found.append(word, style=_style(strengths[i], attribution.signed) if colour else None)
-        if not colour and abs(strengths[i]) >= _MARKED:
+    for i, text in _written(attribution.tokens):
+        found.append(text, style=_style(strengths[i], attribution.signed) if colour and i is not None else None)
+        if not colour and i is not None and abs(strengths[i]) >= _MARKED:
             found.append(f"({_strength(attribution, i)})")
     return found.append(" …") if attribution.tokens.dropped else found
 
@@ -175,22 +175,16 @@ def _strength(attribution: Attribution, i: int) -> str:
     return f"{shown}±{attribution.errors[i] * abs(share / attribution.scores[i]):.2f}"
 
 
-def _written(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
-    """Each unit of the text, what stands before it, and its characters."""
-    at, segment = 0, 0
-    for i in tokens.content:
-        span = tokens.spans[i]
-        if span is None:
-            continue
-        turn = ""
-        if tokens.segments[i] != segment:
-            at, segment, turn = span[0], tokens.segments[i] or 0, "\n"
-        yield i, turn + clean(_source(tokens, segment)[at : max(at, span[0])]), clean(tokens.surface(i))
-        at = max(at, span[1])
+def _written(tokens: Tokens) -> Iterator[tuple[int | None, str]]:
+    """The text, and below it its pair, run by run: the unit, if it is one, and its characters.
 
-
-def _source(tokens: Tokens, segment: int) -> str:
-    return tokens.text if segment == 0 else tokens.pair or ""
+    What was not read is left out; a unit without characters of its own shows its piece.
+    """
+    for number, runs in enumerate(text_runs(tokens)):
+        if number:
+            yield None, "\n"
+        for run in runs[:-1] if runs and runs[-1].unit is None and tokens.dropped else runs:
+            yield run.unit, clean(run.text or tokens.pieces[run.unit or 0])
 
 
 def _style(strength: float, signed: bool) -> Style:

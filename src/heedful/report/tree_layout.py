@@ -35,12 +35,8 @@ def facts(tree: Tree) -> list[str]:
 def walk(tree: Tree) -> Iterator[tuple[int, int, Edge | None]]:
     """(depth, token, the edge that attaches it), parents before their children, children in reading order."""
     edges = {edge.key: edge for edge in tree.edges}
-    children = tree.children
-    waiting = [(0, tree.root)]
-    while waiting:
-        depth, node = waiting.pop()
+    for depth, node in tree.walk():
         yield depth, node, edges.get(node)
-        waiting += [(depth + 1, child) for child in reversed(children.get(node, ()))]
 
 
 def branch(edge: Edge) -> str:

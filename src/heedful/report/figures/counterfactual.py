@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from heedful.core.explanation import Counterfactual
 from heedful.report.figures.sheet import ACCENT, AGAINST, INK, LINE, MARGIN, SOFT, Sheet
+from heedful.report.text_runs import text_runs
 from heedful.report.wording import certainty, details, outcome
 
 _WIDE, _ROW, _BAR = 7.4, 0.27, 0.34
@@ -28,17 +29,17 @@ class Struck:
         return _WIDE
 
     def _words(self) -> list[list[tuple[str, bool, bool]]]:
-        """The words of each text, whether they were taken away, and whether a space stands before them."""
+        """The words of each text, whether they were removed, and whether a space stands before them."""
         gone = set(self.why.removed)
         view, groups = self.why.tokens.by("word")
-        found: list[list[tuple[str, bool, bool]]] = [[], []]
-        ends = [0, 0]
-        for j, (segment, span) in enumerate(zip(view.segments, view.spans, strict=True)):
-            if segment is None or span is None:
-                continue
-            found[segment].append((view.surface(j), bool(gone & set(groups[j])), span[0] > ends[segment]))
-            ends[segment] = span[1]
-        return found
+        return [
+            [
+                (view.surface(run.unit), bool(gone & set(groups[run.unit])), n > 0 and runs[n - 1].unit is None)
+                for n, run in enumerate(runs)
+                if run.unit is not None
+            ]
+            for runs in text_runs(view)
+        ]
 
     def _labels(self) -> list[int]:
         after, before = self.why.outcome.probabilities, self.why.prediction.probabilities
