@@ -62,7 +62,7 @@ def test_the_top_level_holds_packages_only() -> None:
 
 
 def test_reports_need_no_torch_pages_no_matplotlib_and_figures_no_pyplot() -> None:
-    pages = ("explanations", "terminal", "audit", "compare", "page", "charts", "examples", "words", "sections")
+    pages = ("explanation_page", "terminal", "audit", "compare", "page", "charts", "examples", "words", "sections")
     code = f"""
 import sys, heedful.audits.run, heedful.cli, {", ".join(f"heedful.report.{page}" for page in pages)}
 assert not {{"torch", "matplotlib"}} & set(sys.modules)

@@ -137,7 +137,7 @@ class Explanation:
 
     def to_html(self) -> str:
         """A self-contained page."""
-        from heedful.report.explanations import page
+        from heedful.report.explanation_page import page
 
         return page([self])
 
@@ -148,7 +148,7 @@ class Explanation:
         return draw(self)
 
     def _repr_html_(self) -> str:
-        from heedful.report.explanations import notebook
+        from heedful.report.explanation_page import notebook
 
         return notebook([self])
 
@@ -437,7 +437,7 @@ class Explanations(Sequence[Explanation]):
 
     def to_html(self) -> str:
         """A self-contained page: a section for each text, the methods side by side."""
-        from heedful.report.explanations import page
+        from heedful.report.explanation_page import page
 
         return page([*self, *self.attention])
 
@@ -448,7 +448,7 @@ class Explanations(Sequence[Explanation]):
         return draw(self)
 
     def _repr_html_(self) -> str:
-        from heedful.report.explanations import notebook
+        from heedful.report.explanation_page import notebook
 
         return notebook(self, self.skipped) if self else "<div>no explanation</div>"
 

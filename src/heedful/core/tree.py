@@ -125,12 +125,12 @@ class Tree:
 
     def to_html(self) -> str:
         """A self-contained page."""
-        from heedful.report.explanations import tree_page
+        from heedful.report.explanation_page import tree_page
 
         return tree_page(self)
 
     def _repr_html_(self) -> str:
-        from heedful.report.explanations import tree_notebook
+        from heedful.report.explanation_page import tree_notebook
 
         return tree_notebook(self)
 

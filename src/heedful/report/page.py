@@ -5,8 +5,6 @@ What is shown is prepared by pure functions into small frozen records; the templ
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +14,8 @@ from typing import Any
 
 import jinja2
 
+from heedful.report import html
 from heedful.report.document import Report, Section, Shown, Table
-from heedful.report.explanations import environment
 from heedful.report.saying import DASH, shown
 from heedful.report.wording import number
 
@@ -69,9 +67,10 @@ class Node:
 def page(report: Report) -> str:
     """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
     names = iter(anchors([s.name for s in (*report.answers, *report.sections)]))
-    made = _templates().get_template("audit.html.j2")
-    script = _script()
-    return made.render(
+    return html.page(
+        _templates(),
+        "audit.html.j2",
+        "audit.js",
         report=report,
         statement=statement(report.verdict),
         scope=SCOPES.get(report.verdict, ""),
@@ -79,8 +78,6 @@ def page(report: Report) -> str:
         answers=[Part(s, next(names), True) for s in report.answers],
         sections=[Part(s, next(names), i < OPEN) for i, s in enumerate(report.sections)],
         ran=nodes(report.ran),
-        script=script,
-        scripts=f"'sha256-{fingerprint(script)}'",
     )
 
 
@@ -166,21 +163,9 @@ def score(value: float | None, signed: bool) -> str:
     return "" if value is None or not math.isfinite(value) else number(value, signed)
 
 
-def fingerprint(script: str) -> str:
-    """What a browser compares an inline script with before it runs it, in the policy's SHA-256."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-@cache
-def _script() -> str:
-    env = _templates()
-    assert env.loader is not None
-    return env.loader.get_source(env, "audit.js")[0]
-
-
 @cache
 def _templates() -> jinja2.Environment:
-    return environment(
+    return html.environment(
         {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
     )
 

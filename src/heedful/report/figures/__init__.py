@@ -20,13 +20,13 @@ try:
 except ImportError as e:
     raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
 
+from heedful.report.explanation_rows import narrowed, pairs
 from heedful.report.figures.bars import Bars
 from heedful.report.figures.counterfactual import Struck
 from heedful.report.figures.maps import Maps
 from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encoded, plainly
 from heedful.report.figures.theory import Coefficients, Slopes
 from heedful.report.figures.tree import Branches
-from heedful.report.rows import narrowed, pairs
 from heedful.report.wording import said
 
 if TYPE_CHECKING:

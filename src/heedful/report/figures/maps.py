@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Interaction
+from heedful.report.explanation_rows import pooled
 from heedful.report.figures.sheet import (
     AGAINST,
     FOR,
@@ -28,7 +29,6 @@ from heedful.report.figures.sheet import (
     Sheet,
     plainly,
 )
-from heedful.report.rows import pooled
 from heedful.report.wording import details, number
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Report: explanations in, HTML out. Knows pixels and nothing of models: no torch is needed to draw.
+"""Explanation page: explanations in, HTML out. Needs no torch.
 
 page        one self-contained document, which asks nothing of the network and carries its own data
 tree_page   the same, for an attribution tree
@@ -9,8 +9,7 @@ What is shown is prepared by pure functions into small frozen records; the templ
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -21,7 +20,8 @@ from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.core.tokens import Tokens
 from heedful.core.tree import Tree, grow
-from heedful.report.rows import (
+from heedful.report import html
+from heedful.report.explanation_rows import (
     CELLS,
     Cut,
     Map,
@@ -90,8 +90,8 @@ def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
         "trees": [[grown.why.to_dict() for grown in s.trees] for s in sections],
         "maps": [[m.data for m in s.maps] for s in sections],
     }
-    made = _templates().get_template("page.html.j2")
-    return made.render(sections=sections, sources=ran(sources), data=script_json(data))
+    shown = {"sections": sections, "sources": ran(sources), "data": html.script_json(data)}
+    return html.page(_templates(), "page.html.j2", "page.js", **shown)
 
 
 def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
@@ -153,13 +153,6 @@ def ran(sources: Iterable[Source]) -> list[tuple[Source, list[Source]]]:
     return [(shared, list(runs.values())) for shared, runs in groups.values()]
 
 
-def script_json(data: object) -> str:
-    """JSON that cannot end the script element it stands in, whatever the texts and labels say."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
-    escapes = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
-    return text.translate(escapes)
-
-
 def _by_text(explanations: Sequence[Explanation]) -> list[list[Explanation]]:
     if not explanations:
         raise BadInput("there is no explanation to show; give at least one.")
@@ -175,17 +168,4 @@ def _unique(values: Iterable[str | None]) -> list[str]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    return environment({"number": number})
-
-
-def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment:
-    """The package's templates, with these filters."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("heedful.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= dict(filters)
-    return made
+    return html.environment({"number": number})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from dataclasses import replace
@@ -17,9 +18,10 @@ from heedful.core.explanation import Attribution, Counterfactual, Interaction, P
 from heedful.core.target import Target
 from heedful.core.tokens import Span, Tokens, word_indices, words
 from heedful.core.tree import Edge, Tree, grow
-from heedful.report import explanations as report
-from heedful.report import rows, wording
-from heedful.report import rows as heatmaps
+from heedful.report import explanation_page as report
+from heedful.report import explanation_rows as heatmaps
+from heedful.report import explanation_rows as rows
+from heedful.report import html, wording
 
 NASTY = """Bad "quotes" & <script>alert(1)</script> it's </script><!-- \u2028 text"""
 NASTY_LABEL = """</script><i title='x'>"pos"&amp;"""
@@ -68,13 +70,13 @@ def attended(n: int, layers: int = 2, heads: int = 3, first: int = 0) -> Interac
 class Parsed(HTMLParser):
     """What a browser would see: elements with attributes, the text outside scripts, the text of each script."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
         self.scripts: list[str] = []
         self._inside = ""
-        self.feed(html)
+        self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -119,7 +121,7 @@ def test_no_script_but_the_two_of_the_page() -> None:
 
 
 def test_the_data_block_holds_nothing_that_could_end_it() -> None:
-    block = report.script_json({"text": NASTY})
+    block = html.script_json({"text": NASTY})
     assert not re.search("[<>&\u2028\u2029]", block)
     assert json.loads(block) == {"text": NASTY}
 
@@ -132,16 +134,19 @@ def test_the_data_block_gives_every_score_back() -> None:
 
 
 def test_the_page_asks_nothing_of_the_network() -> None:
-    html = report.page([scored(cut("a b c d")), attended(6)])
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", html)
-    links = [v or "" for _, attrs in Parsed(html).elements for k, v in attrs.items() if k in ("src", "href")]
+    page = report.page([scored(cut("a b c d")), attended(6)])
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
+    links = [v or "" for _, attrs in Parsed(page).elements for k, v in attrs.items() if k in ("src", "href")]
     assert [link for link in links if not link.startswith("#")] == ["data:,"]
 
 
 def test_the_policy_allows_nothing_from_outside() -> None:
-    policies = [a["content"] or "" for _, a in Parsed(report.page([scored(cut("a"))])).elements if "http-equiv" in a]
+    page = report.page([scored(cut("a"))])
+    policies = [a["content"] or "" for _, a in Parsed(page).elements if "http-equiv" in a]
+    script = page.rpartition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert policies[0].startswith(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:"
     )
 
 
@@ -234,8 +239,8 @@ def test_two_runs_of_one_method_have_two_names() -> None:
 
 def test_ten_labels_are_shown_and_the_rest_folded() -> None:
     many = Prediction(tuple("abcdefghijkl"), tuple(map(float, range(12))), tuple(x / 66 for x in range(12)))
-    html = report.page([scored(cut("good"), prediction=many)])
-    assert "2 more" in Parsed(html.split('id="prediction-1"')[1]).text
+    page = report.page([scored(cut("good"), prediction=many)])
+    assert "2 more" in Parsed(page.split('id="prediction-1"')[1]).text
     assert [label for label, _, _ in rows.labels(many)] == list("lkjihgfedcba")
 
 
@@ -277,9 +282,9 @@ def test_a_map_with_negative_weights_keeps_their_sign() -> None:
 
 
 def test_a_page_of_512_tokens_and_144_heads_is_thinned_and_says_so() -> None:
-    html = report.page([attended(512, 12, 12), scored(cut(" ".join(["word"] * 510)))])
-    assert len(html.encode()) < 5_000_000
-    assert "512 tokens shown in 64 bins, the largest weight of each bin." in Parsed(html).text
+    page = report.page([attended(512, 12, 12), scored(cut(" ".join(["word"] * 510)))])
+    assert len(page.encode()) < 5_000_000
+    assert "512 tokens shown in 64 bins, the largest weight of each bin." in Parsed(page).text
 
 
 def test_every_map_has_words_for_who_cannot_see_it() -> None:
@@ -356,8 +361,8 @@ def test_whiskers_are_centred_on_the_end_of_their_bar_and_stay_on_the_axis() -> 
 
 @pytest.mark.parametrize(("why", "said"), [(doubtful(), True), (scored(cut("good")), False)])
 def test_whiskers_are_explained_where_there_are_any(why: Attribution, said: bool) -> None:
-    html = report.page([why])
-    assert ("Whiskers show one standard error." in html, 'class="whisker"' in html) == (said, said)
+    page = report.page([why])
+    assert ("Whiskers show one standard error." in page, 'class="whisker"' in page) == (said, said)
 
 
 def test_details_are_among_the_facts() -> None:
@@ -376,8 +381,8 @@ def without(tokens: Tokens, *removed: int, found: bool = True) -> Counterfactual
 
 
 def test_only_the_removed_words_are_struck_out() -> None:
-    html = report.page([without(cut("good or bad"), 1, 3)])
-    assert re.findall("<del>(.*?)</del>", html) == ["good", "bad"]
+    page = report.page([without(cut("good or bad"), 1, 3)])
+    assert re.findall("<del>(.*?)</del>", page) == ["good", "bad"]
 
 
 def test_a_counterfactual_s_text_stays_as_written() -> None:
@@ -435,8 +440,8 @@ def test_what_speaks_of_other_matrices_is_no_mate(other: dict[str, Any]) -> None
 
 
 def test_the_gap_of_each_layer_is_shown() -> None:
-    html = report.page([replace(attended(5), gaps=(0.25, -0.5))])
-    assert re.findall('<td class="gap">(.*?)</td>', html) == ["+0.25", "−0.5"]
+    page = report.page([replace(attended(5), gaps=(0.25, -0.5))])
+    assert re.findall('<td class="gap">(.*?)</td>', page) == ["+0.25", "−0.5"]
 
 
 # trees
@@ -456,10 +461,10 @@ FAMILY = Edge(1, 1, 3, 0.2, 1.0), Edge(0, 3, 2, 0.2, 0.5), Edge(1, 1, 4, 0.2, 0.
 class Outline(HTMLParser):
     """The nested list of a tree as (depth, token)."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.depth, self.bold, self.items = 0, False, list[tuple[int, str]]()
-        self.feed(re.search('<details class="outline">(.*?)</details>', html, re.DOTALL)[1])  # type: ignore[index]
+        self.feed(re.search('<details class="outline">(.*?)</details>', page, re.DOTALL)[1])  # type: ignore[index]
         assert self.depth == 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -476,8 +481,8 @@ class Outline(HTMLParser):
 
 
 def test_a_tree_is_told_as_a_nested_list() -> None:
-    html = report.tree_page(grown(cut("a b c d"), *FAMILY))
-    assert Outline(html).items == [(1, "a"), (2, "c"), (3, "b"), (2, "d")]
+    page = report.tree_page(grown(cut("a b c d"), *FAMILY))
+    assert Outline(page).items == [(1, "a"), (2, "c"), (3, "b"), (2, "d")]
 
 
 def test_a_tree_has_a_curve_for_each_edge_and_its_words() -> None:
@@ -501,8 +506,8 @@ def test_nothing_in_a_text_becomes_markup_in_a_tree() -> None:
 
 
 def test_a_tree_s_page_asks_nothing_of_the_network() -> None:
-    html = report.tree_page(grown(cut("a b c d"), *FAMILY))
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", html)
+    page = report.tree_page(grown(cut("a b c d"), *FAMILY))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
 
 
 def test_a_root_alone_is_a_tree() -> None:
