@@ -19,9 +19,10 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import Audit, audit
-from heedful.audits.job import CONTROLS, Moment, battery
+from heedful.audits.job import CONTROLS, Moment, battery, prepare
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
+from heedful.cli.audit import _duration
 from heedful.core.errors import BadInput, Unsupported
 from heedful.data import Columns, Example
 from heedful.methods import METHODS
@@ -416,8 +417,21 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["audit", "corpus", "--dry-run", "--out", str(tmp_path / "a")])
     assert found.exit_code == 0
     assert not (tmp_path / "a").exists()
-    for name in ("60 texts", *battery().methods, *heedful.CHECKS):
+    for name in ("60 texts", *set(battery().methods) - {"theory-gradient", "theory-lime"}, *heedful.CHECKS):
         assert name in found.output
+
+
+def test_what_cannot_apply_to_the_model_is_not_in_the_default_battery(tmp_path: Path) -> None:
+    heedful.train("multihead", "corpus", tmp_path / "net", {"epochs": 1})
+    theory = {"theory-gradient", "theory-lime"}
+    assert not theory & set(prepare(POINTER, TEXTS).battery.methods)
+    assert theory <= set(prepare(tmp_path / "net", "corpus").battery.methods)
+    assert "theory-lime" in prepare(POINTER, TEXTS, ["theory-lime"]).battery.methods
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(3.2, "3 s"), (600, "10 min"), (3725 * 2, "2 h 4 min")])
+def test_durations(seconds: float, words: str) -> None:
+    assert _duration(seconds) == words
 
 
 def test_a_dry_run_as_json() -> None:

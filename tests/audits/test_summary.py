@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 from heedful.audits.chunk import metered
-from heedful.audits.forecast import duration
 from heedful.audits.parts import FINDINGS
 from heedful.audits.summary import left_out, rows
 from heedful.core.files import json_value
@@ -203,11 +202,6 @@ def test_few_texts_and_control_characters() -> None:
     assert "fewer than 30: nothing is decided" in told
     assert "\x1b" not in told
     assert "left out: lime on 3 texts" in told
-
-
-@pytest.mark.parametrize(("seconds", "words"), [(3.2, "3 s"), (600, "10 min"), (3725 * 2, "2 h 4 min")])
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_a_meter_is_filled_in_also_after_an_error() -> None:

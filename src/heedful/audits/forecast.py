@@ -104,29 +104,3 @@ def _seconds(job: Job, sample: Sequence[Tokens]) -> float:
             job.classifier.predictions(sample)
         spent.append((time.process_time() - start) / len(sample))
     return min(spent)
-
-
-def shown(forecast: Forecast) -> str:
-    """A table of passes by method and check, and the time expected."""
-    rows = [("", "", "forward", "backward"), *((line.kind, line.name, *_words(line)) for line in forecast.lines)]
-    rows.append(("", "together, at most", f"{forecast.passes.forwards:,}", f"{forecast.passes.backwards:,}"))
-    widths = [max(len(str(row[i])) for row in rows) for i in range(4)]
-    lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}  {d:>{widths[3]}}".rstrip() for a, b, c, d in rows]
-    left = [f"{line.name} will be left out: {line.why}" for line in forecast.lines if line.why]
-    spent = f"{forecast.texts:,} texts; at most about {duration(forecast.seconds)} of one core in the model"
-    return "\n".join([*lines, "", *left, spent])
-
-
-def _words(line: Line) -> tuple[str, str]:
-    if line.passes is None:
-        return ("–", "–") if line.why else ("unknown", "unknown")
-    return f"{line.passes.forwards:,}", f"{line.passes.backwards:,}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: duration(3725) -> "1 h 2 min"."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"

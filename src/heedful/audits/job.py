@@ -283,6 +283,11 @@ def prepare(
     classifier = loading.load(model, revision=revision, device=device, dtype=dtype)
     models = dict(checkpoints) if isinstance(checkpoints, Mapping) else _by_name(checkpoints)
     others = {name: loading.load(other) for name, other in models.items()}
+    if methods is None:  # what cannot apply is said by `heedful capabilities`, and not in every run
+        fitting = {
+            name: one for name, one in chosen.methods.items() if getattr(one, "applies", lambda _: True)(classifier)
+        }
+        chosen = replace(chosen, methods=fitting)
     name = Path(source).name if isinstance(source, (str, Path)) else "the data"
     wanted = PROFILES[profile].limit if limit is None else limit
     return Job(classifier, examples, chosen, seed, others, name, wanted, len(every) - len(examples))

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from heedful import __version__
-from heedful.cli.audit import audit, checks
+from heedful.cli.audit import audit
 from heedful.cli.explain import explain, tree
-from heedful.cli.methods import capabilities, methods
+from heedful.cli.methods import capabilities, checks, methods
 from heedful.cli.report import compare, report
 from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate

@@ -1,4 +1,4 @@
-"""heedful audit and heedful checks: what the explanations of a model are worth, measured on a data set."""
+"""heedful audit: what the explanations of a model are worth, measured on a data set."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,9 @@ from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.audits.audit import Audit
+    from heedful.audits.forecast import Forecast
     from heedful.audits.job import Moment, Watch
+    from heedful.report.progress import Show
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -114,61 +114,37 @@ def audit(
         "dtype": dtype,
     }
     if dry_run:
-        from heedful.audits.forecast import forecast, shown
+        from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare
 
         job = prepare(model, data, **asked)
         if job.note:
             click.echo(job.note, err=True)
         plan = forecast(job)
-        click.echo(plan.to_json() if as_json else shown(plan))
+        click.echo(plan.to_json() if as_json else _cost_table(plan))
         return
-    with _progress() as watch:
+    from heedful.report.progress import progress
+
+    with progress() as show:
+        show("loading")
         result = heedful.audit(
-            model, data, **asked, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=watch
+            model, data, **asked, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
         )
     _print(result, Path(out or ""), as_json)
 
 
-@contextmanager
-def _progress() -> Iterator[Watch]:
-    """A bar on a terminal: texts, what is done, and the time left; a line per chunk elsewhere."""
-    lines = _lines(finished=not sys.stderr.isatty())
-    if not sys.stderr.isatty():
-        yield lines
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.fields[texts]} of {task.fields[all]} texts", markup=False),
-        BarColumn(24),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("starting", total=1.0, texts=0, all="?")
-
-        def watch(now: Moment) -> None:
-            lines(now)
-            bar.update(task, completed=now.share, description=now.doing, texts=now.texts, all=now.total)
-
-        yield watch
-
-
-def _lines(finished: bool) -> Watch:
-    """A line for each note and, if asked for, whenever more texts are done."""
-    printed, start = 0, time.monotonic()
+def _watch(show: Show) -> Watch:
+    """A bar on a terminal, a line per chunk elsewhere; notes everywhere."""
+    lines, printed, start = not sys.stderr.isatty(), 0, time.monotonic()
 
     def watch(now: Moment) -> None:
         nonlocal printed
         if now.note:
             click.echo(now.note, err=True)
-        if finished and now.texts > printed:
+        if lines and now.texts > printed:
             printed = now.texts
             click.echo(f"{now.texts:,} of {now.total:,} texts, {time.monotonic() - start:.0f} s", err=True)
+        show(now.doing, now.texts + now.partial, now.total, "texts")
 
     return watch
 
@@ -191,6 +167,32 @@ def _print(result: Audit, folder: Path, as_json: bool) -> None:
     opt.announce(str(folder / "summary.json"), str(folder / "report.html"))
 
 
+def _cost_table(plan: Forecast) -> str:
+    """Passes by method and check, and the time expected."""
+    from heedful.report.terminal import columns
+
+    rows = [("", "", "forward", "backward")]
+    for line in plan.lines:
+        unknown = "–" if line.why else "unknown"
+        forward = backward = unknown
+        if line.passes is not None:
+            forward, backward = f"{line.passes.forwards:,}", f"{line.passes.backwards:,}"
+        rows.append((line.kind, line.name, forward, backward))
+    rows.append(("", "together, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
+    skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
+    cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of one core in the model"
+    return "\n".join([columns(rows, right=(2, 3)), "", *skipped, cost])
+
+
+def _duration(seconds: float) -> str:
+    """_duration(3725) -> "1 h 2 min"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
+
+
 def _names(given: str | None) -> list[str] | None:
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
@@ -203,30 +205,3 @@ def _seconds(given: str | None) -> float | None:
     if match is None or float(match[1]) == 0:
         raise BadInput(f"'{given}' is not a time; write it as 90s, 10m or 2h.")
     return float(match[1]) * _UNITS[match[2]]
-
-
-@click.command()
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def checks(name: str | None, as_json: bool) -> None:
-    """List the checks, or describe the check NAME: what it changes, what it measures, and its settings."""
-    from heedful.checks import CHECKS
-
-    rows = CHECKS.rows(name)
-    if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False, default=str).encode("utf-8"))
-        return
-    if name is not None:
-        click.echo(CHECKS.description(name) + "\n\n" + _measures(CHECKS[name].changes, CHECKS[name].measures))
-        return
-    width, wide = (max(len(str(row[key])) for row in rows) for key in ("name", "summary"))
-    for row in rows:
-        click.echo(f"{row['name']:<{width}}  {row['summary']:<{wide}}  {row['paper']}")
-
-
-def _measures(changes: str, measures: Mapping[str, Any]) -> str:
-    width = max(map(len, measures))
-    lines = [
-        f"  {name:<{width}}  {m.says}{f' ({m.better} is better)' if m.better else ''}" for name, m in measures.items()
-    ]
-    return f"what is changed: {changes}\n\nmeasures:\n" + "\n".join(lines)

@@ -1,7 +1,8 @@
-"""heedful methods: which methods there are, and what each can be told."""
+"""heedful methods, heedful checks and heedful capabilities: what there is, and what works on a model."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,27 +16,44 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from heedful.audits.capabilities import Ability, Capabilities
+    from heedful.core.catalogue import Catalogue
 
 
 @click.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def methods(name: str | None, as_json: bool) -> None:
-    """List the methods, or tell all about the method NAME: what it does, its settings, and what they may be."""
-    import json
-
+    """List the methods, or describe the method NAME and its settings."""
     from heedful.methods import METHODS
 
-    rows = METHODS.rows(name)
+    _list(METHODS, name, as_json)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def checks(name: str | None, as_json: bool) -> None:
+    """List the checks, or describe the check NAME: what it changes, what it measures, and its settings."""
+    from heedful.checks import CHECKS
+    from heedful.report.terminal import columns
+
+    _list(CHECKS, name, as_json)
+    if name is not None and not as_json:
+        better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
+        measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
+        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{columns(measures)}")
+
+
+def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
+    """All entries of a catalogue in columns, or one in full; as JSON, a list in any case."""
+    from heedful.report.terminal import columns
+
     if as_json:
-        click.echo(json.dumps(rows, ensure_ascii=False, default=str).encode("utf-8"))
-        return
-    if name is not None:
-        click.echo(METHODS.description(name))
-        return
-    width, wide = (max(len(str(row[key])) for row in rows) for key in ("name", "summary"))
-    for row in rows:
-        click.echo(f"{row['name']:<{width}}  {row['summary']:<{wide}}  {row['paper']}")
+        click.echo(json.dumps(catalogue.rows(name), ensure_ascii=False, default=str).encode("utf-8"))
+    elif name is not None:
+        click.echo(catalogue.description(name))
+    else:
+        click.echo(columns([[str(row[key]) for key in ("name", "summary", "paper")] for row in catalogue.rows()]))
 
 
 @click.command()
@@ -45,39 +63,38 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
     """Try every method and every check on a short text: what works on this model, and why the rest does not."""
     from rich.console import Console
 
-    from heedful.audits.capabilities import capabilities as tried
+    from heedful.audits.capabilities import capabilities as probe
     from heedful.report.progress import progress
 
     with progress(hidden=as_json) as tell:
         tell("loading")
-        classifier = opt.load(model, revision, device, dtype)
-        found = tried(classifier, tell)
+        result = probe(opt.load(model, revision, device, dtype), tell)
     if as_json:
-        click.echo(found.to_json().encode("utf-8"))
+        click.echo(result.to_json().encode("utf-8"))
     else:
-        show(found, Console(highlight=False))
+        show(result, Console(highlight=False))
 
 
-def show(found: Capabilities, console: Console) -> None:
+def show(result: Capabilities, console: Console) -> None:
     """Print the facts, then methods and checks: what works first, then what does not."""
     from rich.text import Text
 
     from heedful.report.terminal import clean
 
-    console.print(Text(clean(found.model), style="bold"))
+    console.print(Text(clean(result.model), style="bold"))
     facts = _grid()
-    for name, words in found.facts:
-        facts.add_row("", Text(clean(name), style="dim"), Text(clean(_short(words, found.model))))
+    for name, words in result.facts:
+        facts.add_row("", Text(clean(name), style="dim"), Text(clean(_short(words, result.model))))
     console.print(facts)
-    for kind, abilities in (("methods", found.methods), ("checks", found.checks)):
+    for kind, abilities in (("methods", result.methods), ("checks", result.checks)):
         works = sum(one.works for one in abilities)
         console.print(Text(f"\n{works} of {len(abilities)} {kind} work", style="bold"))
-        console.print(_working(abilities, found.model))
+        console.print(_working(abilities, result.model))
         if works < len(abilities):
             console.print(Text("these do not", style="bold"))
-            _failing(abilities, found.model, console)
-    told = "Passes are those of the probe text: a method's with its default settings, a check's in a quick audit."
-    console.print(Text(f"\n{told}", style="dim"))
+            _failing(abilities, result.model, console)
+    note = "Passes are those of the probe text: a method's with its default settings, a check's in a quick audit."
+    console.print(Text(f"\n{note}", style="dim"))
 
 
 def _grid() -> Table:

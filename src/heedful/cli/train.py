@@ -1,12 +1,12 @@
-"""heedful train and heedful recipes: the papers' networks, on any data set."""
+"""heedful train, heedful recipes and heedful translate: the papers' networks, on any data set."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -15,33 +15,17 @@ import click
 from heedful.cli import options as opt
 
 if TYPE_CHECKING:
+    from heedful.data import Splits
     from heedful.nets.training.loop import Moment, Watch
     from heedful.nets.training.recipes import Recipe
     from heedful.nets.training.train import Trained
-
-
-@dataclass(frozen=True)
-class _Ask:
-    """What `heedful train` was asked."""
-
-    given: tuple[str, ...]
-    dev: str | None
-    test: str | None
-    text_column: str | None
-    pair_column: str | None
-    label_column: str | None
-    kind: str | None
-    labels: str | None
-    names: str | None
-    limit: int | None
-    restart: bool
-    as_json: bool
+    from heedful.report.progress import Show
 
 
 @click.command()
 @click.argument("recipe")
 @click.argument("data")
-@click.option("--out", required=True, help="The folder for the model; a run that was killed goes on in it.")
+@click.option("--out", required=True, help="Output folder for the model. An interrupted run in it is resumed.")
 @click.option(
     "--set",
     "given",
@@ -55,110 +39,92 @@ class _Ask:
 @click.option("--pair-column", help="Which column holds the second text of a pair.")
 @click.option("--label-column", help="Which column holds the label.")
 @click.option("--kind", help="The format: csv, tsv, jsonl, parquet, folder, sst, babi, eraser. [default: guessed]")
-@click.option("--labels", help="Use only texts with these labels, with commas between.")
-@click.option("--names", help="What to call the labels, in their sorted order, with commas between.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), help="Train on at most this many texts, drawn at random: for a quick try."
-)
-@click.option("--restart", is_flag=True, help="Forget what is in the folder, and begin anew.")
+@click.option("--labels", help="Use only texts with these labels, separated by commas.")
+@click.option("--names", help="New names for the labels, in their sorted order, separated by commas.")
+@click.option("--limit", type=click.IntRange(min=1), help="Train on at most this many texts, drawn at random.")
+@click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def train(recipe: str, data: str, out: str, **asked: Any) -> None:
+def train(
+    recipe: str, data: str, out: str, given: tuple[str, ...], dev: str | None, test: str | None,
+    text_column: str | None, pair_column: str | None, label_column: str | None, kind: str | None,
+    labels: str | None, names: str | None, limit: int | None, restart: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Train the network of RECIPE on DATA: a file, a folder with train, dev and test, or a folder for each class."""
     from heedful.nets.training.recipes import RECIPES
 
-    ask = _Ask(**asked)
-    chosen = RECIPES[recipe]
-    settings = chosen.read(ask.given)
-    chosen.settings(settings)
-    with _shown() as watch:
-        result = _trained(chosen, data, out, settings, ask, watch)
-    _print(result, ask.as_json)
-
-
-def _trained(chosen: Recipe, data: str, out: str, settings: dict[str, Any], ask: _Ask, watch: Watch) -> Trained:
-    from heedful.nets.training.train import train as run
-
-    names = None if ask.names is None else [name.strip() for name in ask.names.split(",")]
-    source: Any = data if chosen.generates else _splits(data, ask)
-    return run(chosen.name, source, out, settings, names=names, restart=ask.restart, watch=watch)
-
-
-def _splits(data: str, ask: _Ask) -> Any:
-    from dataclasses import replace
-
+    chosen: Recipe = RECIPES[recipe]
+    settings = chosen.read(given)
+    chosen.settings(settings)  # refuses a wrong value before anything is read
     from heedful.data import Columns, splits
+    from heedful.nets.training.train import train as train_network
+    from heedful.report.progress import progress
 
-    columns = Columns(ask.text_column, ask.pair_column, ask.label_column)
-    keep = None if ask.labels is None else [label.strip() for label in ask.labels.split(",")]
-    found = splits(data, columns, kind=ask.kind, dev=ask.dev, test=ask.test, keep=keep)
-    if ask.limit is None or ask.limit >= len(found.train):
-        return found
-    few = sorted(Random(0).sample(range(len(found.train)), ask.limit))  # files are often sorted by label
-    return replace(found, train=[found.train[i] for i in few])
-
-
-@contextmanager
-def _shown() -> Iterator[Watch]:
-    """A bar on a terminal; a line per epoch elsewhere."""
-    if not sys.stderr.isatty():
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    text = TextColumn("{task.description}", markup=False)
-    columns = text, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        task = bar.add_task("reading the data", total=None)
-        tell = _lines()
-
-        def watch(now: Moment) -> None:
-            tell(now)
-            epoch = min(now.epoch + (now.step > 0), now.epochs)
-            best = max((_deciding(row)[1] for row in now.history), default=None)
-            told = f"epoch {epoch} of {now.epochs}  loss {now.loss:.4f}"
-            told += "" if best is None else f"  best {_deciding(now.history[0])[0]} {best:.4f}"
-            bar.update(task, description=told, total=now.steps * now.epochs, completed=now.epoch * now.steps + now.step)
-
-        yield watch
+    with progress() as show:
+        show("reading the data")
+        source: Any = data
+        if not chosen.generates:
+            columns = Columns(text_column, pair_column, label_column)
+            source = _limited(splits(data, columns, kind=kind, dev=dev, test=test, keep=_names(labels)), limit)
+        result = train_network(
+            chosen.name, source, out, settings, names=_names(names), restart=restart, watch=_watch(show)
+        )
+    if sys.stderr.isatty():  # where the bar was
+        for row in result.history:
+            click.echo(_epoch(row, len(result.history)), err=True)
+    _print(result, as_json)
 
 
-def _lines() -> Watch:
-    """One line on stderr for each epoch that ends."""
-    told = 0
+def _names(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",")]
+
+
+def _limited(data: Splits, limit: int | None) -> Splits:
+    """With at most so many texts to train on."""
+    if limit is None or limit >= len(data.train):
+        return data
+    chosen = sorted(Random(0).sample(range(len(data.train)), limit))  # files are often sorted by label
+    return replace(data, train=[data.train[i] for i in chosen])
+
+
+def _watch(show: Show) -> Watch:
+    """A bar on a terminal; a line for each epoch that ends elsewhere."""
+    lines, printed = not sys.stderr.isatty(), 0
 
     def watch(now: Moment) -> None:
-        nonlocal told
-        for row in now.history[told:] if now.step == 0 else ():
-            shown = "  ".join(f"{name} {value:.4f}" for name, value in row.items() if name != "epoch")
-            click.echo(f"epoch {int(row['epoch'])} of {now.epochs}  {shown}", err=True)
-            told += 1
+        nonlocal printed
+        if lines and now.step == 0:
+            for row in now.history[printed:]:
+                click.echo(_epoch(row, now.epochs), err=True)
+            printed = len(now.history)
+        epoch = min(now.epoch + (now.step > 0), now.epochs)
+        best = max((_deciding(row)[1] for row in now.history), default=None)
+        extra = "" if best is None else f"best {_deciding(now.history[0])[0]} {best:.4f}"
+        done, total = now.epoch * now.steps + now.step, now.steps * now.epochs
+        show(f"epoch {epoch} of {now.epochs}  loss {now.loss:.4f}", done, total, extra=extra)
 
     return watch
 
 
-def _deciding(row: dict[str, float]) -> tuple[str, float]:
+def _epoch(row: Mapping[str, float], epochs: int) -> str:
+    scores = "  ".join(f"{name} {value:.4f}" for name, value in row.items() if name != "epoch")
+    return f"epoch {int(row['epoch'])} of {epochs}  {scores}"
+
+
+def _deciding(row: Mapping[str, float]) -> tuple[str, float]:
     return next((name, value) for name, value in row.items() if name not in ("epoch", "loss"))
 
 
 def _print(result: Trained, as_json: bool) -> None:
-    told = {"folder": str(result.folder), "best_epoch": result.best, "dev": result.dev, "test": result.test}
     if as_json:
-        click.echo(json.dumps(told))
+        row = {"folder": str(result.folder), "best_epoch": result.best, "dev": result.dev, "test": result.test}
+        click.echo(json.dumps(row))
         return
     click.echo(f"best of {len(result.history)} epochs, by the validation texts: epoch {result.best}")
-    for name, found in (("validation", result.dev), ("test", result.test)):
-        if found:
-            click.echo(f"{name:<10}  " + "  ".join(f"{key} {value:.4f}" for key, value in found.items()))
+    for name, scores in (("validation", result.dev), ("test", result.test)):
+        if scores:
+            click.echo(f"{name:<10}  " + "  ".join(f"{key} {value:.4f}" for key, value in scores.items()))
     if result.test is None:
-        click.echo("the data have no test texts, so nothing is known but how it did on the texts that chose the epoch")
+        click.echo("the data has no test texts: the scores on the texts that chose the epoch are too good")
     verb = "translate" if hasattr(result.classifier, "translate") else "explain"
     click.echo(f"the model is in {result.folder}; try: heedful {verb} TEXT --model {result.folder}")
 
@@ -167,23 +133,22 @@ def _print(result: Trained, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def recipes(name: str | None, as_json: bool) -> None:
-    """List the recipes for `heedful train`, or all about one."""
+    """List the recipes for `heedful train`, or describe the recipe NAME and its settings."""
     from heedful.nets.training.recipes import RECIPES
+    from heedful.report.terminal import columns
 
     chosen = list(RECIPES.values()) if name is None else [RECIPES[name]]
     if as_json:
         for one in chosen:
-            click.echo(json.dumps(_listed(one)))
+            click.echo(json.dumps(_row(one)))
     elif name is None:
-        width = max(map(len, RECIPES))
-        for one in chosen:
-            click.echo(f"{one.name:<{width}}  {one.summary}  ({one.paper})")
+        click.echo(columns([(one.name, one.summary, one.paper) for one in chosen]))
         click.echo("\nheedful recipes NAME lists the settings of one.")
     else:
-        click.echo(_told(chosen[0]))
+        click.echo(_description(chosen[0]))
 
 
-def _listed(recipe: Recipe) -> dict[str, Any]:
+def _row(recipe: Recipe) -> dict[str, Any]:
     from heedful.core.settings import of
 
     ready = recipe.settings({})
@@ -198,24 +163,18 @@ def _listed(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _told(recipe: Recipe) -> str:
-    import inspect
+def _description(recipe: Recipe) -> str:
+    from heedful.core.settings import of, text_of
+    from heedful.report.terminal import columns
 
-    from heedful.core.settings import of
-
-    ready, known = recipe.settings({}), of(recipe.kind)
-    width = max(map(len, known))
-    said = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
-    lines = [f"  {s.name:<{width}}  {s.words}; default {_value(getattr(ready, s.name))}" for s in known.values()]
-    return "\n\n".join(
-        [f"{recipe.name}: {recipe.summary}\n{recipe.paper}", *said, "settings, for --set:\n" + "\n".join(lines)]
-    )
-
-
-def _value(value: Any) -> str:
-    return (
-        str(value).lower() if value is None or isinstance(value, bool) else f"'{value}'" if value == "" else str(value)
-    )
+    ready = recipe.settings({})
+    docs = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
+    rows = [
+        (f"  {s.name}", f"{s.words}; default {text_of(getattr(ready, s.name)) or repr('')}")
+        for s in of(recipe.kind).values()
+    ]
+    head = f"{recipe.name}: {recipe.summary}\n{recipe.paper}"
+    return "\n\n".join([head, *docs, f"settings, for --set:\n{columns(rows)}"])
 
 
 @click.command()

@@ -37,10 +37,11 @@ def total(passes: Iterable[Passes]) -> Passes:
 
 @runtime_checkable
 class Method(Protocol):
-    """What a method answers. Two more are optional:
+    """What a method answers. Three more are optional:
 
     `many(classifier, texts, targets, rngs)` does the same for several texts at once, for speed;
-    `passes(classifier, tokens)` says what one explanation will cost, before it is made.
+    `passes(classifier, tokens)` says what one explanation will cost, before it is made;
+    `applies(classifier)` says whether it is made for this architecture: an audit by default has only those that are.
 
     Class attributes `summary` (one line) and `paper` say what it is; `settings` are the dataclass's fields.
     """

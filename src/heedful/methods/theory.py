@@ -21,6 +21,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths import theory
 from heedful.methods.base import Passes
 from heedful.model.classifier import Classifier
+from heedful.model.function import Plain
 from heedful.model.masking import TOKENS, features, stand_in
 from heedful.nets import MultiHead
 
@@ -48,6 +49,11 @@ class TheoryGradient(Checked):
 
     summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
+
+    @staticmethod
+    def applies(classifier: Classifier) -> bool:
+        """Whether it is the network of the paper."""
+        return _is_multihead(classifier)
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """None: the matrices are enough."""
@@ -84,6 +90,11 @@ class TheoryLime(Checked):
     summary: ClassVar[str] = "LIME's limit from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 5.1"
 
+    @staticmethod
+    def applies(classifier: Classifier) -> bool:
+        """Whether it is the network of the paper."""
+        return _is_multihead(classifier)
+
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """None: the matrices are enough."""
         return Passes(0)
@@ -113,6 +124,10 @@ class TheoryLime(Checked):
         if self.form == "paper":
             return theory.lime_paper(masses)
         return (theory.lime_exact if self.form == "exact" else theory.lime_derived)(masses, self.kernel_width)
+
+
+def _is_multihead(classifier: Classifier) -> bool:
+    return not isinstance(classifier, Plain) and isinstance(classifier.model, MultiHead)
 
 
 def _network(classifier: Classifier, method: str) -> MultiHead:

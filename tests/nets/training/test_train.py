@@ -450,14 +450,14 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     code = (
         "import os, sys; import heedful.nets.training.loop as f; f.EVERY = -1; f.fit.__defaults__ = (None, -1.0)\n"
         "import heedful.cli; t = sys.modules['heedful.cli.train']\n"
-        "shown = t._lines\n"
-        "def deadly():\n"
-        "    tell = shown()\n"
+        "watch_of = t._watch\n"
+        "def deadly(show):\n"
+        "    tell = watch_of(show)\n"
         "    def watch(now):\n"
         "        tell(now)\n"
         "        if (now.epoch, now.step) == (1, 2): os.kill(os.getpid(), 9)\n"
         "    return watch\n"
-        "t._lines = deadly\n"
+        "t._watch = deadly\n"
         "from heedful.cli import main; main(sys.argv[1:])\n"
     )
     args = ["train", "average", str(tmp_path / "data"), "--set", "epochs=3", "--set", "embedding=8", "--out"]
