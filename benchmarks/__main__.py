@@ -1,4 +1,4 @@
-"""`python -m benchmarks [JOB …] [--quick]`: run the jobs, print one table, keep results.json and the figures."""
+"""`python -m benchmarks [JOB …] [--quick]`: run the jobs, print one table, update results.json and the figures."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
-    adversary_,
-    attattr_,
-    erasing,
+    adversary,
+    attattr,
+    erasure,
+    figures,
     growth,
-    lime_,
+    integrated_gradients,
+    leave_one_out,
+    lime,
     overhead,
-    paths,
-    pictures,
-    removal,
-    shapley_,
-    theory_,
-    training_,
+    shapley,
+    theory,
+    training,
 )
 from benchmarks.material import Scale
 from benchmarks.measure import Report
@@ -38,18 +38,18 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results.json"
 PAGE = ROOT / "docs" / "speed.md"
 JOBS: dict[str, Callable[[Scale], Report]] = {
-    "attattr": attattr_.run,
-    "lime": lime_.run,
-    "lime-passes": lime_.run_passes,
-    "shapley": shapley_.run,
-    "leave-one-out": removal.run,
-    "integrated-gradients": paths.run,
-    "theory-lime": theory_.run,
+    "attattr": attattr.run,
+    "lime": lime.run,
+    "lime-passes": lime.run_passes,
+    "shapley": shapley.run,
+    "leave-one-out": leave_one_out.run,
+    "integrated-gradients": integrated_gradients.run,
+    "theory-lime": theory.run,
     "overhead": overhead.run,
     "growth": growth.run,
-    "training": training_.run,
-    "erasing": erasing.run,
-    "adversary": adversary_.run,
+    "training": training.run,
+    "erasure": erasure.run,
+    "adversary": adversary.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")
 Row = dict[str, Any]
@@ -62,11 +62,11 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _ratio(row: Row) -> str:
-    """With the least and the most of single texts, where there are several."""
+    """With the smallest and the largest ratio of single texts, where there are several."""
     low, high = row.get("between") or (0.0, 0.0)
     digits = 0 if row["ratio"] >= 100 else 2
-    apart = f" ({low:.2f} to {high:.2f})" if low < high else ""
-    return f"{'> ' if row.get('bound') else ''}{row['ratio']:,.{digits}f} ×{apart}"
+    span = f" ({low:.2f} to {high:.2f})" if low < high else ""
+    return f"{'> ' if row.get('bound') else ''}{row['ratio']:,.{digits}f} ×{span}"
 
 
 def cells(row: Row) -> list[str]:
@@ -95,7 +95,7 @@ def show(rows: Sequence[Row]) -> None:
 
 
 def into_page(page: str, rows: Sequence[Row], where: str) -> str:
-    """docs/speed.md with this table between its marks."""
+    """docs/speed.md with this table between its markers."""
     lines = [" | ".join(cells(row)) for row in rows]
     table = "\n".join(f"| {line} |" for line in (" | ".join(HEADS), "|".join("---" for _ in HEADS), *lines))
     return re.sub(
@@ -104,7 +104,7 @@ def into_page(page: str, rows: Sequence[Row], where: str) -> str:
 
 
 def machine() -> str:
-    """Where the numbers come from."""
+    """The processor and versions that the numbers were measured with."""
     info = Path("/proc/cpuinfo")
     names = (
         [line.split(": ")[1] for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
@@ -114,31 +114,31 @@ def machine() -> str:
 
 
 def main() -> None:
-    """Run what is asked for. Every job is kept when it is done, so a run can be stopped and gone on with."""
+    """Run the given jobs. The results of each are stored when it is done, so an interrupted run can be resumed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=f"one or more of {', '.join(JOBS)}; all by default")
-    parser.add_argument("--quick", action="store_true", help="few texts, two minutes; nothing is kept")
-    parser.add_argument("--show", action="store_true", help="run nothing; show, draw and write what is kept")
-    given = parser.parse_args()
-    wrong = sorted(set(given.jobs) - set(JOBS))
-    if wrong:
-        parser.error(f"job '{wrong[0]}' is not one of {', '.join(JOBS)}")
+    parser.add_argument("--quick", action="store_true", help="few texts, two minutes; nothing is stored")
+    parser.add_argument("--show", action="store_true", help="run nothing; show, draw and write the stored results")
+    args = parser.parse_args()
+    unknown = sorted(set(args.jobs) - set(JOBS))
+    if unknown:
+        parser.error(f"job '{unknown[0]}' is not one of {', '.join(JOBS)}")
     torch.set_num_threads(1)
-    kept: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() and not given.quick else {}
-    for name in () if given.show else given.jobs or JOBS:
+    results: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() and not args.quick else {}
+    for name in () if args.show else args.jobs or JOBS:
         start, cpu = time.monotonic(), time.process_time()
-        report = JOBS[name](Scale(given.quick))
+        report = JOBS[name](Scale(args.quick))
         spent, used = time.monotonic() - start, time.process_time() - cpu
         print(f"{name}: {spent:.0f} s, of which {used:.0f} s CPU here", file=sys.stderr, flush=True)
-        kept[name] = {"machine": machine(), "rows": [row.to_json() for row in report.rows], "curves": report.curves}
-        if not given.quick:
-            RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    rows = [row for name in JOBS if name in kept for row in kept[name]["rows"]]
+        results[name] = {"machine": machine(), "rows": [row.to_json() for row in report.rows], "curves": report.curves}
+        if not args.quick:
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    rows = [row for name in JOBS if name in results for row in results[name]["rows"]]
     show(rows)
-    if not given.quick and kept:
-        curves = {figure: lines for one in kept.values() for figure, lines in one["curves"].items()}
-        pictures.write(curves, PAGE.parent)
-        where = "; ".join(sorted({one["machine"] for one in kept.values()}))
+    if not args.quick and results:
+        curves = {figure: lines for one in results.values() for figure, lines in one["curves"].items()}
+        figures.write(curves, PAGE.parent)
+        where = "; ".join(sorted({one["machine"] for one in results.values()}))
         if PAGE.exists():
             PAGE.write_text(into_page(PAGE.read_text("utf-8"), rows, where), encoding="utf-8")
 

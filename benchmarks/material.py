@@ -81,7 +81,7 @@ def _raw(data: str) -> list[str]:
 
 def _own() -> list[str]:
     """The package's sentences, several joined, starting at each of them."""
-    lines = _lines(Path(str(files("heedful") / "assets" / "corpus.jsonl")))
+    lines = _lines(Path(str(files("heedful.data") / "assets" / "corpus.jsonl")))
     return [" ".join((*lines[i:], *lines[:i])[:40]) for i in range(0, len(lines), 3)]
 
 

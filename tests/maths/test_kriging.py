@@ -139,5 +139,5 @@ def test_reduction_is_what_the_values_explain_of_the_prior_variance() -> None:
 @pytest.mark.parametrize(("true", "low", "high"), [(0.4, 0.2, 0.7), (1.6, 1.1, 2.3), (3.2, 2.3, 4.4)])
 def test_reach_finds_the_variance_of_interactions(true: float, low: float, high: float) -> None:
     x = kriging.signs(all_subsets(9))
-    found = [9 * kriging.reach(x[:400], walsh(9, true / 9, seed)[:400], odd=False) for seed in range(3)]
+    found = [9 * kriging.best_rho(x[:400], walsh(9, true / 9, seed)[:400], odd=False) for seed in range(3)]
     assert low <= np.median(found) <= high

@@ -353,13 +353,13 @@ def test_of_a_single_word_lime_knows_both_values(form: Any) -> None:
 
 @pytest.mark.parametrize("ratio", [1.0, 1.3, 2.6, 10.0, 32.0, 32.1, 1e4, 1e12, 1e280])
 def test_a_sum_of_exponentials_is_one_over_z(ratio: float) -> None:
-    for rates, amounts in (theory.inverse(ratio), theory.trapezoid(ratio, theory.STEP)):
+    for rates, amounts in (theory.inverse(ratio), theory.trapezoid(ratio, theory.TRAPEZOID_STEP)):
         for z in np.logspace(-math.log10(ratio), 0, 300):
             assert float((amounts * np.exp(-rates * z)).sum()) * z == pytest.approx(1, abs=2e-9)
 
 
 def test_fitted_sums_have_fewer_terms() -> None:
-    assert len(theory.inverse(2.6)[0]) * 1.7 < len(theory.trapezoid(2.6, theory.STEP)[0])
+    assert len(theory.inverse(2.6)[0]) * 1.7 < len(theory.trapezoid(2.6, theory.TRAPEZOID_STEP)[0])
 
 
 @pytest.mark.parametrize("width", WIDTHS)

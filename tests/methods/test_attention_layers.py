@@ -107,9 +107,9 @@ def test_attention_to_oneself_flows_to_oneself() -> None:
 def test_a_thin_part_of_the_network_gives_the_flow_of_all_of_it(sharp: float, monkeypatch: pytest.MonkeyPatch) -> None:
     a = (sharp * normal(4, 24, 24)).softmax(-1)
     mean = torch.full((24,), 1 / 24).double()
-    monkeypatch.setattr(flow, "_KEPT", ())
+    monkeypatch.setattr(flow, "_STRONGEST_EDGES", ())
     whole = [flow.attention_flow(a, share) for share in (mean, torch.eye(24).double()[3])]
-    monkeypatch.setattr(flow, "_KEPT", (1, 4))
+    monkeypatch.setattr(flow, "_STRONGEST_EDGES", (1, 4))
     thin = [flow.attention_flow(a, share) for share in (mean, torch.eye(24).double()[3])]
     torch.testing.assert_close(thin, whole, rtol=0, atol=2e-6)
 

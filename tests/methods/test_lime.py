@@ -221,7 +221,7 @@ def test_pairs_are_two_ends_of_one_order() -> None:
 )
 def test_allocation_spends_no_more_than_it_has(weight: list[float], available: list[int], samples: int) -> None:
     available = available[: len(weight)]
-    found = s.allocated(np.array(weight), available, samples)
+    found = s.allocate(np.array(weight), available, samples)
     assert sum(found) <= max(samples, len(weight))
     assert all(1 <= n <= most for n, most in zip(found, available, strict=True))
     if samples >= sum(available):

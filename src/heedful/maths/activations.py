@@ -1,4 +1,4 @@
-"""Activations: what turns attention scores into weights. softmax, and two that give exact zeros.
+"""Activations: functions from attention scores to weights. softmax, and two that give exact zeros.
 
 All three are the argmax over distributions p of p·scores + an entropy. The seam sees calls of each.
 """
@@ -15,23 +15,23 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 Activation = Literal["softmax", "sparsemax", "entmax15"]
 
-# a score that is so far below the highest gets no weight; masked ones are raised to it, so that nothing overflows
+# a score this far below the highest gets no weight; masked scores are raised to it, so that nothing overflows
 _FLOOR = -4.0
 
 
 def sparsemax(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """Martins & Astudillo 2016: the distribution nearest to the scores. [.5, .3, -1] -> [.6, .4, 0]"""
     if has_torch_function_unary(scores):  # true of any tensor while a mode such as the seam's is open
-        found: Tensor = handle_torch_function(sparsemax, (scores,), scores, dim)
-        return found
+        weights: Tensor = handle_torch_function(sparsemax, (scores,), scores, dim)
+        return weights
     return _Sparsemax.apply(scores, dim)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def entmax15(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """Peters et al. 2019: 1.5-entmax, half-way between softmax and sparsemax. [2, 0, -9] -> [1, 0, 0]"""
     if has_torch_function_unary(scores):
-        found: Tensor = handle_torch_function(entmax15, (scores,), scores, dim)
-        return found
+        weights: Tensor = handle_torch_function(entmax15, (scores,), scores, dim)
+        return weights
     return _Entmax15.apply(scores, dim)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -54,7 +54,7 @@ class _Sparsemax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        """Inside the support, each slope less their mean."""
+        """Inside the support, each gradient less their mean."""
         (p,) = ctx.saved_tensors
         return _centred((p > 0).to(p.dtype), slopes[0], ctx.dim), None
 
@@ -71,15 +71,15 @@ class _Entmax15(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        """√p times each slope less their mean weighted by √p."""
+        """√p times each gradient less their mean weighted by √p."""
         (p,) = ctx.saved_tensors
         inside = p > 0
-        # subtle: √1 outside the support, because the slope of √0 is infinite
+        # subtle: √1 outside the support, because the derivative of √0 is infinite
         return _centred(torch.where(inside, p, 1).sqrt() * inside, slopes[0], ctx.dim), None
 
 
 def _shifted(scores: Tensor, dim: int) -> Tensor:
-    """Scores below their highest, in single precision at least."""
+    """Scores less their maximum, in single precision at least."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return (wide - wide.amax(dim, keepdim=True)).clamp_(min=_FLOOR)
 
@@ -87,8 +87,8 @@ def _shifted(scores: Tensor, dim: int) -> Tensor:
 def _above_threshold(z: Tensor, dim: int, power: Literal[1, 2]) -> Tensor:
     """max(z − τ, 0), with τ such that its power adds up to 1. The highest z is 0, so −1 ≤ τ < 0.
 
-    Newton's method from the left: the sum is convex and falls, so τ only rises, and stops at the root itself; no step
-    is left that would move it by more than rounding. On a CPU, about twice as fast as sorting the scores.
+    Newton's method from the left: the sum is convex and decreasing, so τ only rises, to the root. It stops where a
+    step moves it by no more than rounding. On a CPU, about twice as fast as sorting the scores.
     """
     tau = torch.full_like(z.narrow(dim, 0, 1), -1.0)
     while True:

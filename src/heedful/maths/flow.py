@@ -15,10 +15,10 @@ from torch import Tensor
 
 from heedful.maths.formulas import with_residual
 
-_UNITS = 2**30  # scipy's capacities are 32-bit integers: this many stand for the most that can flow
-_PRECISION = 1e-6  # of the most that can flow
-_KEPT = (16, 128)  # strongest edges of each node that are tried before all of them
-_HUBS = 4
+_FLOW_UNITS = 2**30  # scipy's capacities are 32-bit integers: this many are the upper limit of the flow
+_PRECISION = 1e-6  # relative to the upper limit of the flow
+_STRONGEST_EDGES = (16, 128)  # of each node, tried before all edges
+_HUBS = 4  # nodes with most flow, all of whose edges are kept
 
 Matrix = Float[np.ndarray, "a b"]
 Mask = Bool[np.ndarray, "a b"]
@@ -55,25 +55,25 @@ def cross_attention_flow(
 
 
 def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, "n"]) -> Float[Tensor, "k"]:
-    """The most that can flow from a source, which feeds the first level by `supply`, to each node of the last alone.
+    """The maximum flow from a source, which feeds the first level by `supply`, to each single node of the last level.
 
     `layers[i]` holds the capacities from level i to level i + 1. Exact to a millionth of the smaller of the source's
-    and the sink's capacity: a flow in a thin part of the network is at most the answer, and the capacity in the whole
-    network of the cut that stops it is at least the answer; where these differ, more edges are taken.
+    and the sink's capacity: the flow in a subnetwork is a lower bound, and the capacity in the whole network of the cut
+    that limits it an upper bound; where these differ, more edges are used.
     """
     matrices = [layer.detach().double().cpu().numpy() for layer in layers]
     given = supply.detach().double().cpu().numpy()
     mass = [given]
     for matrix in matrices:
         mass.append(mass[-1] @ matrix)
-    thin = [[_strongest(m, kept, above) for m, above in zip(matrices, mass, strict=False)] for kept in _KEPT]
+    thin = [[_strongest(m, kept, above) for m, above in zip(matrices, mass, strict=False)] for kept in _STRONGEST_EDGES]
     whole = [np.ones_like(m, dtype=bool) & (above > 0)[:, None] for m, above in zip(matrices, mass, strict=False)]
     flows = [_to_sink(matrices, given, [*thin, whole], sink) for sink in range(matrices[-1].shape[1])]
     return torch.tensor(flows, dtype=torch.float64)
 
 
 def _strongest(matrix: Matrix, kept: int, mass: NDArray[np.float64]) -> Mask:
-    """The strongest edges out of each node, and all edges out of the nodes through which most passes."""
+    """The strongest edges out of each node, and all edges out of the nodes with most flow."""
     kept = min(kept, matrix.shape[1])
     use = np.zeros_like(matrix, dtype=bool)
     np.put_along_axis(use, np.argpartition(-matrix, kept - 1, axis=1)[:, :kept], True, axis=1)
@@ -85,30 +85,30 @@ def _to_sink(layers: list[Matrix], supply: NDArray[np.float64], tried: Sequence[
     need = [np.eye(layers[-1].shape[1])[sink]]
     for matrix in reversed(layers):
         need.insert(0, matrix @ need[0])
-    most = min(float(supply.sum()), float(layers[-1][:, sink].sum()))
-    if most <= 0 or not (supply * need[0]).any():
+    limit = min(float(supply.sum()), float(layers[-1][:, sink].sum()))
+    if limit <= 0 or not (supply * need[0]).any():
         return 0.0
-    upper = most
+    upper = limit
     for masks in tried:
         used = [_towards(mask, below) for mask, below in zip(masks, need[1:], strict=True)]
-        flow, reached = _solve(layers, used, supply, most)
+        flow, reached = _solve(layers, used, supply, limit)
         # subtle: a node from which nothing reaches the sink may lie on either side; on the source's it costs nothing
         sides = [side | (below == 0) for side, below in zip(reached, need, strict=True)]
-        upper = min(most, _cut(layers, supply, sides))
-        if upper - flow <= _PRECISION * most:
+        upper = min(limit, _cut(layers, supply, sides))
+        if upper - flow <= _PRECISION * limit:
             break
     return upper
 
 
 def _towards(mask: Mask, need: NDArray[np.float64]) -> Mask:
-    """And all edges into the nodes from which most reaches the sink; none into nodes from which nothing does."""
+    """Also all edges into the nodes from which most reaches the sink, and none into nodes from which nothing does."""
     use = mask.copy()
     use[:, np.argsort(-need)[:_HUBS]] = mask.any(1, keepdims=True)
     return use & (need > 0)
 
 
 def _solve(
-    layers: list[Matrix], used: list[Mask], supply: NDArray[np.float64], most: float
+    layers: list[Matrix], used: list[Mask], supply: NDArray[np.float64], limit: float
 ) -> tuple[float, list[NDArray[np.bool_]]]:
     """The maximum flow along the used edges, and which nodes of each level lie on the source's side of its cut."""
     sizes = [len(supply), *(m.shape[1] for m in layers)]
@@ -121,14 +121,14 @@ def _solve(
     if not sink:
         return 0.0, _sides(np.zeros(1, dtype=int), sizes, starts)
     values = np.concatenate([supply[fed], *(m[end] for m, end in zip(layers, ends, strict=True))])
-    units = np.rint(np.minimum(values, most) * (_UNITS / most)).astype(np.int32)
+    units = np.rint(np.minimum(values, limit) * (_FLOW_UNITS / limit)).astype(np.int32)
     n = int(starts[-1])
     graph = csr_array((units, (np.concatenate(tails), np.concatenate(heads))), shape=(n, n))
-    found = maximum_flow(graph, 0, sink)
-    left = graph - found.flow
-    left.eliminate_zeros()
-    reached = breadth_first_order(left, 0, return_predecessors=False)
-    return found.flow_value * most / _UNITS, _sides(reached, sizes, starts)
+    result = maximum_flow(graph, 0, sink)
+    residual = graph - result.flow
+    residual.eliminate_zeros()
+    reached = breadth_first_order(residual, 0, return_predecessors=False)
+    return result.flow_value * limit / _FLOW_UNITS, _sides(reached, sizes, starts)
 
 
 def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> list[NDArray[np.bool_]]:
@@ -138,6 +138,6 @@ def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> lis
 
 
 def _cut(layers: list[Matrix], supply: NDArray[np.float64], sides: list[NDArray[np.bool_]]) -> float:
-    """What the whole network could carry from the source's side to the other."""
+    """The capacity of the cut in the whole network."""
     crossing = [above @ m @ ~below for above, m, below in zip(sides, layers, sides[1:], strict=False)]
     return float(supply[~sides[0]].sum() + sum(crossing))

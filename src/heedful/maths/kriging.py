@@ -1,8 +1,8 @@
-"""Kriging: a smooth guess of a model's value for every set of words, from the sets that were tried. Pure.
+"""Kriging: a smooth prediction of a model's value for every set of words, from the sets that were run. Pure.
 
-A set of words is a vector x of ±1. The guess is a Gaussian process in which words interact the less, the more of them
-there are: covariance Π(1 + ρᵢ xᵢ x′ᵢ), so a product of k words has variance ρᵏ (Walsh functions as random effects).
-Whatever is linear in the value (a Shapley value, a coefficient of LIME) then has a mean and an error of its own.
+A set of words is a vector x of ±1. The prediction is that of a Gaussian process in which interactions of many words are
+small: covariance Π(1 + ρᵢ xᵢ x′ᵢ), so a product of k words has variance ρᵏ (Walsh functions as random effects).
+Any linear function of the values (a Shapley value, a coefficient of LIME) then has a mean and a standard error.
 """
 
 from __future__ import annotations
@@ -18,33 +18,32 @@ from scipy.stats import binom
 Floats = NDArray[np.float64]
 Signs = NDArray[np.float64]
 
-REACH = (0.01, 0.05, 0.2, 0.4, 0.7, 1.1, 1.6, 2.3, 3.2, 4.4)  # ρ · number of words, tried; the first: additive
-NODES = 16  # of an integral over [0, 1], at most
-JITTER = 1e-9
-ENOUGH = 500  # sets on which ρ is chosen
+RHO_GRID = (0.01, 0.05, 0.2, 0.4, 0.7, 1.1, 1.6, 2.3, 3.2, 4.4)  # ρ · number of words; the first is an additive model
+MAX_NODES = 16  # of an integral over [0, 1]
+JITTER = 1e-9  # relative to the mean of the diagonal
+RHO_SETS = 500  # sets of words on which ρ is chosen
 LEVEL = 10.0  # variance of the mean of all values, in units of the others
 
 
 def signs(keep: NDArray[np.bool_]) -> Signs:
-    """Which words stay, as ±1."""
+    """Which words are kept, as ±1."""
     return np.where(keep, 1.0, -1.0)
 
 
 def covariance(x: Signs, y: Signs, rho: Floats) -> Floats:
     """Π(1 + ρᵢ xᵢ yᵢ) for every pair of rows."""
     plus, minus = np.log1p(rho), np.log1p(-rho)
-    found: Floats = np.exp(0.5 * (plus + minus).sum() + (x * (0.5 * (plus - minus))) @ y.T)
-    return found
+    return np.asarray(np.exp(0.5 * (plus + minus).sum() + (x * (0.5 * (plus - minus))) @ y.T))
 
 
 def odd_covariance(x: Signs, y: Signs, rho: Floats) -> Floats:
-    """The part of it that changes sign when every word does: products of 1, 3, 5 … words."""
+    """Its odd part, which changes sign when every word does: products of 1, 3, 5 … words."""
     return (covariance(x, y, rho) - covariance(x, y, -rho)) / 2
 
 
 @dataclass(frozen=True)
 class Solved:
-    """K⁻¹y by Cholesky, with the variance and the likelihood that go with it."""
+    """K⁻¹y by Cholesky, with its variance and log-likelihood."""
 
     factor: Floats
     weights: Floats
@@ -52,23 +51,20 @@ class Solved:
     likelihood: float
 
     def residuals(self) -> Floats:
-        """What each value is off the guess that was made without it."""
-        found: Floats = self.weights / np.diag(self.applied(np.eye(len(self.factor))))
-        return found
+        """Leave-one-out residuals: each value less its prediction from the others."""
+        return np.asarray(self.weights / np.diag(self.applied(np.eye(len(self.factor)))))
 
     def reduction(self, covariances: Floats) -> Floats:
-        """How much of the prior variance of each row of [k,n] covariances the values take away."""
-        found: Floats = (solve_triangular(self.factor, covariances.T, lower=True) ** 2).sum(0)
-        return found
+        """How much the values reduce the prior variance of each row of [k,n] covariances."""
+        return np.asarray((solve_triangular(self.factor, covariances.T, lower=True) ** 2).sum(0))
 
     def applied(self, covariances: Floats) -> Floats:
-        """[k,n] covariances -> the weights [k,n] that the values get in each of k guesses."""
-        found: Floats = cho_solve((self.factor, True), covariances.T).T
-        return found
+        """[k,n] covariances -> the weights [k,n] of the values in each of k predictions."""
+        return np.asarray(cho_solve((self.factor, True), covariances.T).T)
 
 
 def solved(matrix: Floats, values: Floats) -> Solved:
-    """K⁻¹y, with a breath of noise on the diagonal."""
+    """K⁻¹y, with a small jitter on the diagonal."""
     n = len(values)
     factor, _ = cho_factor(matrix + JITTER * np.trace(matrix) / n * np.eye(n), lower=True)
     factor = np.tril(factor)
@@ -79,59 +75,58 @@ def solved(matrix: Floats, values: Floats) -> Solved:
     return Solved(factor, weights, variance, likelihood)
 
 
-def reach(x: Signs, values: Floats, odd: bool) -> float:
-    """The ρ, the same for all words, under which the values are likeliest."""
+def best_rho(x: Signs, values: Floats, odd: bool) -> float:
+    """The maximum-likelihood ρ, the same for all words."""
     d = x.shape[1]
-    x, values = x[:ENOUGH], values[:ENOUGH]
-    tried = sorted({min(0.9, r / d) for r in REACH})
-    matrices = ((odd_covariance if odd else with_level)(x, x, np.full(d, rho)) for rho in tried)
+    x, values = x[:RHO_SETS], values[:RHO_SETS]
+    grid = sorted({min(0.9, r / d) for r in RHO_GRID})
+    matrices = ((odd_covariance if odd else with_level)(x, x, np.full(d, rho)) for rho in grid)
     likelihoods = [solved(matrix, values).likelihood for matrix in matrices]
-    return float(tried[int(np.argmax(likelihoods))])
+    return float(grid[int(np.argmax(likelihoods))])
 
 
 def with_level(x: Signs, y: Signs, rho: Floats) -> Floats:
-    """The covariance of a value whose mean over all sets is hardly known."""
+    """The covariance of values whose mean over all sets is almost unknown."""
     return covariance(x, y, rho) + LEVEL - 1
 
 
 # Shapley values: of Π xᵢ over an odd set of k words, each of them has 2/k; of an even one, none has any.
 
 
-def _line(d: int) -> tuple[Floats, Floats]:
-    """Nodes on [0, 1]: exact for d words up to 2 · NODES, and to rounding beyond, where Σρ is a few units at most."""
-    nodes, weights = np.polynomial.legendre.leggauss(min(d // 2 + 1, NODES))
+def _nodes(d: int) -> tuple[Floats, Floats]:
+    """Nodes on [0, 1]: exact up to 2 · MAX_NODES words, and to rounding beyond, where Σρ is a few units at most."""
+    nodes, weights = np.polynomial.legendre.leggauss(min(d // 2 + 1, MAX_NODES))
     return (nodes + 1) / 2, weights / 2
 
 
 def shapley_covariance(x: Signs, rho: Floats) -> Floats:
-    """[d,n]: of each Shapley value with the odd part of the value at x: Σ 2/|A| ρ^A x_A over odd A that hold i.
+    """[d,n]: of each Shapley value with the odd part of the value at x: Σ 2/|A| ρ^A x_A over odd A that contain i.
 
     1/|A| = ∫ t^(|A|−1) dt turns the sum over sets into an integral over products.
     """
-    found = np.zeros((x.shape[1], len(x)))
-    for t, weight in zip(*_line(x.shape[1]), strict=True):
+    covariances = np.zeros((x.shape[1], len(x)))
+    for t, weight in zip(*_nodes(x.shape[1]), strict=True):
         up, down = np.log1p(t * rho * x), np.log1p(-t * rho * x)
         others = np.exp(up.sum(1, keepdims=True) - up) + np.exp(down.sum(1, keepdims=True) - down)
-        found += weight * (rho * x * others).T
-    return found
+        covariances += weight * (rho * x * others).T
+    return covariances
 
 
 def shapley_variance(rho: Floats) -> Floats:
-    """[d]: of each Shapley value before any value is known: Σ 4/|A|² ρ^A over odd A that hold i."""
-    nodes, weights = _line(len(rho))
+    """[d]: prior variance of each Shapley value: Σ 4/|A|² ρ^A over odd A that contain i."""
+    nodes, weights = _nodes(len(rho))
     t, weight = np.outer(nodes, nodes).ravel(), np.outer(weights, weights).ravel()
     up, down = np.log1p(np.outer(t, rho)), np.log1p(-np.outer(t, rho))
     others = np.exp(up.sum(1, keepdims=True) - up) + np.exp(down.sum(1, keepdims=True) - down)
-    found: Floats = 2 * rho * (weight @ others)
-    return found
+    return np.asarray(2 * rho * (weight @ others))
 
 
 # LIME: the population coefficients are linear in the value, and sums over sets go over sizes and overlaps.
 
 
 def size_covariances(d: int, rho: float, weight: Floats) -> tuple[Floats, Floats, Floats]:
-    """Σ over all sets S′ of weight[|S′|] · covariance(S, S′), for each size of S; then over those S′ that hold a word
-    of S, and over those that hold a word not in S. `weight[s]` is what all sets of s words weigh together."""
+    """Σ over all sets S′ of weight[|S′|] · covariance(S, S′), for each size of S; then over those S′ that contain a
+    word of S, and over those that contain a word not in S. `weight[s]` is the total weight of all sets of s words."""
     share = weight * np.arange(d + 1) / d
     less = _by_size(d - 1, rho)
     inside = np.r_[0.0, (1 + rho) * less @ share[1:]]
@@ -151,5 +146,4 @@ def _by_size(d: int, rho: float) -> Floats:
         for m in sizes
     ]
     with np.errstate(divide="ignore"):
-        found: Floats = np.exp(np.log(np.array(rows)) + logs)
-    return found
+        return np.asarray(np.exp(np.log(np.array(rows)) + logs))

@@ -1,6 +1,6 @@
-"""Surrogates: the linear model that LIME fits around a text. Pure: masks and values in, coefficients out.
+"""The linear surrogate that LIME fits around a text. Pure: masks and values in, coefficients out.
 
-A Design says which features stay in each sample and how much each sample stands for, so that every design below has
+A Design has the features that each sample keeps and how many of lime's samples it counts for, so that every design has
 the same estimand as the `lime` package's own sampling: sizes uniform on 1 … d, then a uniform subset of that size.
 """
 
@@ -21,8 +21,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Sampling = Literal["lime", "stratified", "antithetic"]
 
-
-LISTED = 20_000  # subsets of one size that are written out
+MAX_LISTED_SUBSETS = 20_000  # of one size, up to which all are enumerated
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Design:
     """Samples of a text: `keep[n,d]`, how many of lime's samples each `counts` for, its stratum and its pair.
 
     `left` is the share of a sample's stratum that was not drawn, 1 where draws may repeat: an enumerated stratum has 0
-    and adds nothing to the error of the fit. The first sample is the text itself.
+    and adds no sampling error. The first sample is the text itself.
     """
 
     keep: Bools
@@ -45,9 +44,9 @@ class Design:
 
 @dataclass(frozen=True)
 class Fit:
-    """A weighted ridge regression: value ≈ intercept + Σ coefficients of the words that stay.
+    """A weighted ridge regression: value ≈ intercept + Σ coefficients of the kept words.
 
-    `operator[d,n]` makes the coefficients out of the values; `errors` are their standard errors over designs.
+    Coefficients = `operator[d,n]` @ values; `errors` are their standard errors over designs.
     """
 
     coefficients: Floats
@@ -69,13 +68,13 @@ def plain(d: int, samples: int, rng: np.random.Generator) -> Design:
     return Design(keep, np.ones(samples), np.zeros(samples, int), np.arange(samples), np.ones(samples))
 
 
-def grown(made: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
-    """A design of twice as many samples; lime's own keeps those it has."""
-    d = made.keep.shape[1]
-    more = design(d, 2 * len(made), sampling, rng)
+def doubled(design_now: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
+    """A design with twice as many samples; with lime's sampling, the old samples are kept."""
+    d = design_now.keep.shape[1]
+    more = design(d, 2 * len(design_now), sampling, rng)
     if sampling != "lime":
         return more
-    keep = np.concatenate([made.keep, more.keep[len(made) :]])
+    keep = np.concatenate([design_now.keep, more.keep[len(design_now) :]])
     return Design(keep, more.counts, more.stratum, more.pair, more.left)
 
 
@@ -86,16 +85,16 @@ def kernel(kept: Floats, width: float) -> Floats:
 
 
 def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, width: float = 0.25) -> Design:
-    """One stratum for each number of features removed: small ones enumerated, the others drawn without repetition.
+    """One stratum for each number of features removed: small ones enumerated, the others drawn without replacement.
 
-    Strata get samples in proportion to the kernel's weight, and count for what lime would have drawn from them.
+    Strata get samples in proportion to the kernel's weight, and count for as many as lime would have drawn from them.
     """
     weight = kernel(np.arange(d - 1, -1, -1) / d, width)  # of 1 … d features removed
-    sizes = allocated(weight, [comb(d, s) for s in range(1, d + 1)], samples - 1)
+    sizes = allocate(weight, [comb(d, s) for s in range(1, d + 1)], samples - 1)
     mass = (samples - 1) / d
     parts = [np.ones((1, d), bool)]
     for s, n in enumerate(sizes, start=1):
-        parts.append(~_all(d, s) if n == comb(d, s) else ~_some(d, s, n, rng, paired))
+        parts.append(~_all_of_size(d, s) if n == comb(d, s) else ~_draw_of_size(d, s, n, rng, paired))
     lengths = [len(part) for part in parts]
     stratum = np.repeat(np.arange(d + 1), lengths)
     counts = np.repeat([1.0, *(mass / n for n in lengths[1:])], lengths)
@@ -106,10 +105,10 @@ def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, wid
 def _left(d: int, s: int, n: int, paired: bool) -> float:
     """The share of a stratum that n samples leave out; 1 where they may repeat."""
     whole = comb(d, s)
-    return 1.0 if n < whole and (paired or whole > LISTED) else 1 - n / whole
+    return 1.0 if n < whole and (paired or whole > MAX_LISTED_SUBSETS) else 1 - n / whole
 
 
-def allocated(weight: Floats, available: list[int], samples: int) -> list[int]:
+def allocate(weight: Floats, available: list[int], samples: int) -> list[int]:
     """How many of `available` samples each stratum gets: at least one, in proportion to its weight, none repeated.
 
     Together at most `samples`, or one for each stratum.
@@ -120,14 +119,14 @@ def allocated(weight: Floats, available: list[int], samples: int) -> list[int]:
     def spent(factor: float) -> list[int]:
         return [min(n, max(1, int(min(factor * w, samples)))) for w, n in zip(weight.tolist(), available, strict=True)]
 
-    low, high = 0.0, samples / float(weight.min())  # the larger the factor, the more is spent: halve what is between
+    low, high = 0.0, samples / float(weight.min())  # `spent` grows with the factor: bisection
     for _ in range(64):
         middle = (low + high) / 2
         low, high = (middle, high) if sum(spent(middle)) <= samples else (low, middle)
     return spent(low)
 
 
-def _all(d: int, s: int) -> Bools:
+def _all_of_size(d: int, s: int) -> Bools:
     """Every subset of size s."""
     chosen = np.zeros((comb(d, s), d), dtype=bool)
     for row, subset in enumerate(combinations(range(d), s)):
@@ -135,10 +134,10 @@ def _all(d: int, s: int) -> Bools:
     return chosen
 
 
-def _some(d: int, s: int, n: int, rng: np.random.Generator, paired: bool) -> Bools:
-    """n subsets of size s, no two alike where that is easy; paired, each second from the other end of its order."""
-    if not paired and comb(d, s) <= LISTED:
-        return _all(d, s)[rng.permutation(comb(d, s))[:n]]
+def _draw_of_size(d: int, s: int, n: int, rng: np.random.Generator, paired: bool) -> Bools:
+    """n subsets of size s, distinct where all can be listed; paired, each second from the other end of its order."""
+    if not paired and comb(d, s) <= MAX_LISTED_SUBSETS:
+        return _all_of_size(d, s)[rng.permutation(comb(d, s))[:n]]
     orders = rng.random((-(-n // 2) if paired else n, d)).argsort(1).argsort(1)
     if not paired:
         return orders < s
@@ -153,99 +152,98 @@ def _pairs(lengths: list[int], paired: bool) -> NDArray[np.int64]:
     return np.concatenate([pair + start for pair, start in zip(each, starts, strict=True)])
 
 
-def fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
-    """Weighted ridge regression with an intercept, as scikit-learn's, and what its coefficients owe to chance.
+def fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
+    """Weighted ridge regression with an intercept, as scikit-learn's, with standard errors.
 
-    Errors are those of a regression on a random design (the sandwich), over strata and pairs; the model is exact, so
-    they measure how far the sample is from all samples, and vanish where everything was enumerated.
+    Errors are those of a regression on a random design (the sandwich), over strata and pairs; values have no noise, so
+    they measure how far the sample is from all samples, and are 0 where all subsets were enumerated.
     """
-    x = made.keep.astype(np.float64)
-    weights = made.counts * kernel(made.keep.mean(1), width)
+    x = design.keep.astype(np.float64)
+    weights = design.counts * kernel(design.keep.mean(1), width)
     total = weights.sum()
     centre = weights @ x / total
     centred = x - centre
     normal = (centred * weights[:, None]).T @ centred + ridge * np.eye(x.shape[1])
     if ridge == 0 and np.linalg.matrix_rank(normal, hermitian=True) < len(normal):
         raise BadInput(
-            f"{len(made)} samples do not determine {len(normal)} coefficients; ask for more, or give a ridge."
+            f"{len(design)} samples do not determine {len(normal)} coefficients; ask for more, or give a ridge."
         )
     operator = np.linalg.solve(normal, (centred * weights[:, None]).T)
-    mean = float(values[0] + weights @ (values - values[0]) / total)  # of a constant, exactly that
+    mean = float(values[0] + weights @ (values - values[0]) / total)  # exact where all values are equal
     coefficients = operator @ (values - mean)
-    rest = values - mean - centred @ coefficients
+    residual = values - mean - centred @ coefficients
     spread = float(weights @ (values - mean) ** 2)
     return Fit(
         coefficients=coefficients,
-        errors=_errors(operator * rest, made),
+        errors=_errors(operator * residual, design),
         intercept=mean - float(centre @ coefficients),
-        r2=1 - float(weights @ rest**2) / spread if spread > 0 else 1.0,
+        r2=1 - float(weights @ residual**2) / spread if spread > 0 else 1.0,
         operator=operator - np.outer(operator.sum(1), weights / total),
     )
 
 
-def smooth_fit(made: Design, values: Floats, width: float, ridge: float) -> Fit:
-    """The same regression over all samples that lime could draw, with a guess in place of the values not asked for.
+def smooth_fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
+    """The same regression over all samples that lime could draw, with kriging's prediction of the values not computed.
 
-    The guess is kriging's. What each value is off the guess made without it corrects the coefficients, so that they
-    are right whatever the guess is worth, and gives their errors.
+    The leave-one-out residuals of the prediction correct the coefficients, so that they are unbiased however good the
+    prediction is, and give their errors.
     """
-    plain_fit = fit(made, values, width, ridge)
-    keep, first, which = np.unique(made.keep, axis=0, return_index=True, return_inverse=True)
+    regression = fit(design, values, width, ridge)
+    keep, first, which = np.unique(design.keep, axis=0, return_index=True, return_inverse=True)
     n, d = len(keep), keep.shape[1]
     if n < 3 or np.ptp(values) == 0:
-        return plain_fit
+        return regression
     x = kriging.signs(keep)
     order = np.random.default_rng(0).permutation(n)  # ρ is chosen on the first few
-    rho = kriging.reach(x[order], values[first][order], odd=False)
+    rho = kriging.best_rho(x[order], values[first][order], odd=False)
     solved = kriging.solved(kriging.with_level(x, x, np.full(d, rho)), values[first])
-    off = values - (values[first] - solved.residuals())[which.ravel()]
-    # the guess is right wherever the model was asked, so it is off on the rest of the sets of each size only
+    residuals = values - (values[first] - solved.residuals())[which.ravel()]
+    # the prediction is exact where the model was run: it errs only on the other sets of each size
     size, tried = keep.sum(1), np.bincount(keep.sum(1), minlength=d + 1)
-    rest = np.array([1 - int(n) / comb(d, s) for s, n in enumerate(tried)])[size][which.ravel()]
-    coefficients = population(made, rho, width, ridge, keep, solved.weights) + plain_fit.operator @ (off * rest)
-    weights = made.counts * kernel(made.keep.mean(1), width)
-    centre = weights @ made.keep / weights.sum()
-    drawn = replace(made, left=np.sign(made.left), pair=which.ravel())  # a set drawn twice is one piece of news
+    unseen = np.array([1 - int(n) / comb(d, s) for s, n in enumerate(tried)])[size][which.ravel()]
+    correction = regression.operator @ (residuals * unseen)
+    coefficients = population(design, rho, width, ridge, keep, solved.weights) + correction
+    weights = design.counts * kernel(design.keep.mean(1), width)
+    centre = weights @ design.keep / weights.sum()
+    drawn = replace(design, left=np.sign(design.left), pair=which.ravel())  # a set drawn twice counts once
     return replace(
-        plain_fit,
+        regression,
         coefficients=coefficients,
-        errors=_errors(plain_fit.operator * off * np.sqrt(rest), drawn),
-        intercept=plain_fit.intercept + float(centre @ (plain_fit.coefficients - coefficients)),
+        errors=_errors(regression.operator * residuals * np.sqrt(unseen), drawn),
+        intercept=regression.intercept + float(centre @ (regression.coefficients - coefficients)),
     )
 
 
-def population(made: Design, rho: float, width: float, ridge: float, keep: Bools, weights: Floats) -> Floats:
+def population(design: Design, rho: float, width: float, ridge: float, keep: Bools, weights: Floats) -> Floats:
     """The coefficients of Σ weightsⱼ · covariance(·, keepⱼ) over all samples, each as often as lime draws it."""
     d = keep.shape[1]
     kept = np.arange(d + 1)
-    mass = np.r_[np.full(d, (made.counts.sum() - 1) / d), 1.0] * kernel(
-        kept / d, width
-    )  # of all samples with 0 … d words
+    counts = np.r_[np.full(d, (design.counts.sum() - 1) / d), 1.0]  # of all samples that keep 0 … d words
+    mass = counts * kernel(kept / d, width)
     total, one = mass.sum(), mass @ kept / d
     two = mass @ (kept * (kept - 1)) / (d * (d - 1)) if d > 1 else 0.0
     normal = np.full((d, d), two) + (one - two) * np.eye(d) - one**2 / total + ridge * np.eye(d)
     every, inside, outside = kriging.size_covariances(d, rho, mass)
     size = keep.sum(1)
     level = kriging.LEVEL - 1
-    held = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * one
-    moment = weights @ (held - (one / total) * (every[size] + level * total)[:, None])
-    found: Floats = np.linalg.solve(normal, moment)
-    return found
+    with_word = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * one
+    moment = weights @ (with_word - (one / total) * (every[size] + level * total)[:, None])
+    return np.asarray(np.linalg.solve(normal, moment))
 
 
-def _errors(influence: Floats, made: Design) -> Floats:
+def _errors(influence: Floats, design: Design) -> Floats:
     """The standard error of a sum of influences [d,n] drawn by strata, in pairs."""
-    drawn = np.flatnonzero(made.left)
+    drawn = np.flatnonzero(design.left)
     if len(drawn) == 0:
         return np.zeros(len(influence))
-    pairs, first = np.unique(made.pair[drawn], return_index=True)
+    pairs, first = np.unique(design.pair[drawn], return_index=True)
     clusters = np.zeros((len(pairs), len(influence)))
-    np.add.at(clusters, np.searchsorted(pairs, made.pair[drawn]), influence[:, drawn].T)
-    strata = made.stratum[drawn][first]
+    np.add.at(clusters, np.searchsorted(pairs, design.pair[drawn]), influence[:, drawn].T)
+    strata = design.stratum[drawn][first]
     variance = np.zeros(len(influence))
     for stratum in np.unique(strata):
-        own = clusters[strata == stratum] * np.sqrt(made.left[drawn][first][strata == stratum][:, None])
-        n = len(own)
-        # a stratum with a single draw tells nothing of its spread: take the draw itself
-        variance += ((own - own.mean(0)) ** 2).sum(0) * n / (n - 1) if n > 1 else own[0] ** 2
+        members = clusters[strata == stratum] * np.sqrt(design.left[drawn][first][strata == stratum][:, None])
+        n = len(members)
+        # a stratum with a single draw has no spread: its own square is used
+        variance += ((members - members.mean(0)) ** 2).sum(0) * n / (n - 1) if n > 1 else members[0] ** 2
     return np.sqrt(variance)

@@ -1,4 +1,4 @@
-"""Null spaces: ranks as rounding lets them be told, and how far a distribution can go without being noticed. Pure."""
+"""Null spaces: numerical ranks, and how far a distribution can move inside a null space. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 Floats = NDArray[np.float64]
-_NONE = 1e-9  # what a linear programme takes for zero
-STEPS = 8  # of each search, at most; it stops before if a step gains nothing
+_LP_ZERO = 1e-9  # what a linear program takes for zero
+MAX_CLIMB_STEPS = 8  # of each search; it stops earlier if a step gains nothing
 
 
 def rank(matrix: Float[Tensor, "n d"], side: int, eps: float) -> int:
-    """How many singular values are above largest · side · eps."""
+    """The number of singular values above largest · side · eps."""
     return int(_above(torch.linalg.svdvals(matrix), side, eps).sum())
 
 
@@ -35,8 +35,8 @@ def reduced(values: Float[Tensor, "h n d"], out: Float[Tensor, "h d D"]) -> Floa
 def constrained(matrix: Float[Tensor, "n d"], side: int, eps: float) -> Float[Tensor, "n m"]:
     """An orthonormal basis of {x: xᵀM = 0, Σx = 0}.
 
-    M and the column of ones are brought to one size first, which moves no null space, so that neither of them decides
-    what of the other is rounding.
+    M and the column of ones are scaled to the same size first, which changes no null space, so that the rank tolerance
+    of one does not depend on the other.
     """
     size = torch.linalg.matrix_norm(matrix, 2)
     ones = matrix.new_full((len(matrix), 1), len(matrix) ** -0.5)
@@ -49,21 +49,21 @@ def constrained(matrix: Float[Tensor, "n d"], side: int, eps: float) -> Float[Te
 def effective_rank(matrix: Float[Tensor, "n d"], eps: float) -> float:
     """exp(entropy of the shares of variance by direction) of centred rows: n − 1 if all are equal, 1 on a line.
 
-    The mean is taken off because it makes no difference to what attends with weights that add up to one. A condition
-    number would tell of the least direction alone.
+    The mean is subtracted because weights that sum to one do not depend on it. A condition number would describe the
+    smallest direction only.
     """
     centred = matrix - matrix.mean(0)
     variance = torch.linalg.svdvals(centred).square()
-    # subtle: equal rows leave rounding, which has an entropy too
+    # subtle: of equal rows only rounding is left, which has an entropy too
     if float(variance.sum()) <= (eps * max(matrix.shape)) ** 2 * float(matrix.square().sum()):
         return float("nan")
     share = variance / variance.sum()
     return float(torch.exp(-torch.xlogy(share, share).sum()))
 
 
-def pearson(one: Float[Tensor, "*n"], other: Float[Tensor, "*n"], eps: float) -> float:
+def pearson(a: Float[Tensor, "*n"], b: Float[Tensor, "*n"], eps: float) -> float:
     """Pearson's correlation of all numbers; NaN where either is constant but for rounding."""
-    x, y = one.flatten(), other.flatten()
+    x, y = a.flatten(), b.flatten()
     size = float(x.abs().max())
     if min(float(v.max() - v.min()) for v in (x, y)) <= 8 * eps * size:
         return float("nan")
@@ -80,49 +80,51 @@ class Around:
 
     @cached_property
     def fixed(self) -> Floats:
-        """[n − m, n]: what has the same value on all of them."""
-        found: Floats = np.linalg.svd(self.kernel, full_matrices=True)[0][:, self.kernel.shape[1] :].T
-        return found
+        """[n − m, n]: linear forms that are constant on all of them."""
+        forms: Floats = np.linalg.svd(self.kernel, full_matrices=True)[0][:, self.kernel.shape[1] :].T
+        return forms
 
     def farthest(self, starts: int, rng: np.random.Generator) -> Floats:
-        """One that is far away. To be the farthest is to maximise the convex ½ ‖δ‖₁, so that it is a corner.
+        """One that is far away. The farthest maximises the convex ½ ‖δ‖₁, so it is a vertex.
 
-        c·δ is maximised, a linear programme, for random signs c and their opposites; then for c = the signs of the δ
-        that was found, as long as that gains anything. In one dimension there are two corners, and no search.
+        A linear program maximises c·δ for random signs c and their opposites; then for c = the signs of its solution δ,
+        as long as that gains anything. In one dimension there are two vertices, and no search.
         """
         if self.kernel.shape[1] == 1:
-            found = [self._stretched(self.kernel[:, 0]), self._stretched(-self.kernel[:, 0])]
+            deltas = [self._stretched(self.kernel[:, 0]), self._stretched(-self.kernel[:, 0])]
         else:
             signs = rng.choice([-1.0, 1.0], (starts if self.kernel.shape[1] else 0, len(self.weights)))
-            found = [self._climbed(c) for sign in signs for c in (sign, -sign)]
-        return self.weights + max(found, key=_size, default=np.zeros_like(self.weights))
+            deltas = [self._climb(c) for sign in signs for c in (sign, -sign)]
+        return self.weights + max(deltas, key=_tvd, default=np.zeros_like(self.weights))
 
     def bound(self, tight: bool) -> float:
         """A total variation distance that none of them exceeds; exact in no dimension and in one."""
         if self.kernel.shape[1] <= 1:
-            return _size(self.farthest(0, np.random.default_rng(0)) - self.weights)
-        return self._relaxed() if tight else self._spanned()
+            return _tvd(self.farthest(0, np.random.default_rng(0)) - self.weights)
+        return self._relaxation_bound() if tight else self._span_bound()
 
-    def _climbed(self, signs: Floats) -> Floats:
-        """From one direction to a corner that no step of this kind improves."""
+    def _climb(self, signs: Floats) -> Floats:
+        """From one direction to a vertex that no step of this kind improves."""
         best = np.zeros_like(self.weights)
-        for _ in range(STEPS):
-            found = linprog(-signs, A_eq=self.fixed, b_eq=self.fixed @ self.weights, bounds=(0, None), method="highs")
-            if found.x is None:
+        for _ in range(MAX_CLIMB_STEPS):
+            solution = linprog(
+                -signs, A_eq=self.fixed, b_eq=self.fixed @ self.weights, bounds=(0, None), method="highs"
+            )
+            if solution.x is None:
                 return best
-            new = self._stretched(self.kernel @ (self.kernel.T @ (found.x - self.weights)), 1.0)
-            if _size(new) <= _size(best) * (1 + 1e-6):
+            new = self._stretched(self.kernel @ (self.kernel.T @ (solution.x - self.weights)), 1.0)
+            if _tvd(new) <= _tvd(best) * (1 + 1e-6):
                 return best
             best, signs = new, np.sign(new)
         return best
 
-    def _stretched(self, direction: Floats, most: float = np.inf) -> Floats:
-        """As far in a direction as no weight becomes negative, `most` times it at most."""
+    def _stretched(self, direction: Floats, limit: float = np.inf) -> Floats:
+        """As far in a direction as no weight becomes negative, at most `limit` times it."""
         down = direction < 0
-        room = float(np.min(self.weights[down] / -direction[down], initial=most))
-        return direction * (room if np.isfinite(room) else 0.0)
+        factor = float(np.min(self.weights[down] / -direction[down], initial=limit))
+        return direction * (factor if np.isfinite(factor) else 0.0)
 
-    def _spanned(self) -> float:
+    def _span_bound(self) -> float:
         """The largest s with s ≤ Σ min(weight_i, s · r_i), where r_i is the range of row i of P = kernel kernelᵀ.
 
         δ = P δ and Σδ⁺ = Σδ⁻ = s give |δ_i| ≤ s r_i; and s = Σδ⁻ with δ⁻_i ≤ weight_i.
@@ -136,15 +138,15 @@ class Around:
             s = new
         return s
 
-    def _relaxed(self) -> float:
-        """The linear relaxation of the exact programme, with the range [−low_i, high_i] of each δ_i.
+    def _relaxation_bound(self) -> float:
+        """The linear relaxation of the exact program, with the range [−low_i, high_i] of each δ_i.
 
         max Σ q with p − q in the kernel and p_i / high_i + q_i / low_i ≤ 1; the truth has p_i = 0 or q_i = 0.
         """
-        low = np.maximum(self.weights - np.array([self._least(c) for c in np.eye(len(self.weights))]), _NONE)
-        high = np.maximum(np.array([-self._least(-c) for c in np.eye(len(self.weights))]) - self.weights, _NONE)
+        low = np.maximum(self.weights - np.array([self._minimum(c) for c in np.eye(len(self.weights))]), _LP_ZERO)
+        high = np.maximum(np.array([-self._minimum(-c) for c in np.eye(len(self.weights))]) - self.weights, _LP_ZERO)
         n = len(self.weights)
-        found = linprog(
+        solution = linprog(
             -np.repeat([0.0, 1.0], n),
             A_ub=np.hstack([np.diag(1 / high), np.diag(1 / low)]),
             b_ub=np.ones(n),
@@ -154,13 +156,13 @@ class Around:
             method="highs",
         )
         boxes = float(min(low.sum(), high.sum(), 1.0))
-        return boxes if found.fun is None else min(boxes, float(-found.fun))
+        return boxes if solution.fun is None else min(boxes, float(-solution.fun))
 
-    def _least(self, c: Floats) -> float:
+    def _minimum(self, c: Floats) -> float:
         """min c · α over all of them; no number of it is outside [−1, 1]."""
-        found = linprog(c, A_eq=self.fixed, b_eq=self.fixed @ self.weights, bounds=(0, None), method="highs")
-        return float(c.clip(max=0).sum()) if found.fun is None else float(found.fun)
+        solution = linprog(c, A_eq=self.fixed, b_eq=self.fixed @ self.weights, bounds=(0, None), method="highs")
+        return float(c.clip(max=0).sum()) if solution.fun is None else float(solution.fun)
 
 
-def _size(delta: Floats) -> float:
+def _tvd(delta: Floats) -> float:
     return float(np.abs(delta).sum() / 2)

@@ -1,4 +1,4 @@
-"""Theory: what gradients and LIME must say about a single-layer attention classifier, from its matrices alone.
+"""Theory: gradients and LIME of a single-layer attention classifier, computed from its matrices.
 
 Lopardo, Precioso & Garreau 2024. f = mean over heads of Σ_t g_t s_t / Σ_t g_t, with g_t = exp(q · k_t / √d_att) and
 s_t = W_ℓ v_t. Pure: arrays in, arrays out, in float64. The derivations are in docs/theory.md.
@@ -19,9 +19,9 @@ from heedful.maths.formulas import gauss_legendre
 from heedful.maths.lime import kernel
 
 Floats = NDArray[np.float64]
-STEP = 0.4  # of the trapezoidal rule for 1/Z: relative error about 1e-9
-FITTED = 32.0  # up to this ratio, a sum of exponentials is fitted to 1/Z
-ROOM = 1 << 16  # numbers held at a time: they should fit the cache
+TRAPEZOID_STEP = 0.4  # of the rule for 1/Z: relative error about 1e-9
+MAX_FITTED_RATIO = 32.0  # up to which a sum of exponentials is fitted to 1/Z
+MAX_BATCH_NUMBERS = 1 << 16  # held at a time: they should fit into the cache
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Heads:
     out: Float[Floats, "k o"]
 
     def looks(self, cls: Float[Floats, "e"]) -> Float[Floats, "k e"]:
-        """W_kᵀ q / √d_att: the direction in which a vector draws the query's attention."""
+        """W_kᵀ q / √d_att: the direction in which a vector attracts the query's attention."""
         queries = (self.query @ cls)[:, None]
         return (queries @ self.key)[:, 0] / math.sqrt(self.key.shape[1])
 
     def says(self) -> Float[Floats, "k e"]:
-        """W_vᵀ W_ℓᵀ: the direction in which a vector that is looked at moves the logit."""
+        """W_vᵀ W_ℓᵀ: the direction in which an attended vector moves the logit."""
         return (self.out[:, None] @ self.value)[:, 0]
 
 
@@ -86,8 +86,7 @@ class Masses:
         """The number for each row of kept (1) and replaced (0) words."""
         mass = keep @ self.kept.T + (1 - keep) @ self.gone.T + self.fixed
         said = keep @ self.kept_said.T + (1 - keep) @ self.gone_said.T + self.fixed_said
-        found: Floats = (said / mass).mean(-1)
-        return found
+        return np.asarray((said / mass).mean(-1))
 
     def of(self, heads: slice) -> Masses:
         """Some of the heads."""
@@ -97,12 +96,12 @@ class Masses:
         )  # fmt: skip
 
     def only(self) -> Float[Floats, "1"]:
-        """Of a text of one distinct word, over and over: what replacing it changes."""
+        """For a text with one distinct word: the effect of replacing it."""
         whole, empty = self.f(np.array([[1.0], [0.0]]))
         return np.array([whole - empty])
 
     def centred(self) -> Masses:
-        """The same, less what each head says of the whole text."""
+        """The same, less each head's value for the whole text."""
         said, mass = self.kept_said.sum(-1) + self.fixed_said, self.kept.sum(-1) + self.fixed
         usual = (said / mass)[:, None]
         return Masses(
@@ -135,8 +134,7 @@ def lime_paper(m: Masses) -> Float[Floats, "d"]:
     """Theorem 5.1: β_j ≈ 3/2 · mean over heads of Σ_{t: x_t=j} (α_t s_t − α'_t s'_t), with ' for all words replaced."""
     whole = m.kept.sum(-1, keepdims=True) + m.fixed[:, None]
     empty = m.gone.sum(-1, keepdims=True) + m.fixed[:, None]
-    found: Floats = 1.5 * (m.kept_said / whole - m.gone_said / empty).mean(0)
-    return found
+    return np.asarray(1.5 * (m.kept_said / whole - m.gone_said / empty).mean(0))
 
 
 @dataclass(frozen=True)
@@ -251,10 +249,10 @@ def _expected(m: Masses, nodes: Float[Floats, "q"], weights: Float[Floats, "q"])
     most = m.fixed + np.maximum(m.kept, m.gone).sum(-1)
     rates, amounts = inverse(float((most / np.maximum(least, 1e-290)).max()))
     rate, amount = rates / most[:, None], amounts / most[:, None]  # [k,l]
-    few = max(1, ROOM // (len(nodes) * len(rates) * m.kept.shape[1]))
+    heads = max(1, MAX_BATCH_NUMBERS // (len(nodes) * len(rates) * m.kept.shape[1]))
     parts = [
         _summed(m.of(some), (nodes, weights), (rate[some], amount[some]))
-        for some in (slice(i, i + few) for i in range(0, len(most), few))
+        for some in (slice(i, i + heads) for i in range(0, len(most), heads))
     ]
     joint: Floats = sum((each for _, each in parts), start=np.zeros(m.kept.shape[1])) / len(most)
     return sum(f for f, _ in parts) / len(most), joint
@@ -290,7 +288,11 @@ def _summed(
 
 def inverse(ratio: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
     """Rates λ and amounts c with Σ c exp(−λ z) = 1/z for 1/ratio ≤ z ≤ 1, to a relative 1e-9."""
-    return _fitted(math.ceil(2 * math.log2(max(ratio, 1.0)))) if ratio <= FITTED else trapezoid(ratio, STEP)
+    return (
+        _fitted(math.ceil(2 * math.log2(max(ratio, 1.0))))
+        if ratio <= MAX_FITTED_RATIO
+        else trapezoid(ratio, TRAPEZOID_STEP)
+    )
 
 
 def trapezoid(ratio: float, step: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
@@ -331,6 +333,6 @@ def mixture(d: int, width: float | None) -> tuple[Float[Floats, "q"], Float[Floa
 
 
 def _shared(values: Floats) -> Floats:
-    """For all callers, and so for none to change."""
+    """Read-only, since cached values are shared by all callers."""
     values.setflags(write=False)
     return values

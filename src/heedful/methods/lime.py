@@ -14,7 +14,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
-from heedful.maths.lime import Design, Fit, Sampling, design, fit, grown, smooth_fit
+from heedful.maths.lime import Design, Fit, Sampling, design, doubled, fit, smooth_fit
 from heedful.methods.base import Passes, chance
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
@@ -57,7 +57,7 @@ class Lime(Perturbing):
         found, fitted = self._fit(engine, tokens, target, made)
         tau: float | None = None
         while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(made) <= self._most:
-            before, made = fitted, grown(made, self.sampling, draw)
+            before, made = fitted, doubled(made, self.sampling, draw)
             found, fitted = self._fit(engine, tokens, target, made)
             tau = agreement(before.coefficients, fitted.coefficients)
         return self._result(classifier, tokens, target, found, fitted, tau)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 import heedful
-from benchmarks.lime_ import Theirs
+from benchmarks.lime import Theirs
 from benchmarks.material import Scale
 from benchmarks.measure import Report, Row, in_turns, l2
 from heedful.core.target import Target

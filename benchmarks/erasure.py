@@ -35,7 +35,7 @@ from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Engine, answers, sharing
 from heedful.model.masking import Variants, joined, over_positions
 
-JOB = "erasing"
+JOB = "erasure"
 LOO, CHANCE = "leave-one-out", "one random order"
 NAMES: tuple[Any, ...] = (
     "attention-mean", "gradient-x-input", "integrated-gradients", LOO, Lime(samples=100), "random",

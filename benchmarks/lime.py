@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.leave_one_out import bf16
 from benchmarks.material import Scale, default, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
-from benchmarks.removal import bf16
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import Design, Fit, design, fit, smooth_fit
 from heedful.methods.base import chance

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.lime_ import needed
+from benchmarks.lime import needed
 from benchmarks.material import WORDS, Scale, named, resolved, short, trained
 from benchmarks.measure import Report, Row, l2
 from heedful.maths.shapley import Values, all_subsets, coalitions, enumerated, kriged, regressed
