@@ -113,7 +113,7 @@ def test_gauss_equals_the_slow_loop(family: str, scale: Any) -> None:
 @pytest.mark.parametrize("rule", ["nested", "gauss"])
 def test_one_pass_for_all_layers_equals_the_slow_loop(family: str, rule: Any) -> None:
     classifier = wide(family)
-    assert classifier.branches
+    assert classifier.can_branch
     found = interaction(classifier, AttAttr(rule, steps=3))
     for layer in (0, 1):
         twin = slow(classifier, layer, (nested_lobatto if rule == "nested" else gauss_legendre)(3), Target(1))
@@ -298,7 +298,7 @@ def test_a_pass_is_no_larger_than_the_budget(monkeypatch: pytest.MonkeyPatch) ->
 def test_branching_equals_copies(family: str, scale: Any) -> None:
     branched, copied = wide(family), build(family)
     copied.model.double()
-    copied.branches = False
+    copied.can_branch = False
     how = AttAttr(tolerance=0.01)
     one, other = (interaction(c, how, Target(1, scale)) for c in (branched, copied))
     assert one.weights == pytest.approx(other.weights, rel=1e-5, abs=1e-8)
@@ -308,7 +308,7 @@ def test_branching_equals_copies(family: str, scale: Any) -> None:
 
 def test_layers_that_settle_apart_equal_copies() -> None:
     branched, copied = (build("bert", num_hidden_layers=4, seed=5) for _ in range(2))
-    copied.branches = False
+    copied.can_branch = False
     for classifier in (branched, copied):
         classifier.model.double()
     one, other = (interaction(c, AttAttr(tolerance=0.02)) for c in (branched, copied))

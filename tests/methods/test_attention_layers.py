@@ -407,10 +407,9 @@ def test_copies_that_run_in_parts_give_the_same(family: str, budget: int, monkey
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 7, 63, 64, 65, 512, 5000])
-def test_parts_hold_every_token_once_and_are_never_as_many_as_positions(width: int) -> None:
+def test_parts_hold_every_token_once(width: int) -> None:
     parts = zeroing._parts(width)
     assert [i for part in parts for i in part] == list(range(width))
-    assert all(1 + len(part) != width or len(part) == width for part in parts)
     assert all((1 + len(part)) * width <= max(2 * width, BUDGET + width) for part in parts)
 
 
@@ -440,7 +439,7 @@ def test_a_row_that_nothing_moves_keeps_its_own_token() -> None:
 
 
 def test_a_layer_is_a_number_or_a_way_to_join_them() -> None:
-    with pytest.raises(BadInput, match="layer 'top' is not a number, 'rollout' or 'all'"):
+    with pytest.raises(BadInput, match="layer is a whole number, 'rollout' or 'all', not 'top'"):
         ValueZeroing(layer="top")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match=r"layer 2 is not one of 0 … 1"):
         explain(shared("bert"), SHORT, ValueZeroing(layer=2))

@@ -19,10 +19,11 @@ from heedful.methods.conformance import numbers, snapshot
 from heedful.methods.explain import explain
 from heedful.model import inference
 from heedful.model.batch import Batch, Padding
-from heedful.model.classifier import PROBE, Classifier
+from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.inference import Answers, Engine, answers
 from heedful.model.masking import Variants
+from heedful.model.probes import PROBE
 from tests.model.test_masking import by_hand, edited, masks
 from tests.support.models import EVERY, TEXTS, build, shared
 
@@ -94,7 +95,7 @@ def before(classifier: Classifier, do: Callable[[Tensor], None]) -> Iterator[Non
 @pytest.mark.parametrize("family", EVERY)
 def test_answers_are_those_of_each_variant_alone(family: str) -> None:
     classifier = shared(family)
-    for way in ("delete", "attention" if classifier.hides else "unk"):
+    for way in ("delete", "attention" if classifier.mask_hides_words else "unk"):
         variants = asked(classifier, way)
         twin = alone(classifier, variants)
         assert twin.std(0).min() > 1e-3  # loud enough to notice
@@ -129,7 +130,7 @@ def test_a_hidden_word_is_an_attention_mask(family: str) -> None:
 @pytest.mark.parametrize("family", ["bert", "xlnet", "mistral", "gemma2", "modernbert"])
 def test_hidden_words_stay_hidden_beside_padding(family: str) -> None:
     classifier = shared(family)
-    assert classifier.hides
+    assert classifier.mask_hides_words
     variants = asked(classifier, "attention", n=3)  # too few of a length to run by themselves
     assert off(answers(classifier, variants).logits, alone(classifier, variants)) < 1e-5
 
@@ -227,8 +228,8 @@ def test_what_is_shared_runs_once_and_still_counts() -> None:
     clf = build("bert")
     wanted = answers(clf, asked(clf)).logits
     ran: list[int] = []
-    once = clf._run
-    clf._run = lambda batch: ran.append(len(batch)) or once(batch)  # type: ignore[method-assign, func-returns-value]
+    once = clf.run
+    clf.run = lambda batch: ran.append(len(batch)) or once(batch)  # type: ignore[method-assign, func-returns-value]
     with inference.sharing(clf):
         first, before = answers(clf, asked(clf)), clf.forwards
         runs = sum(ran)
@@ -453,7 +454,7 @@ def test_the_budget_never_rises_again() -> None:
             raise FULL["cpu"]
 
     engine = Engine(classifier)
-    assert classifier.attends_fast
+    assert classifier.fused_attention_agrees
     assert classifier.padding
     with before(classifier, little):
         engine.ask([Variants(tokens, keep, "unk")])
@@ -469,7 +470,7 @@ def test_a_text_that_does_not_fit_by_itself_is_refused() -> None:
     def none(_: Tensor) -> None:
         raise FULL["cuda"]
 
-    assert classifier.attends_fast
+    assert classifier.fused_attention_agrees
     assert classifier.padding  # probed before
     with before(classifier, none), pytest.raises(BadInput) as e:
         answers(classifier, [Variants(tokens, masks(3, len(tokens)), "mask")])
@@ -482,7 +483,7 @@ def test_other_errors_come_through_and_leave_the_model_alone(error: Exception) -
     classifier = build("bert")
     classifier.model.set_attn_implementation("eager")
     classifier.model.train()
-    assert classifier.attends_fast
+    assert classifier.fused_attention_agrees
     state = snapshot(classifier)
 
     def fail(ids: Tensor) -> None:
@@ -517,7 +518,7 @@ def test_the_model_runs_in_inference_mode_with_fused_attention_and_is_restored()
     classifier.model.set_attn_implementation("eager")
     classifier.model.train()
     seen: set[Any] = set()
-    assert classifier.attends_fast
+    assert classifier.fused_attention_agrees
     state = snapshot(classifier)
 
     def look(_: Tensor) -> None:
@@ -550,7 +551,7 @@ def test_fused_attention_is_left_where_it_answers_otherwise(error: bool) -> None
     twin = alone(classifier, asked(classifier))
     state = snapshot(classifier)
     hook = _unlike(classifier, error)
-    assert not classifier.attends_fast
+    assert not classifier.fused_attention_agrees
     found = answers(classifier, asked(classifier))
     hook.remove()
     assert off(found.logits, twin) < 1e-5
@@ -561,8 +562,8 @@ def test_fused_attention_is_left_where_it_answers_otherwise(error: bool) -> None
 def test_fused_attention_answers_as_eager_does(family: str) -> None:
     classifier = build(family)
     classifier.model.set_attn_implementation("eager")
-    assert classifier.attends_fast
-    for way in ("delete", *(["attention"] if classifier.hides else [])):
+    assert classifier.fused_attention_agrees
+    for way in ("delete", *(["attention"] if classifier.mask_hides_words else [])):
         variants = asked(classifier, way, n=5)
         assert off(answers(classifier, variants).logits, alone(classifier, variants)) < 1e-5
 
@@ -578,8 +579,8 @@ def test_gradients_still_work_after_inference_mode(family: str) -> None:
 def test_the_probe_texts_are_not_counted() -> None:
     classifier = build("bert")
     assert classifier.padding == "right"
-    assert classifier.hides
-    assert classifier.attends_fast
+    assert classifier.mask_hides_words
+    assert classifier.fused_attention_agrees
     assert classifier.forwards == 0
     assert classifier.tokens(PROBE).content
 
@@ -811,7 +812,7 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
 @pytest.mark.usefixtures("bf16")
 def test_what_is_wrong_in_float32_too_is_raised() -> None:
     classifier = build("bert")
-    assert classifier.attends_fast
+    assert classifier.fused_attention_agrees
 
     def fail(_: Tensor) -> None:
         raise ValueError("broken")

@@ -401,11 +401,11 @@ def test_a_model_hides_a_word_if_no_other_in_its_place_moves_it(family: str) -> 
             ids = [t if s or stranger is None else stranger for t, s in zip(tokens.ids, seen, strict=True)]
             answers.append(by_hand(classifier, ids, seen, tokens.types))
         worst = max(worst, float((torch.stack(answers) - answers[0]).abs().max()))
-    assert classifier.hides == (worst < 1e-5), worst
+    assert classifier.mask_hides_words == (worst < 1e-5), worst
 
 
 def test_a_hidden_word_of_a_bilstm_is_as_good_as_deleted() -> None:
-    assert shared("bilstm").hides
+    assert shared("bilstm").mask_hides_words
 
 
 @pytest.mark.parametrize("family", ["gpt2", "bart", "t5"])

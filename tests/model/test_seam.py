@@ -12,7 +12,7 @@ from torch import Tensor
 from heedful.core.errors import BadInput, Unsupported
 from heedful.maths.formulas import null_projection
 from heedful.methods.conformance import snapshot
-from heedful.model import edits
+from heedful.model import edits, probes
 from heedful.model.classifier import Batch, Classifier
 from heedful.model.edits import Edit, Site
 from tests.support.models import EVERY, FAMILIES, SINGLE, TEXTS, build, shared
@@ -66,7 +66,7 @@ def test_the_weights_seen_are_those_that_the_model_reports(family: str) -> None:
     classifier = build(family)
     batch = padded(classifier)
     with torch.no_grad(), classifier.attention() as seen, classifier._padding_token(batch) as ids:
-        out = classifier.model(**classifier._inputs(batch, ids), output_attentions=True)
+        out = classifier.model(**classifier.inputs(batch, ids), output_attentions=True)
     if getattr(out, "cross_attentions", None):
         told = [*out.encoder_attentions]
         for own, cross in zip(out.decoder_attentions, out.cross_attentions, strict=True):
@@ -290,7 +290,7 @@ def test_a_branched_batch_answers_like_copies(family: str) -> None:
 
 
 def test_families_that_share_a_block_or_pool_by_the_input_fall_back_to_copies() -> None:
-    branching = {family for family in FAMILIES if shared(family).branches}
+    branching = {family for family in FAMILIES if shared(family).can_branch}
     copying = {"albert", "gpt2", "llama", "qwen3", "gemma2", "mistral", "t5", "bart", "bloom", "falcon"}
     assert branching == set(FAMILIES) - copying
 
@@ -464,7 +464,7 @@ def test_what_the_classifier_tries_out_is_not_seen_by_an_open_edit() -> None:
 
     with torch.no_grad(), classifier.embeddings(refuse), classifier.attention(count) as seen:
         assert classifier.padding == "right"
-        assert classifier.branches
+        assert classifier.can_branch
     assert not calls
     assert not len(seen)
 
@@ -501,7 +501,7 @@ def test_the_pooled_position_is_found_without_gradients(family: str) -> None:
     batch = padded(classifier)
     pooled = classifier.pooled(batch)
     for i in range(len(batch)):
-        assert torch.equal(classifier._poisoned(batch.row(i)), pooled[i] > 0)
+        assert torch.equal(probes._with_nan(classifier, batch.row(i)), pooled[i] > 0)
 
 
 def test_a_saturated_head_still_tells_what_it_pools() -> None:

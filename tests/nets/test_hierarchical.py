@@ -268,7 +268,7 @@ def test_the_seam_holds(encoder: Encoder, flat: bool) -> None:
     c = classifier(encoder, flat)
     c.check_attention()
     assert c.sites == ([("self", 0)] if flat else [("self", 0), ("sentence", 0)])
-    assert (c.attends_fast, c.hides, c.padding, c.branches) == (True, True, "right", False)
+    assert (c.fused_attention_agrees, c.mask_hides_words, c.padding, c.can_branch) == (True, True, "right", False)
 
 
 @pytest.mark.parametrize("kind", ["self", "sentence"])
@@ -436,7 +436,7 @@ def test_others_conform_where_attention_is_asked(name: str, encoder: Encoder, fl
 
 
 def test_a_kind_that_is_none_names_sentence_too() -> None:
-    with pytest.raises(BadInput, match=r"not one of self \(or encoder\), decoder, cross, sentence"):
+    with pytest.raises(BadInput, match=r"not one of self, encoder, decoder, cross, sentence"):
         AttentionMean(kind="sentences")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="tiny-flan-rnn has no sentence attention, only self"):
         explain(classifier(flat=True), TEXT, AttentionMean(kind="sentence"))

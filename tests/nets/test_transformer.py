@@ -337,7 +337,8 @@ def test_the_seam_sees_and_edits_every_layer(model: str) -> None:
 @ON
 def test_it_branches_runs_fast_and_hides_words(model: str) -> None:
     of = MODELS[model]
-    assert (of.branches, of.attends_fast, of.hides, of.padding) == (model != "one layer", True, True, "right")
+    found = (of.can_branch, of.fused_attention_agrees, of.mask_hides_words, of.padding)
+    assert found == (model != "one layer", True, True, "right")
 
 
 @pytest.mark.parametrize("model", ["softmax, sum", "entmax15, mean", "sparsemax, cls", "stack"])

@@ -184,12 +184,12 @@ def attention_decoder(text: QueryAttention) -> Callable[[Tensor], Tensor] | None
     clf = text.case.classifier
     if not isinstance(clf.model, Attended):
         return None
-    with torch.no_grad(), seam.quietly(clf.model):
+    with torch.no_grad(), seam.evaluation_mode(clf.model):
         encoded = clf.model.encoded(text.batch.ids, text.batch.mask, text.batch.segments)
     states = encoded.states[0, text.keys]
 
     def decode(attention: Tensor) -> Tensor:
-        with seam.quietly(clf.model):
+        with seam.evaluation_mode(clf.model):
             logits: Tensor = clf.model.decoded(attention[0, :, 0].to(states) @ states, encoded)
         return logits[None].double()
 

@@ -147,7 +147,7 @@ def _logits(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> T
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
         stack.enter_context(classifier.attention(_batch_edit(copies)))
-        if classifier.branches:
+        if classifier.can_branch:
             return classifier.logits(batch, [(layer, len(list(same))) for layer, same in groupby(starts)])
         return classifier.logits(batch.repeat(1 + len(copies)))
 

@@ -26,8 +26,9 @@ from heedful.maths.distances import changes
 from heedful.methods import Method
 from heedful.methods.explain import try_method
 from heedful.model import huggingface as facts
-from heedful.model.classifier import PROBE, Classifier
+from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
+from heedful.model.probes import PROBE
 
 MEASURES = ("tau", "jsd", "top-k overlap")
 How = Literal["shuffle", "normal"]

@@ -23,7 +23,11 @@ class BadInput(HeedfulError):  # noqa: N818
 
 
 class Unsupported(HeedfulError):  # noqa: N818
-    """The model cannot answer this question; the message names the model and the reason."""
+    """The model cannot answer this question. `model` is its name, or empty where the reason says it."""
+
+    def __init__(self, reason: str, model: str = "") -> None:
+        super().__init__(f"{model}: {reason}" if model else reason)
+        self.reason, self.model = reason, model
 
 
 def told(e: Exception) -> HeedfulError:

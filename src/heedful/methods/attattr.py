@@ -80,7 +80,7 @@ class _Integrated(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """The text and each node of each layer; all of them at most, where they are doubled."""
-        layers, joint = self._chosen(classifier)[1], classifier.branches
+        layers, joint = self._chosen(classifier)[1], classifier.can_branch
         rules, stages = self._rules(), self._stages()
 
         def rows(nodes: set[float]) -> int:
@@ -255,7 +255,7 @@ class Lines:
         """Values and, if wanted, gradients at these points."""
         new = sorted(set(points) - set(self.slopes if slopes else self.values))
         ends = any(node == 1.0 for _, node in new)
-        joint = self.classifier.branches
+        joint = self.classifier.can_branch
         passes = parts([point for point in new if point[1] != 1.0], self.batch.ids.shape[1], joint)
         if not self.weights and not (joint and passes):
             passes = [[], *passes]
@@ -264,7 +264,7 @@ class Lines:
 
     def _run(self, points: Sequence[Point], slopes: bool, ends: bool) -> None:
         """One pass. Row 0 is the text itself where copies branch off it, or there are none."""
-        first = self.classifier.branches or not points
+        first = self.classifier.can_branch or not points
         edit = _Scaled(self, points, ends)
         with torch.set_grad_enabled(slopes), self.classifier.attention(edit):
             if first:

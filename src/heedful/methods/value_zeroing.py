@@ -22,6 +22,7 @@ from heedful.methods.base import Passes, array
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site, at
+from heedful.model.huggingface import batch_axis
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,6 @@ def _moved(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor, fl
 def _parts(width: int) -> list[range]:
     """Which tokens to zero together, each in its own copy, with one more copy to compare them to."""
     rows = min(width + 1, max(2, BUDGET // width))
-    rows -= rows == width  # subtle: copies and positions are told apart by their number (xlnet computes with [t,b,d])
     return [range(start, min(start + rows - 1, width)) for start in range(0, width, rows - 1)]
 
 
@@ -115,7 +115,7 @@ def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Te
 
     def zero(_: Site, weights: Tensor) -> Tensor:
         if not watch.running:
-            raise Unsupported(f"{classifier.name}: its {site.kind} layer {site.layer} is in no list of blocks.")
+            raise Unsupported(f"its {site.kind} layer {site.layer} is in no list of blocks.", classifier.name)
         watch.block = watch.running[0]
         return weights * keep[:, None, None, :].to(weights)
 
@@ -124,7 +124,7 @@ def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Te
         classifier.logits(batch, branch=((site.layer, len(part)),))
     out = watch.output
     assert out is not None
-    return out if out.shape[0] == copies else out.transpose(0, 1)
+    return out.transpose(0, batch_axis(classifier.model))
 
 
 class _Done(Exception):  # noqa: N818

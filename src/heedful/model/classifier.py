@@ -15,24 +15,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head, activation
 from heedful.core.tokens import Tokens, check_text
 from heedful.model import huggingface as facts
-from heedful.model import seam
+from heedful.model import probes, seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
-from heedful.model.edits import Edit, Site, at, leaf, tracked
+from heedful.model.edits import Edit, Site, tracked
 from heedful.model.huggingface import read
 from heedful.model.locks import LockedProperty, lock_of
 from heedful.model.precision import bf16_fault, holds_bf16
 from heedful.model.projection import Projection
-
-PROBE = "A short probe, read twice."
 
 
 @dataclass(frozen=True)
@@ -79,6 +77,10 @@ class Classifier:
 
     def __repr__(self) -> str:
         return f"Classifier({self.name!r}, labels={list(self.labels)})"
+
+    @property
+    def _full_name(self) -> str:
+        return f"{self.name} ({type(self.model).__name__})"
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -147,7 +149,7 @@ class Classifier:
             raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
         table = facts.words(self.model)
         if table is None:
-            raise Unsupported(f"{self.name} ({type(self.model).__name__}) has no table of word embeddings.")
+            raise Unsupported(f"{self._full_name} has no table of word embeddings.")
         if max(tokens.ids) >= table.num_embeddings:
             raise BadInput(
                 f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {table.num_embeddings} "
@@ -184,58 +186,23 @@ class Classifier:
         token = next((int(i) for i in known if i is not None), 0)
         return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
 
-    @LockedProperty
-    def padding(self) -> Side | None:
-        """The side on which padding leaves this model's answer alone, found by trying; None if neither does."""
-        probe = [self.tokens(PROBE).cut(self.limit and self.limit - 2)] * 2
-        sides: tuple[Side, ...] = ("right", "left")
-        with torch.no_grad(), seam.paused(self.model):
-            alone = self._run(self.padding_with("right").batch(probe, self.device))
-            allowed = _rounding(alone) * max(1.0, float(alone.abs().max()))
-            for side in sides:
-                padded = self._run(self.padding_with(side).batch(probe, self.device, width=len(probe[0]) + 2))
-                moved = float((padded - alone).abs().max())  # NaN where a row has nothing to attend to
-                if moved < allowed:
-                    return side
-        return None
-
-    @LockedProperty
-    def hides(self) -> bool:
-        """Whether a word that attention may not use is gone: whatever word it is, the answer is one. Tried once."""
-        probe = self.tokens(PROBE).cut(self.limit)
-        batch = self.padding_with("right").batch([probe] * 4, self.device)
-        ids, hidden = batch.ids.clone(), torch.zeros_like(batch.ids, dtype=torch.bool)
-        for row, position in enumerate((probe.content[0], probe.content[0], probe.content[-1], probe.content[-1])):
-            hidden[row, position] = True
-            ids[row, position] = probe.ids[probe.content[1]] if row % 2 else probe.ids[position]
-        with torch.no_grad(), seam.paused(self.model):
-            out = self._run(Batch(ids, batch.mask.masked_fill(hidden, 0), batch.segments, hidden))
-        return bool(torch.allclose(out[0::2], out[1::2], rtol=1e-4, atol=1e-5))
-
-    @LockedProperty
-    def attends_fast(self) -> bool:
-        """Whether the model can run torch's fused attention, and then answers as it does now. Tried once."""
-        if not getattr(self.model, "_supports_sdpa", False) or self.tokenizer is None:
-            return False
-        batch = self.batch([self.tokens(PROBE).cut(self.limit)])
-        with torch.no_grad(), seam.paused(self.model):
-            usual = self._run(batch)
-            try:
-                with seam.implementation(self.model, "sdpa"):
-                    fused = self._run(batch)
-            except Exception:  # a family's own code
-                return False
-        return bool(torch.allclose(usual, fused, rtol=1e-4, atol=1e-5))
-
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Inside, forward passes run as fast as they can: no gradients, torch's fused attention where it is safe."""
         with self.lock, ExitStack() as stack:
-            if self.attends_fast:
+            if self.fused_attention_agrees:
                 stack.enter_context(seam.implementation(self.model, "sdpa"))
-            stack.enter_context(seam.quietly(self.model))
+            stack.enter_context(seam.evaluation_mode(self.model))
             stack.enter_context(torch.inference_mode())
             yield
+
+    # found by trying
+
+    padding = LockedProperty(probes.padding_side)
+    mask_hides_words = LockedProperty(probes.mask_hides_words)
+    fused_attention_agrees = LockedProperty(probes.fused_attention_agrees)
+    can_branch = LockedProperty(probes.can_branch)
+    attention_fault = LockedProperty(probes.attention_fault)
 
     # answers
 
@@ -245,7 +212,7 @@ class Classifier:
         """One row per text and one column per label.
 
         `branch`, pairs (layer, m) in the order of layers, is for one text: it is row 0, and m copies that part from it
-        at each of these layers follow. Where the model `branches`, derivatives of a copy do not go below its layer.
+        at each of these layers follow. Where the model `can_branch`, derivatives of a copy do not go below its layer.
 
         Gradients are recorded unless the caller is in `torch.no_grad()`.
         """
@@ -254,16 +221,18 @@ class Classifier:
                 return self._branched(batch, branch)
             if counted:
                 self.forwards += len(batch)
-            return self._answer(self._run(batch))
+            return self.to_logits(self.run(batch))
 
-    def _run(self, batch: Batch) -> Tensor:
-        with seam.quietly(self.model), self._padding_token(batch) as ids:
-            out = getattr(self.model(**self._inputs(batch, ids)), "logits", None)
+    def run(self, batch: Batch) -> Tensor:
+        """The model's own output, neither counted nor checked."""
+        with seam.evaluation_mode(self.model), self._padding_token(batch) as ids:
+            out = getattr(self.model(**self.inputs(batch, ids)), "logits", None)
         if not isinstance(out, Tensor) or out.ndim != 2:
             raise Unsupported(_no_classifier(self.model))
         return out
 
-    def _inputs(self, batch: Batch, ids: Tensor) -> dict[str, Any]:
+    def inputs(self, batch: Batch, ids: Tensor) -> dict[str, Any]:
+        """The arguments of the model's forward pass."""
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": batch.mask}
         if batch.segments is not None:
             inputs["token_type_ids"] = batch.segments
@@ -271,7 +240,8 @@ class Classifier:
             inputs["use_cache"] = False
         return inputs
 
-    def _answer(self, out: Tensor) -> Tensor:
+    def to_logits(self, out: Tensor) -> Tensor:
+        """The model's output, checked, with a column for each label."""
         if out.isnan().any():
             raise BadInput(f"{self.name} answered NaN for this text; its weights or its precision are broken.")
         return torch.cat([-out, out], dim=-1) if self.config.num_labels == 1 and self.head == "sigmoid" else out
@@ -351,51 +321,17 @@ class Classifier:
         try:
             yield
         except Unsupported as e:
-            if str(e).startswith(self.name):
+            if e.model:
                 raise
-            raise Unsupported(f"{self.name} ({type(self.model).__name__}): {what}: {e}") from e
+            raise Unsupported(f"{what}: {e.reason}", self._full_name) from e
 
     def check_attention(self) -> None:
         """Raise `Unsupported`, with the model's name, unless the seam tells the truth about this model."""
-        if self._attention_fault is not None:
+        if self.attention_fault is not None:
             raise Unsupported(
-                f"{self.name} ({type(self.model).__name__}): its attention cannot be read ({self._attention_fault}); "
-                "methods that need no attention still work."
+                f"its attention cannot be read ({self.attention_fault}); methods that need no attention still work.",
+                self._full_name,
             )
-
-    @LockedProperty
-    def _attention_fault(self) -> str | None:
-        """Why the seam does not hold for this model: found on a probe text, once."""
-        if not self.sites:
-            return "it has none"
-        try:
-            with torch.inference_mode(False), torch.enable_grad(), seam.paused(self.model):
-                batch = self.batch([self.tokens(PROBE).cut(self.limit)])
-                with seam.quietly(self.model), seam.eager(self.model), seam.reporting(self.model):
-                    plain = self.model(**self._inputs(batch, batch.ids), output_attentions=True)
-                with self._attention(leaf) as seen:
-                    logits = self.logits(batch, counted=False)
-                used = torch.autograd.grad(logits.sum(), list(seen[0].values()), allow_unused=True)
-                usual = self.logits(batch, counted=False)
-        except HeedfulError as e:
-            return str(e).split(": ")[-1]
-        except Exception as e:  # the families' own code raises anything here
-            return f"{type(e).__name__}: {e}"
-        told = facts.reported(plain)
-        width = batch.ids.shape[1]
-        if any(w.shape[-1] < width or 1 < w.shape[-2] < width for w in seen[0].values()):
-            return "its attention is over pooled positions, not over tokens"
-        if not torch.equal(self._answer(plain.logits), logits):
-            return "an edit that changes nothing moves its logits"
-        if not torch.allclose(usual, logits, rtol=_rounding(logits), atol=_rounding(logits)):
-            return "its eager attention answers otherwise than the one it runs with; load it with eager attention"
-        if any(g is None for g in used):
-            return "some attention weights that it computes do not reach its logits"
-        if len(told) != len(seen[0]):
-            return f"it reports {len(told)} attention matrices and {len(seen[0])} were seen"
-        if not all(torch.equal(w.to(t.dtype), t) for w, t in zip(seen[0].values(), told, strict=True)):
-            return "the weights seen differ from those it reports"
-        return None
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
         """One forward pass with its attention laid open and ready for derivatives."""
@@ -407,17 +343,14 @@ class Classifier:
         with ExitStack() as stack:
             stack.enter_context(torch.enable_grad())
             seen = stack.enter_context(self.attention(tracked, values))
-            stack.enter_context(seam.quietly(self.model))
+            stack.enter_context(seam.evaluation_mode(self.model))
             stack.enter_context(seam.reporting(self.model))
             ids = stack.enter_context(self._padding_token(batch))
-            out = self.model(**self._inputs(batch, ids), output_hidden_states=True)
-        logits = self._answer(out.logits)
-        last = next(w for site, w in reversed(seen[0].items()) if site.kind == self.reads)
-        hidden = next((h for n in ("decoder_hidden_states", "hidden_states") if (h := getattr(out, n, None))), None)
-        candidates = [last] if hidden is None or hidden[-1].shape[:2] != batch.ids.shape else [hidden[-1], last]
-        pooled = _sentence_shares(seen[0])
-        if pooled is None:
-            pooled = self._pooled(batch, logits, candidates)
+            out = self.model(**self.inputs(batch, ids), output_hidden_states=True)
+        logits = self.to_logits(out.logits)
+        names = ("decoder_hidden_states", "hidden_states")
+        hidden = next((states[-1] for name in names if (states := getattr(out, name, None))), None)
+        pooled = probes.pooled_shares(self, batch, logits, seen[0], hidden)
         return Reading(logits, seen[0], seen.values[0], pooled, seen.projections[0])
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
@@ -427,42 +360,6 @@ class Classifier:
         """
         return self.read(batch).pooled
 
-    def _pooled(self, batch: Batch, logits: Tensor, candidates: Sequence[Tensor]) -> Tensor:
-        """Found from the model: the positions of its last states, or last attention, that move the logits."""
-        if candidates[-1].shape[2] == 1:  # a network that pools with one query
-            return logits.new_ones(len(logits), 1)
-        # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
-        uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
-        for states in candidates:
-            if not states.requires_grad:
-                continue
-            slope: Any = torch.autograd.grad(uneven, states, allow_unused=True, retain_graph=True)[0]
-            if slope is None:
-                continue
-            moved = slope.abs().amax(-1) if slope.ndim == 3 else slope.abs().amax(-1).amax(1)
-            if bool((moved > 0).any(-1).all()):
-                return _shares(moved > 0, logits)
-        return _shares(torch.stack([self._poisoned(batch.row(i)) for i in range(len(batch))]), logits)
-
-    def _poisoned(self, batch: Batch) -> Bool[Tensor, "q"]:
-        """Which rows of the last attention reach the logits of one text: those from which a NaN does.
-
-        Slow, but it does not mind a saturated head, whose gradients are all zero.
-        """
-        width = batch.ids.shape[1]
-        last = max(layer for kind, layer in self.sites if kind == self.reads)
-
-        def poison(site: Site, weights: Tensor) -> Tensor:
-            own = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
-            return weights.masked_fill(own & site.allowed, torch.nan)
-
-        with torch.no_grad(), self._attention(at(poison, [last], self.reads)):
-            reached = self._run(batch.repeat(width)).isnan().any(-1)
-        reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero lets its NaN through
-        if not reached.any():
-            raise Unsupported(f"{self.name}: no position of its last layer reaches its logits, so none is pooled.")
-        return reached
-
     # branching
 
     def _branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
@@ -471,49 +368,16 @@ class Classifier:
         if list(branch) != sorted(branch):
             raise ValueError(f"branch {tuple(branch)} is not in the order of layers")
         rows = 1 + sum(copies for _, copies in branch)
-        if not self.branches:
+        if not self.can_branch:
             return self.logits(batch.repeat(rows))
         self.forwards += rows
-        return self._answer(self._run_branched(batch, branch))
+        return self.to_logits(self.run_branched(batch, branch))
 
-    def _run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
+    def run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
+        """As `run`, with copies of the text that join it at some layers."""
         blocks = seam.blocks(self.model, len(self.sites))
-        with seam.branched([(blocks[layer], copies) for layer, copies in branch]):
-            return self._run(batch)
-
-    @LockedProperty
-    def branches(self) -> bool:
-        """Whether layers below branching points can run once for all copies; tried on a probe, to rounding."""
-        layers = len(self.sites)
-        if self.reads != "self" or not seam.blocks(self.model, layers):
-            return False
-        batch = self.batch([self.tokens(PROBE).cut(self.limit)])
-        with torch.no_grad(), seam.paused(self.model), ExitStack() as stack:
-            if self._attention_fault is None:
-                stack.enter_context(seam.eager(self.model))
-            branch = [(layer, 2) for layer in range(layers)]
-            whole = self.logits(batch.repeat(1 + 2 * layers), counted=False)
-            try:
-                branched = self._answer(self._run_branched(batch, branch))
-                return branched.shape == whole.shape and torch.allclose(branched, whole, rtol=1e-5, atol=1e-5)
-            except Exception:  # a family that cannot: the fall-back serves it
-                return False
-
-
-def _sentence_shares(seen: Mapping[Site, Tensor]) -> Tensor | None:
-    """Attention over sentences as the share of each position; None in a model without it."""
-    site = next((site for site in seen if site.kind == "sentence"), None)
-    return None if site is None else (seen[site] * site.allowed)[:, 0, 0].detach()
-
-
-def _shares(read: Tensor, logits: Tensor) -> Tensor:
-    """Which positions are read -> the share of each."""
-    return read.to(logits.dtype) / read.sum(-1, keepdim=True)
-
-
-def _rounding(logits: Tensor) -> float:
-    """How far two right answers may be apart in this precision."""
-    return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
+        with seam.branched([(blocks[layer], copies) for layer, copies in branch], facts.batch_axis(self.model)):
+            return self.run(batch)
 
 
 def _no_classifier(model: Any) -> str:

@@ -20,8 +20,9 @@ from heedful.core.explanation import Prediction
 from heedful.core.target import Head
 from heedful.core.tokens import Tokens, check_text, word_indices, words
 from heedful.model.batch import BUDGET
-from heedful.model.classifier import PROBE, Classifier
+from heedful.model.classifier import Classifier
 from heedful.model.locks import lock_of
+from heedful.model.probes import PROBE
 
 Predict = Callable[[list[Any]], Any]
 ROWS = 64  # texts given to the function at a time

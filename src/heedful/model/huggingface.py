@@ -45,6 +45,11 @@ def text_config(model: Any) -> Any:
     return model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
 
 
+def batch_axis(model: Any) -> int:
+    """The axis of texts in a model's hidden states: 0 in [b,t,d], and 1 in xlnet, which computes with [t,b,d]."""
+    return 1 if getattr(model.config, "model_type", "") == "xlnet" else 0
+
+
 def heads(model: Any, kind: str = "self") -> int:
     """How many heads a layer of this kind of attention has, as the configuration says; 1 where it does not."""
     config = text_config(model)

@@ -39,8 +39,10 @@ class LockedProperty(Generic[Value]):
     """
 
     def __init__(self, func: Callable[[Any], Value]) -> None:
-        self.func, self.name = func, func.__name__
-        self.__doc__ = func.__doc__
+        self.func, self.__doc__ = func, func.__doc__
+
+    def __set_name__(self, kind: Any, name: str) -> None:
+        self.name = name
 
     @overload
     def __get__(self, owner: None, kind: Any) -> Self: ...

@@ -165,7 +165,7 @@ def _delete(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools)
 
 
 def _attention(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
-    if not classifier.hides:
+    if not classifier.mask_hides_words:
         raise BadInput(
             f"{classifier.name} still reads a word that attention may not use (it pools words of the text, or has a "
             "decoder); use masking=delete or another way."

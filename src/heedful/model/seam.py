@@ -1,7 +1,7 @@
 """The seam: read, edit and differentiate every attention matrix and the word embeddings of a model, and undo it all.
 
 It runs the model's own eager attention and steps in at the softmax, so each family keeps its own mask, soft-cap,
-relative positions and scaling: it is their code. `quietly` is what every forward pass of heedful runs in.
+relative positions and scaling: it is their code. `evaluation_mode` is what every forward pass of heedful runs in.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from heedful.core.errors import BadInput, Unsupported
 from heedful.maths.activations import ACTIVATIONS
 from heedful.model.edits import Edit, Site
+from heedful.model.huggingface import batch_axis
 from heedful.model.projection import MAPS, PRODUCTS, Context, Projection
 
 _SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
@@ -246,6 +247,7 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
     """
     word = model.get_input_embeddings()  # type: ignore[operator]
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight is word.weight]
+    axis = batch_axis(model)
     state: dict[str, Tensor] = {}
 
     def start(_: nn.Module, args: Any, kwargs: Any) -> None:
@@ -255,14 +257,12 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
     def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
         if door.paused:
             return out
-        ids, given = state["ids"], args[0]
+        ids, given = state["ids"], args[0].transpose(0, axis)
         if given.shape == ids.shape and torch.equal(given, ids):
             if "edited" not in state:
-                state["edited"] = _edited(edit, out)
-            return state["edited"].clone()  # subtle: ctrl scales word vectors in place, which a leaf does not allow
-        if given.shape == ids.T.shape and torch.equal(given, ids.T):  # xlnet computes with [t,b,d]
-            state["edited"] = _edited(edit, out.transpose(0, 1))
-            return state["edited"].transpose(0, 1)
+                state["edited"] = _edited(edit, out.transpose(0, axis))
+            # subtle: ctrl scales word vectors in place, which a leaf does not allow
+            return state["edited"].clone().transpose(0, axis)
         if "edited" in state and given.shape == ids.shape and torch.equal(given[:, 1:], ids[:, :-1]):
             return torch.cat([out[:, :1], state["edited"][:, :-1]], dim=1)
         raise Unsupported("the word embeddings were asked for something other than the text")
@@ -283,7 +283,7 @@ def _edited(edit: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
 
 
 @contextmanager
-def quietly(model: nn.Module) -> Iterator[None]:
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored."""
     training = [m for m in model.modules() if m.training]
     saving: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False)]
@@ -321,30 +321,27 @@ def reporting(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def branched(plan: Sequence[tuple[nn.Module, int]]) -> Iterator[None]:
-    """One forward pass of one text: at each of these blocks, so many copies of the text join the batch.
+def branched(plan: Sequence[tuple[nn.Module, int]], axis: int) -> Iterator[None]:
+    """One forward pass of one text: at each of these blocks, this many copies of the text join the batch.
 
-    What lies below runs once for all. A copy starts without a history: derivatives do not go below its block.
+    What lies below runs once for all. A copy starts without a history: derivatives do not go below its block. `axis`
+    is that of the texts.
     """
-    axis: int | None = None
 
-    def grown(hidden: Tensor, copies: int) -> Tensor:
-        nonlocal axis
-        if axis is None:  # at the first block the batch is one text
-            axis = 0 if hidden.shape[0] == 1 else 1  # xlnet computes with [t,b,d]
+    def add_copies(hidden: Tensor, copies: int) -> Tensor:
         return torch.cat([hidden, *[hidden.narrow(axis, 0, 1).detach()] * copies], dim=axis)
 
-    def joining(copies: int) -> Callable[[nn.Module, Any, Any], Any]:
+    def hook(copies: int) -> Callable[[nn.Module, Any, Any], Any]:
         def expand(_: nn.Module, args: Any, kwargs: Any) -> Any:
             if args:
-                return (grown(args[0], copies), *args[1:]), kwargs
-            return args, kwargs | {"hidden_states": grown(kwargs["hidden_states"], copies)}
+                return (add_copies(args[0], copies), *args[1:]), kwargs
+            return args, kwargs | {"hidden_states": add_copies(kwargs["hidden_states"], copies)}
 
         return expand
 
     with ExitStack() as undo:
         for block, copies in plan:
-            undo.callback(block.register_forward_pre_hook(joining(copies), with_kwargs=True).remove)
+            undo.callback(block.register_forward_pre_hook(hook(copies), with_kwargs=True).remove)
         yield
 
 

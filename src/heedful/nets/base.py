@@ -60,7 +60,7 @@ class Net(nn.Module):
 
     shape: ClassVar[type[Shape]]
     attention_sites: tuple[tuple[str, int], ...] = (("self", 0),)
-    _supports_sdpa = True  # read by Classifier.attends_fast, which tries whether it is true
+    _supports_sdpa = True  # read by Classifier.fused_attention_agrees, which tries whether it is true
 
     config: Any
     words: nn.Embedding

@@ -1,0 +1,182 @@
+"""Probes: what a model can do, found by trying it on a short text, because no configuration says it.
+
+Each runs once for a classifier, while it holds its lock (see `LockedProperty`); edits that are open are paused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from heedful.core.errors import HeedfulError, Unsupported
+from heedful.model import huggingface, seam
+from heedful.model.batch import Batch, Side
+from heedful.model.edits import Site, at, leaf
+
+if TYPE_CHECKING:
+    from heedful.model.classifier import Classifier
+
+PROBE = "A short probe, read twice."
+
+
+def padding_side(classifier: Classifier) -> Side | None:
+    """The side on which padding does not change the logits; None if it does on both."""
+    tokens = [classifier.tokens(PROBE).cut(classifier.limit and classifier.limit - 2)] * 2
+    sides: tuple[Side, ...] = ("right", "left")
+    with torch.no_grad(), seam.paused(classifier.model):
+        unpadded = classifier.run(classifier.padding_with("right").batch(tokens, classifier.device))
+        tolerance = _tolerance(unpadded) * max(1.0, float(unpadded.abs().max()))
+        for side in sides:
+            batch = classifier.padding_with(side).batch(tokens, classifier.device, width=len(tokens[0]) + 2)
+            change = float((classifier.run(batch) - unpadded).abs().max())  # NaN where a row has nothing to attend to
+            if change < tolerance:
+                return side
+    return None
+
+
+def mask_hides_words(classifier: Classifier) -> bool:
+    """Whether a word under the attention mask has no effect: the logits are the same whatever word it is."""
+    tokens = classifier.tokens(PROBE).cut(classifier.limit)
+    batch = classifier.padding_with("right").batch([tokens] * 4, classifier.device)
+    ids, hidden = batch.ids.clone(), torch.zeros_like(batch.ids, dtype=torch.bool)
+    for row, position in enumerate((tokens.content[0], tokens.content[0], tokens.content[-1], tokens.content[-1])):
+        hidden[row, position] = True
+        ids[row, position] = tokens.ids[tokens.content[1]] if row % 2 else tokens.ids[position]
+    with torch.no_grad(), seam.paused(classifier.model):
+        logits = classifier.run(Batch(ids, batch.mask.masked_fill(hidden, 0), batch.segments, hidden))
+    return bool(torch.allclose(logits[0::2], logits[1::2], rtol=1e-4, atol=1e-5))
+
+
+def fused_attention_agrees(classifier: Classifier) -> bool:
+    """Whether the model can run torch's fused attention, and then gives the logits that it gives now."""
+    if not getattr(classifier.model, "_supports_sdpa", False) or classifier.tokenizer is None:
+        return False
+    batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+    with torch.no_grad(), seam.paused(classifier.model):
+        usual = classifier.run(batch)
+        try:
+            with seam.implementation(classifier.model, "sdpa"):
+                fused = classifier.run(batch)
+        except Exception:  # a family's own code
+            return False
+    return bool(torch.allclose(usual, fused, rtol=1e-4, atol=1e-5))
+
+
+def can_branch(classifier: Classifier) -> bool:
+    """Whether layers below a branching point can run once for all copies, with the same logits up to rounding."""
+    layers = len(classifier.sites)
+    if classifier.reads != "self" or not seam.blocks(classifier.model, layers):
+        return False
+    batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+    with torch.no_grad(), seam.paused(classifier.model), ExitStack() as stack:
+        if classifier.attention_fault is None:
+            stack.enter_context(seam.eager(classifier.model))
+        branch = [(layer, 2) for layer in range(layers)]
+        copies = classifier.logits(batch.repeat(1 + 2 * layers), counted=False)
+        try:
+            branched = classifier.to_logits(classifier.run_branched(batch, branch))
+            return branched.shape == copies.shape and torch.allclose(branched, copies, rtol=1e-5, atol=1e-5)
+        except Exception:  # a family that cannot branch runs copies
+            return False
+
+
+def attention_fault(classifier: Classifier) -> str | None:
+    """Why the seam does not hold for this model; None where it does."""
+    if not classifier.sites:
+        return "it has none"
+    model = classifier.model
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), seam.paused(model):
+            batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+            with seam.evaluation_mode(model), seam.eager(model), seam.reporting(model):
+                output = model(**classifier.inputs(batch, batch.ids), output_attentions=True)
+            with seam.attention(model, classifier.sites, leaf) as seen:
+                logits = classifier.logits(batch, counted=False)
+            gradients = torch.autograd.grad(logits.sum(), list(seen[0].values()), allow_unused=True)
+            usual = classifier.logits(batch, counted=False)
+    except HeedfulError as e:
+        return e.reason if isinstance(e, Unsupported) else str(e)
+    except Exception as e:  # the families' own code raises anything here
+        return f"{type(e).__name__}: {e}"
+    reported = huggingface.reported(output)
+    width = batch.ids.shape[1]
+    if any(w.shape[-1] < width or 1 < w.shape[-2] < width for w in seen[0].values()):
+        return "its attention is over pooled positions, not over tokens"
+    if not torch.equal(classifier.to_logits(output.logits), logits):
+        return "an edit that changes nothing moves its logits"
+    if not torch.allclose(usual, logits, rtol=_tolerance(logits), atol=_tolerance(logits)):
+        return "its eager attention answers otherwise than the one it runs with; load it with eager attention"
+    if any(gradient is None for gradient in gradients):
+        return "some attention weights that it computes do not reach its logits"
+    if len(reported) != len(seen[0]):
+        return f"it reports {len(reported)} attention matrices and {len(seen[0])} were seen"
+    if not all(torch.equal(w.to(r.dtype), r) for w, r in zip(seen[0].values(), reported, strict=True)):
+        return "the weights seen differ from those it reports"
+    return None
+
+
+def _tolerance(logits: Tensor) -> float:
+    """How far two right answers may be apart in this precision."""
+    return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
+
+
+def pooled_shares(
+    classifier: Classifier, batch: Batch, logits: Tensor, seen: dict[Site, Tensor], hidden: Tensor | None
+) -> Float[Tensor, "b q"]:
+    """The share of each position in what the head pools, from one forward pass: its logits, attention, last states.
+
+    Where sentences are attended to, it is their weights, each at the place of its last word. Otherwise the positions
+    of the last states, or rows of the last attention, that the logits depend on share equally.
+    """
+    sentence = next((site for site in seen if site.kind == "sentence"), None)
+    if sentence is not None:
+        return (seen[sentence] * sentence.allowed)[:, 0, 0].detach()
+    last = next(w for site, w in reversed(seen.items()) if site.kind == classifier.reads)
+    if last.shape[2] == 1:  # a network that pools with one query
+        return logits.new_ones(len(logits), 1)
+    candidates = [last] if hidden is None or hidden.shape[:2] != batch.ids.shape else [hidden, last]
+    pooled = _with_gradient(logits, candidates)
+    if pooled is None:
+        pooled = torch.stack([_with_nan(classifier, batch.row(i)) for i in range(len(batch))])
+    return pooled.to(logits.dtype) / pooled.sum(-1, keepdim=True)
+
+
+def _with_gradient(logits: Tensor, candidates: Sequence[Tensor]) -> Bool[Tensor, "b q"] | None:
+    """Which positions have a gradient, in the first candidate that has one in every text."""
+    # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
+    uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
+    for states in candidates:
+        if not states.requires_grad:
+            continue
+        gradient: Any = torch.autograd.grad(uneven, states, allow_unused=True, retain_graph=True)[0]
+        if gradient is None:
+            continue
+        size: Tensor = gradient.abs().amax(-1) if gradient.ndim == 3 else gradient.abs().amax(-1).amax(1)
+        if bool((size > 0).any(-1).all()):
+            return size > 0
+    return None
+
+
+def _with_nan(classifier: Classifier, batch: Batch) -> Bool[Tensor, "q"]:
+    """Which rows of the last attention reach the logits of one text: those from which a NaN does.
+
+    Slow, but it works for a saturated head, whose gradients are all zero.
+    """
+    width = batch.ids.shape[1]
+    last = max(layer for kind, layer in classifier.sites if kind == classifier.reads)
+
+    def poison(site: Site, weights: Tensor) -> Tensor:
+        own = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
+        return weights.masked_fill(own & site.allowed, torch.nan)
+
+    with torch.no_grad(), classifier.attention(at(poison, [last], classifier.reads)):
+        reached = classifier.run(batch.repeat(width)).isnan().any(-1)
+    reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero lets its NaN through
+    if not reached.any():
+        raise Unsupported("no position of its last layer reaches its logits, so none is pooled.", classifier.name)
+    return reached
