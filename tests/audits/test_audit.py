@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from heedful.cli import main
 from heedful.cli.audit import _duration
 from heedful.core.errors import BadInput, Unsupported
 from heedful.data import Columns, Example
+from heedful.maths.stats import Decision
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
 from tests.support import toys
@@ -117,8 +119,7 @@ def test_a_larger_limit_extends_a_run(tmp_path: Path) -> None:
 
 
 def test_every_prefix_of_a_run_is_of_both_labels() -> None:
-    found = run(limit=10).summary["texts"]
-    assert found["labelled"] == dict.fromkeys(POINTER.labels, 5)
+    assert run(limit=10).summary.texts.labelled == dict.fromkeys(POINTER.labels, 5)
 
 
 def test_a_kept_run_has_its_findings() -> None:
@@ -133,13 +134,13 @@ def test_findings_are_a_table(tmp_path: Path) -> None:
 
 
 def test_controls_always_run() -> None:
-    methods = {row["method"] for row in run(limit=3).rows("complexity")}
+    methods = {row.method for row in run(limit=3).rows("complexity")}
     assert set(CONTROLS) <= methods
 
 
 def test_a_time_budget_ends_a_run_after_a_chunk_and_says_so(tmp_path: Path) -> None:
     found = run(tmp_path / "a", time_budget=0.0)
-    assert (found.complete, found.summary["texts"]["n"]) == (False, 16)
+    assert (found.complete, found.summary.texts.n) == (False, 16)
     assert run(tmp_path / "a").complete
 
 
@@ -169,9 +170,9 @@ def test_a_changed_model_or_text_refuses_to_resume(tmp_path: Path) -> None:
 def test_what_a_check_or_a_method_cannot_do_is_told_apart() -> None:
     found = run(methods=["attention-mean", "theory-lime"], checks=[Choosy(), "cost"])
     refused = sum("yes" in e.text for e in TEXTS)
-    told = {(one["check"], one["method"]): one["texts"] for one in found.summary["left out"]}
+    told = {(one.check, one.method): one.texts for one in found.summary.left_out}
     assert told == {("explain", "theory-lime"): 40, ("Choosy", ""): refused}
-    assert found.rows("Choosy")[0]["n"] == 40 - refused
+    assert found.rows("Choosy")[0].n == 40 - refused
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ def test_an_error_that_nobody_expected_is_told_and_the_audit_goes_on() -> None:
         patch.setattr(LeaveOneOut, "many", lambda *_: [][1])
         found = run(methods=["leave-one-out"], checks=[Broken(), "cost"])
     refused = sum("yes" in e.text for e in TEXTS)
-    told = {one["check"]: (one["texts"], one["reason"]) for one in found.summary["left out"]}
+    told = {one.check: (one.texts, one.reason) for one in found.summary.left_out}
     why = "fails: IndexError: list index out of range"
     assert told == {"explain": (40, why), "Broken": (refused, why)}
 
@@ -208,9 +209,9 @@ def test_a_text_on_which_the_model_fails_is_left_out() -> None:
     handle = classifier.model.register_forward_pre_hook(fail, with_kwargs=True)
     found = audit(classifier, TEXTS, ["leave-one-out"], ["cost"])
     handle.remove()
-    left = next(one for one in found.summary["left out"] if one["check"] == "text")
-    assert left["reason"] == f"fails: RuntimeError: no more than {short} tokens"
-    assert found.rows("cost", "forwards", "random")[0]["n"] == 40 - left["texts"] > 0
+    left = next(one for one in found.summary.left_out if one.check == "text")
+    assert left.reason == f"fails: RuntimeError: no more than {short} tokens"
+    assert found.rows("cost", "forwards", "random")[0].n == 40 - left.texts > 0
 
 
 def test_a_run_with_holes_is_summed_up_over_what_it_has(tmp_path: Path) -> None:
@@ -219,8 +220,8 @@ def test_a_run_with_holes_is_summed_up_over_what_it_has(tmp_path: Path) -> None:
         part.unlink()
     lengths = [len(POINTER.tokens(t)) for t in found.run.texts().column("text").to_pylist()]  # type: ignore[union-attr]
     again = run(tmp_path / "a", checks=[Counting()], limit=1)
-    assert again.summary["texts"]["n"] == 24
-    assert again.rows("Counting")[0]["mean"] == pytest.approx(np.mean(lengths))
+    assert again.summary.texts.n == 24
+    assert again.rows("Counting")[0].mean == pytest.approx(np.mean(lengths))
 
 
 def test_a_number_found_twice_is_a_mistake() -> None:
@@ -237,27 +238,29 @@ class Twice(Counting):
 
 
 def test_a_check_may_want_the_first_texts_only() -> None:
-    assert run(checks=[Counting(texts=7)]).rows("Counting")[0]["n"] == 7
+    assert run(checks=[Counting(texts=7)]).rows("Counting")[0].n == 7
 
 
 def test_a_text_that_the_model_cannot_read_is_left_out_and_said() -> None:
     found = audit(POINTER, [*TEXTS[:3], Example("[PAD]")], METHOD, ["cost"])
-    assert [(one["check"], one["texts"]) for one in found.summary["left out"]] == [("text", 1)]
-    assert found.rows("cost", "forwards", "attention-mean")[0]["n"] == 3
+    assert [(one.check, one.texts) for one in found.summary.left_out] == [("text", 1)]
+    assert found.rows("cost", "forwards", "attention-mean")[0].n == 3
 
 
 def test_below_thirty_texts_nothing_is_decided() -> None:
     few = run(limit=29).rows("complexity", "gini", "attention-mean")[0]
     many = run(limit=40).rows("complexity", "gini", "attention-mean")[0]
-    assert few["random"]["says"] == "too few texts"
-    assert many["random"]["says"].startswith("higher than random")
+    assert few.versus_random is not None
+    assert many.versus_random is not None
+    assert few.versus_random.decision == Decision.TOO_FEW
+    assert many.versus_random.decision == Decision.HIGHER
 
 
 def test_another_draw_of_random_cannot_be_told_from_random() -> None:
     """The control `random` itself, under another name."""
     found = run(methods=[Another()], checks=[heedful.check("input-erasure", {"maskings": ["delete"], "points": 2})])
     rows = found.rows("input-erasure", "aopc comprehensiveness", "Another")
-    assert {row["random"]["says"] for row in rows} == {"cannot be told from random"}
+    assert {row.versus_random.decision for row in rows if row.versus_random} == {Decision.NOT_SIGNIFICANT}
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,8 @@ class Another:
 def test_the_difference_is_paired() -> None:
     found = run(methods=["leave-one-out"], checks=["complexity"])
     own, other = (found.rows("complexity", "gini", name)[0] for name in ("leave-one-out", "random"))
-    assert own["random"]["mean"] == pytest.approx(own["mean"] - other["mean"])
+    assert own.versus_random is not None
+    assert own.versus_random.mean == pytest.approx(own.mean - other.mean)
 
 
 def test_a_label_that_the_model_has_not_is_refused_before_anything_runs() -> None:
@@ -382,7 +386,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_prints_a_table_and_keeps_a_run(whole: Path) -> None:
     found = command("--out", str(whole))
     assert found.exit_code == 0
-    assert "34 texts; the model is right on" in found.output
+    assert "data: corpus, 34 texts of" in found.output
+    assert re.search(r"accuracy: \d+ % \[\d+, \d+\]", found.output)
     assert "gradient-x-input" in found.output
 
 
@@ -519,5 +524,5 @@ def test_checks_are_listed_and_told() -> None:
 def test_numbers_do_not_depend_on_other_texts_of_the_data() -> None:
     """A text's findings are its own, to rounding, whatever chunk it is in."""
     found = [audit(POINTER, some, ["leave-one-out"], ["input-erasure"]) for some in (TEXTS[:1], TEXTS[:1] * 2)]
-    once, twice = (np.array([row["mean"] for row in one.rows("input-erasure")], dtype=float) for one in found)
+    once, twice = (np.array([row.mean for row in one.rows("input-erasure")], dtype=float) for one in found)
     np.testing.assert_allclose(once, twice, atol=1e-6)

@@ -349,13 +349,13 @@ def audited() -> Audit:
 
 
 def test_what_a_function_cannot_do_is_left_out_on_every_text_with_the_reason() -> None:
-    left = {(one["check"], one["method"]): one for one in audited().summary["left out"]}
+    left = {(one.check, one.method): one for one in audited().summary.left_out}
     methods = failing(found("plain").methods) & set(audited().manifest.settings["methods"])
     expected = {("explain", name) for name in methods} | {(name, "") for name in failing(found("plain").checks)}
     assert set(left) == expected
-    assert {one["texts"] for one in left.values()} == {len(TEXTS)}
+    assert {one.texts for one in left.values()} == {len(TEXTS)}
     known = by_name(found("plain").methods)
-    assert all(left["explain", name]["reason"] == known[name].reason for name in methods)
+    assert all(left["explain", name].reason == known[name].reason for name in methods)
 
 
 def test_every_check_that_works_has_rows_and_no_other() -> None:
@@ -365,16 +365,18 @@ def test_every_check_that_works_has_rows_and_no_other() -> None:
 
 def test_no_row_is_of_a_method_that_was_left_out() -> None:
     rows = [row for name in CHECKS for row in audited().rows(name)]
-    told = {str(name) for row in rows for name in (row["method"], row["at"].get("with", ""))}
+    told = {str(name) for row in rows for name in (row.method, row.at.get("with", ""))}
     assert told & set(METHODS) == {*BLACK_BOX, *CONTROLS}
 
 
 def test_a_sum_of_words_is_explained_alike_and_completely() -> None:
     """Log-odds that add up: leaving a word out and its Shapley value are both its weight."""
-    (tau,) = [r for r in audited().rows("agreement", "tau", "leave-one-out") if r["at"].get("with") == "shapley"]
-    assert (tau["n"], tau["mean"]) == (len(TEXTS), pytest.approx(1))
+    (tau,) = [r for r in audited().rows("agreement", "tau", "leave-one-out") if r.at.get("with") == "shapley"]
+    assert tau.n == len(TEXTS)
+    assert tau.mean == pytest.approx(1)
     (gap,) = audited().rows("completeness", "gap", "shapley")
-    assert (gap["n"], gap["mean"]) == (len(TEXTS), pytest.approx(0, abs=1e-9))
+    assert gap.n == len(TEXTS)
+    assert gap.mean == pytest.approx(0, abs=1e-9)
 
 
 def test_the_method_of_an_object_is_a_function_too() -> None:

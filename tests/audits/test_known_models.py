@@ -14,7 +14,9 @@ from scipy.spatial.distance import jensenshannon
 
 import heedful
 from heedful.audits.audit import Audit
+from heedful.audits.summary import Row
 from heedful.data import Example
+from heedful.maths.stats import Decision
 from heedful.methods import method
 from heedful.model.classifier import Classifier
 from tests.support import toys
@@ -104,12 +106,18 @@ def bag(architecture: str) -> Audit:
 
 def row(found: Audit, check: str, measure: str, named: str = "", at: Mapping[str, Any] | None = None) -> Any:
     """The one row of a summary."""
-    (one,) = [r for r in found.rows(check, measure, named) if r["at"] == (at or {})]
+    (one,) = [r for r in found.rows(check, measure, named) if r.at == (at or {})]
     return one
 
 
+def better(of: Row, decision: Decision) -> bool:
+    """Whether a row is better than random, in this direction."""
+    difference = of.versus_random
+    return difference is not None and (difference.decision, difference.better) == (decision, True)
+
+
 def means(found: Audit, check: str, measure: str) -> list[float]:
-    return [r["mean"] for r in found.rows(check, measure)]
+    return [r.mean for r in found.rows(check, measure)]
 
 
 def confidences(classifier: Classifier) -> np.ndarray[Any, Any]:
@@ -137,9 +145,9 @@ two = pytest.mark.parametrize("architecture", TWO)
 )
 def test_nothing_is_left_out_and_every_text_is_counted(run: Any, architecture: str) -> None:
     found = run(architecture)
-    assert found.summary["left out"] == []
-    assert found.summary["texts"]["n"] == N
-    assert {r["n"] + r["missing"] for c in found.summary["checks"].values() for r in c["rows"]} <= {N, 2, 5}
+    assert found.summary.left_out == ()
+    assert found.summary.texts.n == N
+    assert {r.n + r.missing for c in found.summary.checks.values() for r in c.rows} <= {N, 2, 5}
 
 
 @two
@@ -155,24 +163,24 @@ def test_every_check_has_rows(architecture: str) -> None:
 @pytest.mark.parametrize("measure", ["tvd", "jsd", "flip"])
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_not_moved_at_all(check: str, measure: str, architecture: str) -> None:
-    rows = [r for r in deaf(architecture).rows(check, measure) if "activation" not in r["at"]]
-    assert {(r["n"], r["mean"], r["high"]) for r in rows if r["measure"] != "flip"} <= {(N, 0.0, 0.0)}
-    assert {r["mean"] for r in rows} == {0.0}
+    rows = [r for r in deaf(architecture).rows(check, measure) if "activation" not in r.at]
+    assert {(r.n, r.mean, r.high) for r in rows if r.measure != "flip"} <= {(N, 0.0, 0.0)}
+    assert {r.mean for r in rows} == {0.0}
 
 
 @two
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_as_often_right_as_before(check: str, architecture: str) -> None:
     found = deaf(architecture)
-    assert row(found, check, "correct as it is")["mean"] == 1
+    assert row(found, check, "correct as it is").mean == 1
     assert set(means(found, check, "correct")) == {1.0}
-    changes = [line["change"]["mean"] for line in found.summary["checks"][check]["tables"]["accuracy"][1:]]
+    changes = [line["change"]["mean"] for line in found.summary.checks[check].tables["accuracy"][1:]]
     assert set(changes) == {0.0}
 
 
 @two
 def test_a_deaf_model_has_peaked_attention(architecture: str) -> None:
-    assert row(deaf(architecture), "permutation", "max attention")["mean"] > 0.999
+    assert row(deaf(architecture), "permutation", "max attention").mean > 0.999
 
 
 @two
@@ -181,7 +189,7 @@ def test_erasing_attention_tells_a_deaf_model_nothing(architecture: str) -> None
     assert max(map(abs, means(found, "erasure", "delta js"))) < 1e-12
     assert set(means(found, "erasure", "flip top")) == {0.0}
     assert set(means(found, "erasure", "never")) == {1.0}
-    assert {r["n"] for r in found.rows("erasure", "fraction")} == {0}
+    assert {r.n for r in found.rows("erasure", "fraction")} == {0}
 
 
 @two
@@ -195,7 +203,7 @@ def test_a_deaf_model_has_a_twin_as_far_away_as_can_be(architecture: str) -> Non
 @two
 def test_attention_of_a_deaf_model_pleases_people(architecture: str) -> None:
     """It marks the words that were marked, and is no explanation: plausible is not faithful."""
-    assert row(deaf(architecture), "plausibility", "auprc", "attention-mean")["mean"] == 1
+    assert row(deaf(architecture), "plausibility", "auprc", "attention-mean").mean == 1
 
 
 # pointer: attention is the explanation
@@ -206,8 +214,8 @@ def test_what_the_pointer_loses_without_its_marker_is_all_above_one_half(archite
     found = row(
         pointer(architecture), "input-erasure", "aopc comprehensiveness", "attention-mean", {"masking": "delete"}
     )
-    assert found["mean"] == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5).mean(), abs=1e-5)
-    assert found["random"]["says"] == "higher than random: better"
+    assert found.mean == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5).mean(), abs=1e-5)
+    assert better(found, Decision.HIGHER)
 
 
 @two
@@ -217,14 +225,14 @@ def test_attention_of_the_pointer_is_as_good_as_leave_one_out(measure: str, arch
         row(pointer(architecture), "input-erasure", measure, name, {"masking": "delete"})
         for name in ("attention-mean", "leave-one-out")
     )
-    assert one["mean"] == pytest.approx(other["mean"], abs=1e-4)
+    assert one.mean == pytest.approx(other.mean, abs=1e-4)
 
 
 @two
 def test_the_marker_alone_suffices_the_pointer(architecture: str) -> None:
     found = row(pointer(architecture), "input-erasure", "aopc sufficiency", "attention-mean", {"masking": "delete"})
-    assert found["mean"] == pytest.approx(0, abs=1e-4)
-    assert found["random"]["says"] == "lower than random: better"
+    assert found.mean == pytest.approx(0, abs=1e-4)
+    assert better(found, Decision.LOWER)
 
 
 @two
@@ -232,15 +240,15 @@ def test_no_order_is_better_than_the_pointers_attention_on_short_texts(architect
     """The optimum over all sets of words, where it was sought."""
     best = row(pointer(architecture), "input-erasure", "aopc comprehensiveness", "optimum", {"masking": "delete"})
     short = words() <= SMALL["input-erasure"]["exhaustive_words"]
-    assert (best["n"], best["missing"]) == (int(short.sum()), int((~short).sum()))
-    assert best["mean"] == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5)[short].mean(), abs=1e-4)
+    assert (best.n, best.missing) == (int(short.sum()), int((~short).sum()))
+    assert best.mean == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5)[short].mean(), abs=1e-4)
 
 
 @two
 def test_permuted_attention_points_elsewhere(architecture: str) -> None:
     """The median over draws: the marker keeps its weight in one draw of as many as there are tokens."""
     found = row(pointer(architecture), "permutation", "tvd", "", EVERYWHERE)
-    assert found["mean"] == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5).mean(), abs=0.01)
+    assert found.mean == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5).mean(), abs=0.01)
 
 
 @two
@@ -248,7 +256,7 @@ def test_uniform_attention_divides_the_pointers_logit_by_the_length(architecture
     classifier = built(architecture, toys.POINTER)
     p = confidences(classifier)
     flat = 1 / (1 + ((1 - p) / p) ** (1 / lengths(classifier)))
-    assert row(pointer(architecture), "uniform", "tvd", "", EVERYWHERE)["mean"] == pytest.approx(
+    assert row(pointer(architecture), "uniform", "tvd", "", EVERYWHERE).mean == pytest.approx(
         (p - flat).mean(), abs=5e-3
     )
 
@@ -256,7 +264,7 @@ def test_uniform_attention_divides_the_pointers_logit_by_the_length(architecture
 @two
 def test_attention_of_the_pointer_is_one_weight_from_uniform(architecture: str) -> None:
     found = pointer(architecture).rows("uniform", "tvd to uniform")[-1]
-    assert found["mean"] == pytest.approx((1 - 1 / lengths(built(architecture, toys.POINTER))).mean(), abs=1e-3)
+    assert found.mean == pytest.approx((1 - 1 / lengths(built(architecture, toys.POINTER))).mean(), abs=1e-3)
 
 
 def test_the_twin_of_the_pointer_is_as_far_as_epsilon_lets_it() -> None:
@@ -264,13 +272,13 @@ def test_the_twin_of_the_pointer_is_as_far_as_epsilon_lets_it() -> None:
     p = confidences(built("bilstm", toys.POINTER))
     taken = 1 - np.log((p - 0.05) / (1.05 - p)) / np.log(p / (1 - p))
     found = pointer("bilstm")
-    assert row(found, "adversarial", "tvd exact")["mean"] == pytest.approx(taken.mean(), abs=1e-4)
-    assert row(found, "adversarial", "change exact")["mean"] == pytest.approx(0.05, abs=1e-6)
+    assert row(found, "adversarial", "tvd exact").mean == pytest.approx(taken.mean(), abs=1e-4)
+    assert row(found, "adversarial", "change exact").mean == pytest.approx(0.05, abs=1e-6)
 
 
 def test_what_the_pointers_head_reads_has_no_twin() -> None:
     found = row(pointer("bert"), "adversarial", "tvd witness", "", {"layer": 1, "head": 0, "delta": 0.0})
-    assert found["mean"] < 1e-3
+    assert found.mean < 1e-3
 
 
 @two
@@ -279,7 +287,7 @@ def test_only_the_marker_has_a_value(architecture: str) -> None:
     n = lengths(built(architecture, toys.POINTER)).mean()
     for measure, less in (("null", 1), ("null constrained", 2)):
         last = pointer(architecture).rows("identifiability", measure)[-1]
-        assert last["mean"] == pytest.approx(n - less)
+        assert last.mean == pytest.approx(n - less)
 
 
 @two
@@ -287,52 +295,52 @@ def test_only_the_marker_has_a_value(architecture: str) -> None:
 def test_erasing_the_marker_leaves_the_pointer_undecided(name: str, architecture: str) -> None:
     p = confidences(built(architecture, toys.POINTER))
     expected = np.mean([jensenshannon([one, 1 - one], [0.5, 0.5]) ** 2 for one in p])
-    assert row(pointer(architecture), "erasure", "delta js", name)["mean"] == pytest.approx(expected, abs=1e-4)
+    assert row(pointer(architecture), "erasure", "delta js", name).mean == pytest.approx(expected, abs=1e-4)
 
 
 @two
 def test_attention_and_leave_one_out_agree_on_the_pointers_first_word(architecture: str) -> None:
     found = row(pointer(architecture), "agreement", "top-k overlap", "attention-mean", {"with": "leave-one-out"})
-    assert (found["n"], found["mean"]) == (N, 1.0)
+    assert (found.n, found.mean) == (N, 1.0)
 
 
 @two
 def test_leave_one_out_has_the_sign_of_its_effects(architecture: str) -> None:
     found = pointer(architecture)
-    assert row(found, "sign", "violation", "leave-one-out")["mean"] == 0
-    assert row(found, "sign", "agreement of signs", "leave-one-out")["mean"] == 1
+    assert row(found, "sign", "violation", "leave-one-out").mean == 0
+    assert row(found, "sign", "agreement of signs", "leave-one-out").mean == 1
 
 
 @two
 def test_the_pointers_effects_add_up(architecture: str) -> None:
     """Only the marker has an effect, so that of a set is the marker's or nothing."""
     found = pointer(architecture)
-    assert row(found, "infidelity", "infidelity", "leave-one-out")["mean"] < 1e-3
-    assert row(found, "infidelity", "correlation", "leave-one-out")["mean"] == pytest.approx(1, abs=1e-3)
+    assert row(found, "infidelity", "infidelity", "leave-one-out").mean < 1e-3
+    assert row(found, "infidelity", "correlation", "leave-one-out").mean == pytest.approx(1, abs=1e-3)
 
 
 @two
 def test_one_word_explains_the_pointer(architecture: str) -> None:
     found = pointer(architecture)
     for name in ("attention-mean", "leave-one-out", "integrated-gradients"):
-        assert row(found, "complexity", "effective words", name)["mean"] == pytest.approx(1, abs=0.05)
-        assert row(found, "plausibility", "auprc", name)["mean"] == 1
-        assert row(found, "plausibility", "token f1", name)["mean"] == 1
+        assert row(found, "complexity", "effective words", name).mean == pytest.approx(1, abs=0.05)
+        assert row(found, "plausibility", "auprc", name).mean == 1
+        assert row(found, "plausibility", "token f1", name).mean == 1
 
 
 @two
 def test_marked_words_are_counted(architecture: str) -> None:
     share = pointer(architecture).rows("plausibility", "rationale share")[0]
-    assert share["mean"] == pytest.approx((1 / words()).mean())
+    assert share.mean == pytest.approx((1 / words()).mean())
 
 
 @two
 def test_what_draws_nothing_is_the_same_with_another_seed(architecture: str) -> None:
     found = pointer(architecture)
     for name in ("attention-mean", "leave-one-out", "integrated-gradients", "position"):
-        assert row(found, "stability", "tau", name, {"with": "seed"})["mean"] == pytest.approx(1)
-        assert row(found, "stability", "distance", name, {"with": "seed"})["mean"] == pytest.approx(0, abs=1e-6)
-    assert abs(row(found, "stability", "tau", "Another", {"with": "seed"})["mean"]) < 0.5
+        assert row(found, "stability", "tau", name, {"with": "seed"}).mean == pytest.approx(1)
+        assert row(found, "stability", "distance", name, {"with": "seed"}).mean == pytest.approx(0, abs=1e-6)
+    assert abs(row(found, "stability", "tau", "Another", {"with": "seed"}).mean) < 0.5
 
 
 @two
@@ -340,19 +348,19 @@ def test_what_looks_at_no_model_stays_when_its_weights_go(architecture: str) -> 
     found = pointer(architecture)
     assert set(np.round(means_of(found, "randomisation", "tau", "position"), 9)) == {1.0}
     assert set(means_of(found, "randomisation", "jsd", "uniform")) == {0.0}
-    assert row(found, "randomisation", "similarity of fully random", "position")["mean"] == pytest.approx(1)
+    assert row(found, "randomisation", "similarity of fully random", "position").mean == pytest.approx(1)
     assert min(means(found, "randomisation", "output change")) > 0.1
 
 
 def means_of(found: Audit, check: str, measure: str, name: str) -> list[float]:
-    return [r["mean"] for r in found.rows(check, measure, name)]
+    return [r.mean for r in found.rows(check, measure, name)]
 
 
 @two
 def test_reading_attention_takes_one_pass_and_a_control_none(architecture: str) -> None:
     found = pointer(architecture)
-    assert row(found, "cost", "forwards", "attention-mean")["mean"] == 1
-    assert row(found, "cost", "forwards", "random")["mean"] == 0
+    assert row(found, "cost", "forwards", "attention-mean").mean == 1
+    assert row(found, "cost", "forwards", "random").mean == 0
 
 
 # bag: attention is constant and claims nothing
@@ -361,25 +369,23 @@ def test_reading_attention_takes_one_pass_and_a_control_none(architecture: str) 
 @one
 @pytest.mark.parametrize("measure", ["tau", "spearman", "top-k overlap"])
 def test_constant_attention_has_no_order_and_that_is_counted(measure: str, architecture: str) -> None:
-    rows = [
-        r for r in bag(architecture).rows("agreement", measure) if "attention-mean" in (r["method"], r["at"]["with"])
-    ]
+    rows = [r for r in bag(architecture).rows("agreement", measure) if "attention-mean" in (r.method, r.at["with"])]
     assert len(rows) == 7
-    assert {(r["n"], r["missing"], r["mean"]) for r in rows} == {(0, N, None)}
+    assert {(r.n, r.missing, r.known) for r in rows} == {(0, N, False)}
 
 
 @one
 def test_constant_attention_is_missing_in_the_table_too(architecture: str) -> None:
-    pairs = bag(architecture).summary["checks"]["agreement"]["tables"]["pairs"]
-    cells = [pair["all"] for pair in pairs if "attention-mean" in (pair["method"], pair["with"])]
+    pairs = bag(architecture).summary.checks["agreement"].tables["pairs"]
+    cells = [pair["all"] for pair in pairs if "attention-mean" in (pair["method"], pair["other"])]
     assert {(cell["n"], cell["missing"], cell["mean"]) for cell in cells} == {(0, N, None)}
 
 
 @one
 def test_uniform_attention_changes_nothing_where_it_is_uniform(architecture: str) -> None:
     found = bag(architecture)
-    changed = [r for r in found.rows("uniform", "tvd") if "activation" not in r["at"]]
-    assert {r["mean"] for r in changed} == {0.0}
+    changed = [r for r in found.rows("uniform", "tvd") if "activation" not in r.at]
+    assert {r.mean for r in changed} == {0.0}
     assert max(means(found, "uniform", "tvd to uniform")) < 1e-6
     assert set(means(found, "permutation", "tvd")) == {0.0}
 
@@ -387,36 +393,36 @@ def test_uniform_attention_changes_nothing_where_it_is_uniform(architecture: str
 @one
 def test_constant_attention_rests_on_all_words(architecture: str) -> None:
     found = bag(architecture)
-    assert row(found, "complexity", "effective words", "attention-mean")["mean"] == pytest.approx(words().mean())
-    assert row(found, "complexity", "gini", "attention-mean")["mean"] == pytest.approx(0, abs=1e-6)
+    assert row(found, "complexity", "effective words", "attention-mean").mean == pytest.approx(words().mean())
+    assert row(found, "complexity", "gini", "attention-mean").mean == pytest.approx(0, abs=1e-6)
 
 
 def test_the_twin_of_constant_attention_is_one_weight() -> None:
     n = lengths(built("bilstm", toys.BAG_TOY))
-    assert row(bag("bilstm"), "adversarial", "tvd exact")["mean"] == pytest.approx((1 - 1 / n).mean(), abs=1e-6)
+    assert row(bag("bilstm"), "adversarial", "tvd exact").mean == pytest.approx((1 - 1 / n).mean(), abs=1e-6)
 
 
 @one
 def test_words_of_the_bag_have_the_effects_that_leave_one_out_says(architecture: str) -> None:
     found = bag(architecture)
-    assert row(found, "sign", "violation", "leave-one-out")["mean"] == 0
-    assert row(found, "sign", "agreement of signs", "leave-one-out")["mean"] == 1
-    better = row(found, "input-erasure", "aopc comprehensiveness", "leave-one-out", {"masking": "delete"})
-    assert better["random"]["says"] == "higher than random: better"
+    assert row(found, "sign", "violation", "leave-one-out").mean == 0
+    assert row(found, "sign", "agreement of signs", "leave-one-out").mean == 1
+    erased = row(found, "input-erasure", "aopc comprehensiveness", "leave-one-out", {"masking": "delete"})
+    assert better(erased, Decision.HIGHER)
 
 
 @one
 def test_integrated_gradients_of_the_bag_are_complete(architecture: str) -> None:
     found = bag(architecture)
-    assert row(found, "completeness", "gap", "integrated-gradients")["mean"] < 1e-6
-    assert row(found, "completeness", "relative gap", "integrated-gradients")["high"] < 1e-4
+    assert row(found, "completeness", "gap", "integrated-gradients").mean < 1e-6
+    assert row(found, "completeness", "relative gap", "integrated-gradients").high < 1e-4
 
 
 @one
 @pytest.mark.parametrize("measure", ["aopc comprehensiveness", "aopc sufficiency", "tvd", "deletion", "never"])
 def test_attention_that_claims_nothing_cannot_be_told_from_random(measure: str, architecture: str) -> None:
     rows = bag(architecture).rows("input-erasure", measure, "attention-mean")
-    assert {r["random"]["says"] for r in rows} == {"cannot be told from random"}
+    assert {r.versus_random.decision for r in rows if r.versus_random} == {Decision.NOT_SIGNIFICANT}
 
 
 # chance
@@ -425,10 +431,12 @@ def test_attention_that_claims_nothing_cannot_be_told_from_random(measure: str, 
 @pytest.mark.parametrize(("run", "architecture"), [(pointer, "bert"), (pointer, "bilstm"), (bag, "bilstm")])
 def test_another_random_method_cannot_be_told_from_random(run: Any, architecture: str) -> None:
     found = run(architecture)
-    rows = [r for check in CONTROLLED if check in found.summary["checks"] for r in found.rows(check, None, "Another")]
-    told = {(r["measure"], str(r["at"])): r["random"]["says"] for r in rows if r.get("random", {}).get("n", 0) >= 30}
-    assert len(told) > 20
-    assert {key: says for key, says in told.items() if says != "cannot be told from random"} == {}
+    rows = [r for check in CONTROLLED if check in found.summary.checks for r in found.rows(check, None, "Another")]
+    decisions = {
+        (r.measure, str(r.at)): r.versus_random.decision for r in rows if r.versus_random and r.versus_random.n >= 30
+    }
+    assert len(decisions) > 20
+    assert {key: one for key, one in decisions.items() if one != Decision.NOT_SIGNIFICANT} == {}
 
 
 CONTROLLED = ("input-erasure", "sign", "infidelity", "plausibility")
@@ -445,5 +453,5 @@ def test_the_less_attention_is_heard_the_less_its_permutation_matters(architectu
         classifier = built(architecture, toys.mix(c))
         run = heedful.audit(classifier, examples(classifier), ["attention-mean"], [check], limit=16)
         found.append(row(run, "permutation", "tvd", "", EVERYWHERE))
-    assert (np.diff([r["mean"] for r in found]) < 0).all()
-    assert found[-1]["mean"] < 1e-3  # what is not read still has a share in the norm of what is
+    assert (np.diff([r.mean for r in found]) < 0).all()
+    assert found[-1].mean < 1e-3  # what is not read still has a share in the norm of what is

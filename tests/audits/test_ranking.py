@@ -1,4 +1,4 @@
-"""Leagues: methods in order, and methods that cannot be told apart."""
+"""Ranking: methods in order, and methods that are not significantly different."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from heedful.audits.ranking import League, league, leagues, marks, reversals, to_dict
+from heedful.audits.ranking import (
+    Ranking,
+    Reversal,
+    rank,
+    rankings,
+    reversals,
+    scores,
+)
 from heedful.checks.input_erasure import InputErasure, Text, ask
 from heedful.core.finding import Findings
 from heedful.maths import stats
@@ -29,8 +36,8 @@ def methods(means: Sequence[float], n: int = 60, noise: float = 0.05, seed: int 
     return {chr(97 + i): mean + noise * rng.normal(size=n) for i, mean in enumerate(means)}
 
 
-def places(found: League) -> dict[str, tuple[int, int]]:
-    return {row.method: (row.first, row.last) for row in found.table}
+def places(found: Ranking) -> dict[str, tuple[int, int]]:
+    return {row.method: (row.first, row.last) for row in found.methods}
 
 
 def found(areas: Mapping[tuple[str, str, str], Sequence[float]]) -> Findings:
@@ -41,34 +48,34 @@ def found(areas: Mapping[tuple[str, str, str], Sequence[float]]) -> Findings:
 
 
 def test_who_is_surely_better_comes_first() -> None:
-    assert places(league("delete", methods([0.1, 0.5, 0.3]))) == {"b": (1, 1), "c": (2, 2), "a": (3, 3)}
+    assert places(rank("delete", methods([0.1, 0.5, 0.3]))) == {"b": (1, 1), "c": (2, 2), "a": (3, 3)}
 
 
 def test_methods_that_cannot_be_told_apart_share_places() -> None:
     given = methods([0.5, 0.2])
     given["c"] = given["a"] + np.random.default_rng(1).normal(size=60) * 0.2
-    found = league("delete", given)
+    found = rank("delete", given)
     assert places(found) == {"a": (1, 2), "c": (1, 2), "b": (3, 3)}
     assert set(found.tied) == {"a", "c"}
 
 
 def test_equal_methods_are_tied() -> None:
     given = methods([0.5, 0.2])
-    assert places(league("delete", given | {"twin": given["a"]}))["twin"] == (1, 2)
+    assert places(rank("delete", given | {"same": given["a"]}))["same"] == (1, 2)
 
 
 def test_few_texts_rank_nobody() -> None:
-    assert set(places(league("delete", methods([0.9, 0.1, 0.5], n=29))).values()) == {(1, 3)}
+    assert set(places(rank("delete", methods([0.9, 0.1, 0.5], n=29))).values()) == {(1, 3)}
 
 
 @given(st.integers(0, 1000), st.integers(2, 6))
 @settings(max_examples=30)
 def test_places_are_a_ranking(seed: int, m: int) -> None:
     rng = np.random.default_rng(seed)
-    found = league("delete", methods(list(rng.uniform(0, 1, m)), noise=0.5, seed=seed))
+    found = rank("delete", methods(list(rng.uniform(0, 1, m)), noise=0.5, seed=seed))
     assert all(1 <= first <= last <= m for first, last in places(found).values())
     assert sum(first for first, _ in places(found).values()) <= m * (m + 1) / 2
-    assert [row.mean for row in found.table] == sorted((row.mean for row in found.table), reverse=True)
+    assert [row.mean for row in found.methods] == sorted((row.mean for row in found.methods), reverse=True)
 
 
 def test_pairs_are_compared_as_elsewhere() -> None:
@@ -76,32 +83,32 @@ def test_pairs_are_compared_as_elsewhere() -> None:
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     p = stats.holm(np.array([stats.paired(given[x], given[y]).p for x, y in pairs]))
     sure = {frozenset(pair) for pair, value in zip(pairs, p, strict=True) if value <= 0.05}
-    assert {frozenset(pair) for pair in league("delete", given).better} == sure
+    assert {frozenset(pair) for pair in rank("delete", given).better} == sure
 
 
 def test_a_method_measured_on_few_texts_is_not_ranked() -> None:
     given = methods([0.5, 0.3])
     given["b"][:10] = np.nan
-    assert (places(league("delete", given)), league("delete", given).unranked) == ({"a": (1, 1)}, ("b",))
+    assert (places(rank("delete", given)), rank("delete", given).unranked) == ({"a": (1, 1)}, ("b",))
 
 
 def test_an_order_that_depends_on_the_masking_is_told() -> None:
-    one_way, other = league("delete", methods([0.5, 0.2])), league("mask", methods([0.1, 0.4]))
-    assert reversals([one_way, other]) == [{"better": "a", "under": "delete", "worse under": "mask", "than": "b"}]
+    one_way, other = rank("delete", methods([0.5, 0.2])), rank("mask", methods([0.1, 0.4]))
+    assert reversals([one_way, other]) == [Reversal("a", "b", better="delete", worse="mask")]
 
 
 def test_the_mark_is_insertion_less_deletion() -> None:
     areas = {("a", "insertion", "delete"): [0.9, 0.8], ("a", "deletion", "delete"): [0.2, 0.9]}
-    assert marks(found(areas), "delete")["a"] == pytest.approx([0.7, -0.1])
+    assert scores(found(areas), "delete")["a"] == pytest.approx([0.7, -0.1])
 
 
 def test_bounds_are_no_methods() -> None:
     areas = {(m, kind, "delete"): [0.5, 0.5] for m in ("a", "greedy", "optimum") for kind in ("insertion", "deletion")}
-    assert [row.method for row in leagues(found(areas))[0].table] == ["a"]
+    assert [row.method for row in rankings(found(areas))[0].methods] == ["a"]
 
 
 def test_nothing_to_rank() -> None:
-    assert to_dict(leagues(Findings({}, {}, {"number": np.arange(0)}))) == {"leagues": [], "reversals": []}
+    assert rankings(Findings({}, {}, {"number": np.arange(0)})) == []
 
 
 def test_chance_has_a_mark_of_zero() -> None:

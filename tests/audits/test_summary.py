@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import json
-from collections.abc import Mapping
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,23 @@ import pytest
 from rich.console import Console
 
 from heedful.audits.chunk import metered
+from heedful.audits.manifest import Manifest
 from heedful.audits.parts import FINDINGS
-from heedful.audits.summary import left_out, rows
+from heedful.audits.ranking import rank
+from heedful.audits.record import Record
+from heedful.audits.run import Run
+from heedful.audits.summary import About, CheckSummary, LeftOut, Row, Summary, Texts, left_out, rows
+from heedful.audits.verdict import Evidence, verdict
+from heedful.checks import CHECKS
 from heedful.core.files import json_value
-from heedful.core.finding import Finding, Findings, Measure
+from heedful.core.finding import Finding, Findings, Highlight, Measure
 from heedful.maths import stats
-from heedful.report.auditview import show
+from heedful.maths.stats import Decision, Difference
+from heedful.report.audit import _left_out
+from heedful.report.document import Document
+from heedful.report.document_terminal import show
+from heedful.report.overview import overview
+from heedful.report.ranking import advice
 
 MEASURES = {"x": Measure("x", better="higher"), "hit": Measure("hit", "rate")}
 
@@ -66,12 +78,12 @@ def test_values_stand_at_their_texts_and_nan_elsewhere() -> None:
 def test_tables_are_taken_one_after_the_other() -> None:
     found = drawn()
     cut = Findings.of([table(found[:50]), table(found[50:])], texts(40))
-    assert json.dumps(rows(cut, MEASURES, ["good"])) == json.dumps(rows(of(found), MEASURES, ["good"]))
+    assert repr(rows("c", cut, MEASURES, ["good"])) == repr(rows("c", of(found), MEASURES, ["good"]))
 
 
 def test_a_number_that_does_not_exist_is_missing_and_an_absent_one_is_not() -> None:
-    made = rows(of([(0, Finding("c", "m", "x", 1.0)), (1, Finding("c", "m", "x", np.nan))], 4), MEASURES, [])
-    assert (made[0]["n"], made[0]["missing"]) == (1, 1)
+    made = rows("c", of([(0, Finding("c", "m", "x", 1.0)), (1, Finding("c", "m", "x", np.nan))], 4), MEASURES, [])
+    assert (made[0].n, made[0].missing) == (1, 1)
 
 
 def test_places_and_methods() -> None:
@@ -83,47 +95,50 @@ def test_places_and_methods() -> None:
 
 def test_a_row_is_the_summary_of_its_group() -> None:
     found = of(drawn())
-    for row in rows(found, MEASURES, ["good", "bad", "random"]):
-        values = found.values(row["measure"], row["method"], row["at"])
-        wanted = stats.summary(values[~np.isnan(values)], MEASURES[row["measure"]].kind)
-        assert (row["n"], row["mean"], row["low"], row["high"]) == (wanted.n, wanted.mean, wanted.low, wanted.high)
+    for row in rows("c", found, MEASURES, ["good", "bad", "random"]):
+        values = found.values(row.measure, row.method, row.at)
+        wanted = stats.estimate(values[~np.isnan(values)], MEASURES[row.measure].kind)
+        assert (row.n, row.mean, row.low, row.high) == (wanted.n, wanted.mean, wanted.low, wanted.high)
 
 
 def test_differences_are_paired_and_corrected_over_the_measure() -> None:
     found = of(drawn())
-    made = {row["method"]: row for row in rows(found, MEASURES, ["good", "bad", "random"]) if row["measure"] == "x"}
+    made = {row.method: row for row in rows("c", found, MEASURES, ["good", "bad", "random"]) if row.measure == "x"}
     one = stats.paired(found.values("x", "good"), found.values("x", "random"))
-    assert made["good"]["random"]["mean"] == one.mean
-    assert made["good"]["random"]["holm"] == pytest.approx(min(1, 2 * one.p))
-    assert made["good"]["random"]["says"] == "higher than random: better"
-    assert made["bad"]["random"]["says"] == "cannot be told from random"
-    assert "random" not in made["random"]
+    good, bad = made["good"].versus_random, made["bad"].versus_random
+    assert good is not None
+    assert bad is not None
+    assert good.mean == one.mean
+    assert good.p_adjusted == pytest.approx(min(1, 2 * one.p))
+    assert (good.decision, good.better) == (Decision.HIGHER, True)
+    assert (bad.decision, bad.better) == (Decision.NOT_SIGNIFICANT, None)
+    assert made["random"].versus_random is None
 
 
 def test_a_measure_may_ask_not_to_be_compared() -> None:
-    made = rows(of(drawn()), {"x": Measure("x", compared=False)}, [])
-    assert not any("random" in row for row in made)
+    made = rows("c", of(drawn()), {"x": Measure("x", compared=False)}, [])
+    assert not any(row.versus_random for row in made)
 
 
 def test_rows_come_in_the_order_of_measures_methods_and_places() -> None:
     found = of(
         [(0, Finding("c", m, "x", 1.0, at)) for at in ({"layer": 10}, {"layer": 2}, {"layer": "all"}) for m in "ba"], 1
     )
-    made = [(row["method"], row["at"]["layer"]) for row in rows(found, MEASURES, ["a", "b"])]
+    made = [(row.method, row.at["layer"]) for row in rows("c", found, MEASURES, ["a", "b"])]
     assert made == [("a", "all"), ("a", 2), ("a", 10), ("b", "all"), ("b", 2), ("b", 10)]
 
 
 def test_the_order_of_findings_does_not_matter() -> None:
     found = drawn()
-    one, other = (rows(of(some), MEASURES, ["good", "bad"]) for some in (found, found[::-1]))
-    assert json.dumps(one) == json.dumps(other)
+    one, other = (rows("c", of(some), MEASURES, ["good", "bad"]) for some in (found, found[::-1]))
+    assert repr(one) == repr(other)
 
 
 def test_what_was_left_out_is_counted_by_reason() -> None:
     some = [(i, Finding("c", "", "left out", np.nan, {}, {"reason": f"because {i % 2}"})) for i in range(3)]
-    told = left_out([table([*some, (0, Finding("c", "m", "x", 1.0))])])
-    assert [(one["reason"], one["texts"]) for one in told] == [("because 0", 2), ("because 1", 1)]
-    assert rows(of(some, 3), MEASURES, []) == []
+    found = left_out([table([*some, (0, Finding("c", "m", "x", 1.0))])])
+    assert [(one.reason, one.texts) for one in found] == [("because 0", 2), ("because 1", 1)]
+    assert rows("c", of(some, 3), MEASURES, []) == []
 
 
 def test_json_has_no_nan() -> None:
@@ -131,77 +146,91 @@ def test_json_has_no_nan() -> None:
     assert json.dumps(made, allow_nan=False) == '{"a": null, "b": [1.0, null], "c": [0, 1], "d": true, "1": [2]}'
 
 
+def test_a_summary_is_the_same_after_json() -> None:
+    rows_ = tuple(rows("c", of(drawn()), MEASURES, ["good", "bad", "random"]))
+    about = About(title="C", measures=MEASURES, highlights=(Highlight("x", "an x", head="x"),), roles=("points",))
+    given = Summary(
+        TEXTS,
+        {"c": CheckSummary(about, rows_)},
+        {"attention-mean": verdict(Evidence())},
+        (rank("delete", {"a": np.arange(40.0), "b": np.arange(40.0)[::-1] / 2}),),
+        (LeftOut("c", "", "so", 3),),
+    )
+    stored = json.dumps(given.to_dict(), allow_nan=False)
+    assert repr(Summary.from_dict(json.loads(stored))) == repr(given)  # NaN is not equal to itself
+
+
 # the terminal
 
+TEXTS = Texts(
+    40, {"a": 40}, None, stats.estimate(np.array([1.0] * 34 + [0.0] * 6), "rate"), stats.estimate(np.ones(40))
+)
 
-def row(
-    measure: str, method: str, mean: float, n: int = 40, at: Mapping[str, Any] | None = None, says: str = ""
-) -> dict[str, Any]:
-    made = {
-        "measure": measure,
-        "method": method,
-        "at": dict(at or {}),
-        "n": n,
-        "mean": mean,
-        "low": mean - 0.1,
-        "high": mean + 0.1,
+
+def row(check: str, measure: str, method: str, mean: float, n: int = 40, **more: Any) -> Row:
+    return Row(n, 0, mean, mean, 0.1, mean - 0.1, mean + 0.1, check=check, measure=measure, method=method, **more)
+
+
+def decided(decision: Decision) -> Difference:
+    return Difference(40, 0.1, 0.0, 0.2, 0.5, 0.5, decision)
+
+
+def shown(*given: Row) -> str:
+    names = dict.fromkeys(row.check for row in given)
+    checks = {
+        name: CheckSummary(About(highlights=CHECKS[name].highlights), tuple(row for row in given if row.check == name))
+        for name in names
     }
-    return made | ({"random": {"says": says}} if says else {})
-
-
-def shown(checks: Mapping[str, list[dict[str, Any]]], n: int = 40) -> str:
-    summary = {
-        "texts": {"n": n, "accuracy": {"mean": 0.8, "low": 0.7, "high": 0.9}},
-        "checks": {name: {"rows": found, "tables": {}} for name, found in checks.items()},
-        "left out": [{"check": "explain", "method": "lime", "reason": "no \x1b[31m reason", "texts": 3}],
-    }
+    left = (LeftOut("explain", "lime", "no \x1b[31m reason", 3),)
+    manifest = Manifest({"labels": ["a"]}, {}, {"methods": [], "checks": {}}, 0, {})
+    record = Record(Run(Path(), manifest), Summary(TEXTS, checks, left_out=left), {})
+    document = Document(
+        "", "", (), (), (), _left_out(record), (), "", {}, advice=advice(record), overview=overview(record)
+    )
     console = Console(file=io.StringIO(), width=120)
-    show(summary, console)
+    show(document, console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def test_what_cannot_be_told_from_random_is_marked() -> None:
-    told = shown({"sign": [row("violation", "a", 0.25, says="cannot be told from random"), row("violation", "b", 0.5)]})
-    assert "0.25*" in told
-    assert "0.50*" not in told
+def test_numbers_that_are_not_significantly_different_from_random_are_marked() -> None:
+    printed = shown(
+        row("sign", "violation", "a", 0.25, versus_random=decided(Decision.NOT_SIGNIFICANT)),
+        row("sign", "violation", "b", 0.5),
+        row("sign", "violation", "c", 0.75, versus_random=decided(Decision.TOO_FEW)),
+    )
+    assert re.findall(r"[abc] +(0[.]\S+)", printed) == ["0.25*", "0.50", "0.75?"]
 
 
 def test_means_over_other_texts_are_not_set_beside_each_other() -> None:
-    told = shown({"input-erasure": [row("deletion", "a", 0.25), row("deletion", "greedy", 0.125, n=12)]})
-    assert "0.25" in told
-    assert "greedy" not in told
+    printed = shown(
+        row("input-erasure", "deletion", "a", 0.25), row("input-erasure", "deletion", "greedy", 0.125, n=12)
+    )
+    assert "0.25" in printed
+    assert "greedy" not in printed
 
 
 def test_a_pair_is_found_under_either_name() -> None:
-    told = shown(
-        {
-            "agreement": [
-                row("tau", "leave-one-out", 0.33, at={"with": "lime"}),
-                row("tau", "a", -0.5, at={"with": "leave-one-out"}),
-            ]
-        }
+    printed = shown(
+        row("agreement", "tau", "leave-one-out", 0.33, at={"with": "lime"}),
+        row("agreement", "tau", "a", -0.5, at={"with": "leave-one-out"}),
     )
-    assert [line.split()[-1] for line in told.splitlines() if line.startswith(("a ", "lime "))] == ["−0.50", "0.33"]
+    assert [line.split()[-1] for line in printed.splitlines() if line.startswith(("a ", "lime "))] == ["−0.50", "0.33"]
 
 
 def test_attention_has_its_own_lines() -> None:
-    told = shown(
-        {
-            "permutation": [
-                row("tvd", "", 0.2, at={"layer": "all", "head": "all"}),
-                row("tvd", "", 0.7, at={"layer": 0, "head": "all"}),
-            ]
-        }
+    printed = shown(
+        row("permutation", "tvd", "", 0.2, at={"layer": "all", "head": "all"}),
+        row("permutation", "tvd", "", 0.7, at={"layer": 0, "head": "all"}),
     )
-    assert "0.200 [0.100, 0.300]  n = 40" in told
-    assert "0.700" not in told
+    assert "0.20 [0.10, 0.30]" in printed
+    assert "0.70" not in printed
+    assert not re.search(r"^method\b", printed, re.MULTILINE)  # no table of methods without any
 
 
-def test_few_texts_and_control_characters() -> None:
-    told = shown({"sign": [row("violation", "a", 0.25)]}, n=7)
-    assert "fewer than 30: nothing is decided" in told
-    assert "\x1b" not in told
-    assert "left out: lime on 3 texts" in told
+def test_control_characters_of_a_reason_do_not_reach_the_terminal() -> None:
+    printed = shown(row("sign", "violation", "a", 0.25))
+    assert "\x1b" not in printed
+    assert "left out: explain of lime on 3 texts" in printed
 
 
 def test_a_meter_is_filled_in_also_after_an_error() -> None:

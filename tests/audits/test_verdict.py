@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from heedful.audits.summary import evidence
-from heedful.audits.verdict import QUESTIONS, Rule, Verdict, one_sided, verdict
+from heedful.audits.verdict import Evidence, Reason, Rule, Trio, Verdict, evidence_of, merge, one_sided, verdict
 from heedful.audits.verdict import shares as shares_of
 from heedful.core.finding import Findings
 from tests.support import operating, toys
@@ -27,16 +27,16 @@ RANK = {"explanation": 2, "not not explanation": 1, "undecided": 1, "not explana
 
 def numbers(
     shares: Mapping[str, float], n: int = 60, noise: float = 0.01, lead: float = 0.5, seed: int = 0
-) -> dict[str, Floats]:
+) -> Evidence:
     """Evidence in which attention has these shares of the reference's lead over chance."""
     rng = np.random.default_rng(seed)
-    made: dict[str, Floats] = {"from uniform": np.full(n, 0.5)}
-    for question in ("Q1", "Q2", "Q3"):
+
+    def trio(question: str) -> Trio:
         r = np.zeros(n) if question == "Q3" else rng.uniform(0.1, 0.2, n)
-        made[f"{question} r"] = r
-        made[f"{question} s"] = r + lead + noise * rng.normal(size=n)
-        made[f"{question} a"] = r + shares[question] * lead + noise * rng.normal(size=n)
-    return made
+        s = r + lead + noise * rng.normal(size=n)
+        return Trio(r + shares[question] * lead + noise * rng.normal(size=n), r, s)
+
+    return Evidence(trio("Q1"), trio("Q2"), trio("Q3"), from_uniform=np.full(n, 0.5))
 
 
 def shares(q1: float, q2: float, q3: float) -> dict[str, float]:
@@ -77,7 +77,10 @@ def test_a_share_is_of_the_references_lead_over_chance() -> None:
 @settings(max_examples=15)
 def test_more_of_the_same_is_never_worse(seed: int, low: float, more: float) -> None:
     weak = numbers(dict.fromkeys(("Q1", "Q2", "Q3"), low), noise=0.1, seed=seed)
-    strong = {key: values + more * (key.endswith("a")) for key, values in weak.items()}
+    points, matters, used = (
+        replace(trio, attention=np.asarray(trio.attention) + more) for trio in (weak.points, weak.matters, weak.used)
+    )
+    strong = replace(weak, points=points, matters=matters, used=used)
     assert RANK[verdict(strong).word] >= RANK[verdict(weak).word]
 
 
@@ -133,18 +136,14 @@ def test_a_question_at_its_line_is_answered_for_in_at_most_one_in_sixty() -> Non
     for seed in range(200):
         rng = np.random.default_rng(seed)
         lead = rng.uniform(0, 1, 60)
-        given = {
-            "Q1 r": np.zeros(60),
-            "Q1 s": lead,
-            "Q1 a": lead * rng.integers(0, 2, 60),
-        }
-        wrong += verdict(given).answers[0].says == "for"
+        trio = Trio(lead * rng.integers(0, 2, 60), np.zeros(60), lead)
+        wrong += verdict(Evidence(points=trio)).answers[0].says == "for"
     assert wrong <= 200 / 60 + 3 * np.sqrt(200 / 60)
 
 
 def test_a_share_between_the_lines_is_said_to_be_there() -> None:
     found = verdict(numbers(shares(0.35, 0.9, 0.9)))
-    assert (found.answers[0].says, found.answers[0].reason) == ("undecided", "its share is surely between 0.2 and 0.5")
+    assert (found.answers[0].says, found.answers[0].reason) == ("undecided", Reason.BETWEEN)
 
 
 # what is not decided
@@ -152,80 +151,90 @@ def test_a_share_between_the_lines_is_said_to_be_there() -> None:
 
 def test_below_thirty_texts_nothing_is_decided() -> None:
     found = verdict(numbers(shares(1, 1, 1), n=29))
-    assert (found.word, found.reason) == ("undecided", "fewer than 30 texts")
+    assert (found.word, found.reason) == ("undecided", Reason.TOO_FEW)
 
 
 def test_constant_attention_claims_nothing() -> None:
-    found = verdict(numbers(shares(0, 0, 0)) | {"from uniform": np.full(60, 0.049)})
-    assert (found.word, found.reason) == ("undecided", "attention is constant: it claims nothing")
+    found = verdict(replace(numbers(shares(0, 0, 0)), from_uniform=np.full(60, 0.049)))
+    assert (found.word, found.reason) == ("undecided", Reason.CONSTANT)
 
 
 def test_a_reference_without_a_lead_decides_nothing() -> None:
     found = verdict(numbers(shares(1, 1, 1), lead=0.0, noise=0.1))
     assert found.word == "undecided"
-    assert {answer.reason for answer in found.answers} == {"the reference has no sure lead over chance"}
+    assert {answer.reason for answer in found.answers} == {Reason.NO_LEAD}
 
 
 def test_a_question_that_was_not_asked_leaves_it_open() -> None:
     given = numbers(shares(1, 1, 1))
-    del given["Q3 a"]
-    found = verdict(given)
-    assert (found.word, found.reason) == ("undecided", "Q3 could not be asked")
-    assert found.answers[2].reason == "there is no number of attention"
+    found = verdict(replace(given, used=replace(given.used, attention=None)))
+    assert (found.word, found.reason) == ("undecided", Reason.QUESTIONS_MISSING)
+    assert (found.answers[2].reason, found.answers[2].missing) == (Reason.NUMBERS_MISSING, ("attention",))
 
 
 def test_a_model_without_attention_is_not_judged() -> None:
     given = numbers(shares(1, 1, 1))
-    empty = {f"{question} a": np.full(len(given["Q1 a"]), np.nan) for question in QUESTIONS}
-    found = verdict(given | empty)
-    assert (found.word, found.reason) == ("undecided", "this model's attention could not be read")
-    assert {answer.reason for answer in found.answers} == {"there is no number of attention"}
-    assert verdict({}).reason == "Q1, Q2, Q3 could not be asked"
+    nothing = np.full(60, np.nan)
+    points, matters, used = (replace(trio, attention=nothing) for trio in (given.points, given.matters, given.used))
+    found = verdict(replace(given, points=points, matters=matters, used=used))
+    assert (found.word, found.reason) == ("undecided", Reason.UNREADABLE)
+    assert {answer.missing for answer in found.answers} == {("attention",)}
+    assert verdict(Evidence()).reason == Reason.QUESTIONS_MISSING
 
 
 def test_attention_that_was_not_compared_with_uniform_is_not_judged() -> None:
-    given = numbers(shares(0, 0, 0))
-    del given["from uniform"]
-    found = verdict(given)
-    assert (found.word, found.reason) == ("undecided", "how far attention is from uniform was not measured")
+    found = verdict(replace(numbers(shares(0, 0, 0)), from_uniform=None))
+    assert (found.word, found.reason) == ("undecided", Reason.UNIFORMITY_UNKNOWN)
 
 
 def test_texts_that_lack_a_number_take_no_part() -> None:
     given = numbers(shares(0.9, 0.8, 0.7))
-    given["Q1 s"][:20] = np.nan
+    assert given.points.reference is not None
+    given.points.reference[:20] = np.nan
     assert [answer.n for answer in verdict(given).answers] == [40, 60, 60]
 
 
 def test_nothing_at_all() -> None:
-    assert verdict({}).word == "undecided"
+    assert verdict(Evidence()).word == "undecided"
 
 
 # what qualifies
 
 
-def test_a_far_twin_qualifies_and_does_not_decide() -> None:
+def test_distant_attention_with_the_same_answer_qualifies_and_does_not_decide() -> None:
     given = numbers(shares(0.9, 0.8, 0.7))
-    beside = verdict(given | {"Q4": np.full(60, 0.9)})
-    assert beside.word == verdict(given).word
-    assert [(q.question, q.holds) for q in beside.qualifiers] == [("Q4", True)]
+    qualified = verdict(replace(given, elsewhere=np.full(60, 0.9)))
+    assert qualified.word == verdict(given).word
+    assert [(q.kind, q.holds) for q in qualified.qualifiers] == [("elsewhere", True)]
 
 
 def test_attention_that_moves_is_unstable() -> None:
-    found = verdict(numbers(shares(1, 1, 1)) | {"Q6": np.full(60, 0.2), "Q5": np.zeros(60)})
-    assert {q.question: q.holds for q in found.qualifiers} == {"Q5": False, "Q6": True}
+    found = verdict(replace(numbers(shares(1, 1, 1)), steady=np.full(60, 0.2), unidentified=np.zeros(60)))
+    assert {q.kind: q.holds for q in found.qualifiers} == {"unidentified": False, "unsteady": True}
 
 
 def test_other_checkpoints_say_more_of_stability_than_other_commas() -> None:
-    found = verdict({"Q6": np.full(60, 0.9), "Q6 checkpoints": np.full(60, 0.1)})
-    assert [(q.holds, round(q.mean, 9)) for q in found.qualifiers] == [(True, 0.1)]
+    found = verdict(Evidence(steady=np.full(60, 0.9), trainings=np.full(60, 0.1)))
+    assert [(q.kind, q.holds, round(q.estimate.mean, 9)) for q in found.qualifiers] == [
+        ("unsteady trainings", True, 0.1)
+    ]
 
 
 def test_a_stricter_number_of_texts_holds_for_qualifiers_too() -> None:
-    assert [q.holds for q in verdict({"Q4": np.full(60, 0.9)}, Rule(texts=100)).qualifiers] == [False]
+    assert [q.holds for q in verdict(Evidence(elsewhere=np.full(60, 0.9)), Rule(texts=100)).qualifiers] == [False]
 
 
 def test_few_texts_qualify_nothing() -> None:
-    assert [q.holds for q in verdict({"Q4": np.full(20, 0.9)}).qualifiers] == [False]
+    assert [q.holds for q in verdict(Evidence(elsewhere=np.full(20, 0.9))).qualifiers] == [False]
+
+
+def test_evidence_of_several_checks_is_merged() -> None:
+    one = Evidence(used=Trio(attention=np.ones(2)), steady=np.zeros(2))
+    both = merge(one, Evidence(used=Trio(reference=np.full(2, 3.0))))
+    assert [x if x is None else x.tolist() for x in (both.used.attention, both.used.chance, both.used.reference)] == [
+        [1, 1], None, [3, 3]
+    ]  # fmt: skip
+    assert both.steady is one.steady
 
 
 # from findings
@@ -238,8 +247,9 @@ def found(groups: Mapping[tuple[str, str, str], Any]) -> Findings:
 
 
 def test_another_masking_serves_where_nothing_was_deleted() -> None:
-    given = evidence("input-erasure", found({("", "tvd without words", '{"masking":"mask"}'): [0.3, 0.4]}), *METHODS)
-    assert given["Q3 s"].tolist() == [0.3, 0.4]
+    given = evidence_of("matters", found({("", "tvd without words", '{"masking":"mask"}'): [0.3, 0.4]}), *METHODS)
+    assert given.used.reference is not None
+    assert given.used.reference.tolist() == [0.3, 0.4]
 
 
 def test_the_last_layers_heads_are_asked_whether_they_are_identifiable() -> None:
@@ -248,14 +258,16 @@ def test_the_last_layers_heads_are_asked_whether_they_are_identifiable() -> None
         ("", "null constrained", '{"head":0,"layer":1}'): [0, 3],
         ("", "null constrained", '{"head":1,"layer":1}'): [0, 0],
     }
-    assert evidence("identifiability", found(groups), *METHODS)["Q5"].tolist() == [0, 0.5]
+    unidentified = evidence_of("identifiable", found(groups), *METHODS).unidentified
+    assert unidentified is not None
+    assert unidentified.tolist() == [0, 0.5]
 
 
 def test_seeds_are_no_checkpoints() -> None:
     groups = {
         ("attention-mean", "tau", f'{{"with":"{name}"}}'): [x, x] for name, x in (("seed", 1), ("b", 0.2), ("c", 0.4))
     }
-    assert evidence("stability", found(groups), *METHODS)["Q6 checkpoints"] == pytest.approx([0.3, 0.3])
+    assert evidence_of("trainings", found(groups), *METHODS).trainings == pytest.approx([0.3, 0.3])
 
 
 # models whose answer is known
@@ -275,7 +287,7 @@ def test_known_models_get_their_verdict_every_time(toy: toys.Toy, word: str, n: 
 @pytest.mark.usefixtures("unchecked")
 def test_the_bag_is_undecided_for_its_reason() -> None:
     reasons = {v.reason for v in operating.drawn("bilstm", toys.BAG_TOY, POOL, 40)}
-    assert reasons == {"attention is constant: it claims nothing"}
+    assert reasons == {Reason.CONSTANT}
 
 
 @pytest.mark.parametrize("toy", [toys.POINTER, toys.DEAF, toys.BAG_TOY], ids=["pointer", "deaf", "bag"])

@@ -14,6 +14,7 @@ import torch
 from heedful.checks.adversarial import Adversarial
 from heedful.checks.adversarial_rows import affine_problem, attention_decoder, query_attentions
 from heedful.checks.base import Case
+from heedful.checks.tables import AdversarialTables
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding
 from heedful.data import Example
@@ -415,20 +416,20 @@ class Stand:
 
 
 def test_tables_count_texts_by_label_and_by_the_largest_weight() -> None:
-    (table,) = FAST.tables(Stand())["jsd found"]  # type: ignore[arg-type]
-    groups = [(g["label"], g["max attention"], g["n"], g["median"]) for g in table["groups"]]
+    (table,) = FAST.tables(Stand()).found  # type: ignore[arg-type]
+    groups = [(g.label, g.start, g.end, g.n, g.median) for g in table.groups]
     assert groups == [
-        ("no", [0, 0.25], 1, 0.1),
-        ("yes", [0.25, 0.5], 2, pytest.approx(0.65)),
-        ("yes", [0.75, 1], 0, None),
+        ("no", 0, 0.25, 1, 0.1),
+        ("yes", 0.25, 0.5, 2, pytest.approx(0.65)),
+        ("yes", 0.75, 1, 0, pytest.approx(np.nan, nan_ok=True)),
     ]
-    assert (table["n"], sum(table["counts"]), len(table["counts"])) == (3, 3, 40)
-    assert [i for i, n in enumerate(table["counts"]) if n] == [5, 34, 39]
+    assert (table.n, sum(table.counts), len(table.counts)) == (3, 3, 40)
+    assert [i for i, n in enumerate(table.counts) if n] == [5, 34, 39]
 
 
 def test_tables_of_nothing_are_none() -> None:
     nothing = SimpleNamespace(places=lambda measure: [])
-    assert FAST.tables(nothing) == {}  # type: ignore[arg-type]
+    assert FAST.tables(nothing) == AdversarialTables()  # type: ignore[arg-type]
 
 
 def test_the_farthest_head_is_one_of_them() -> None:

@@ -432,34 +432,38 @@ ONE, TWO, FLAT = [1.0, 2, 3, 4, 5, 6], [1.0, 2, 3, 4, 6, 5], [1.0] * 6
 
 def test_table_two_is_by_predicted_class_with_population_std() -> None:
     found = audited(NAMES, [[ONE, ONE, ONE], [ONE, ONE, TWO], [ONE, ONE, ONE[::-1]], [ONE, ONE, FLAT]], [0, 0, 1, 1])
-    row = Agreement().tables(found)["published"][0]  # type: ignore[arg-type]
+    row = Agreement().tables(found).published[0]  # type: ignore[arg-type]
     swapped = 1 - 2 / 15
-    assert {row["method"], row["with"]} == {"gradient-x-input", "attention-mean"}
-    assert row["all"]["mean"] == pytest.approx(np.mean([1, swapped, -1]))
-    assert row["all"]["std"] == pytest.approx(np.std([1, swapped, -1]))
-    assert (row["all"]["significant"], row["all"]["n"], row["all"]["missing"]) == (1, 3, 1)
-    assert row["classes"]["no"]["mean"] == pytest.approx((1 + swapped) / 2)
-    assert (row["classes"]["yes"]["mean"], row["classes"]["yes"]["missing"]) == (-1, 1)
+    assert {row.method, row.other} == {"gradient-x-input", "attention-mean"}
+    assert row.all.mean == pytest.approx(np.mean([1, swapped, -1]))
+    assert row.all.std == pytest.approx(np.std([1, swapped, -1]))
+    assert (row.all.significant, row.all.n, row.all.missing) == (1, 3, 1)
+    assert row.classes["no"].mean == pytest.approx((1 + swapped) / 2)
+    assert (row.classes["yes"].mean, row.classes["yes"].missing) == (-1, 1)
 
 
 def test_the_ceiling_is_gradient_with_leave_one_out() -> None:
     found = audited(NAMES, [[ONE, TWO, ONE[::-1]]], [0])
-    assert Agreement().tables(found)["ceiling"]["all"]["mean"] == pytest.approx(1 - 2 / 15)  # type: ignore[arg-type]
+    ceiling = Agreement().tables(found).ceiling  # type: ignore[arg-type]
+    assert ceiling is not None
+    assert ceiling.all.mean == pytest.approx(1 - 2 / 15)
 
 
 def test_the_matrix_is_symmetric_and_in_the_runs_order() -> None:
-    matrix = Agreement().tables(audited(NAMES, [[ONE, TWO, ONE[::-1]]], [0]))["matrix"]  # type: ignore[arg-type]
-    assert matrix["methods"] == [*NAMES, "random"]
-    assert matrix["tau"][0][2] == matrix["tau"][2][0] == -1
-    assert [matrix["tau"][i][i] for i in range(4)] == [None] * 4
+    matrix = Agreement().tables(audited(NAMES, [[ONE, TWO, ONE[::-1]]], [0])).matrix  # type: ignore[arg-type]
+    assert matrix.methods == (*NAMES, "random")
+    assert matrix.tau[0][2] == matrix.tau[2][0] == -1
+    assert np.isnan([matrix.tau[i][i] for i in range(4)]).all()
 
 
 def test_a_pair_that_never_exists_has_no_mean() -> None:
-    cell = Agreement().tables(audited(NAMES, [[FLAT, ONE, ONE]], [0]))["ceiling"]["all"]  # type: ignore[arg-type]
-    assert cell == {"mean": None, "std": None, "significant": None, "n": 0, "missing": 1}
+    ceiling = Agreement().tables(audited(NAMES, [[FLAT, ONE, ONE]], [0])).ceiling  # type: ignore[arg-type]
+    assert ceiling is not None
+    assert (ceiling.all.n, ceiling.all.missing) == (0, 1)
+    assert np.isnan([ceiling.all.mean, ceiling.all.std, ceiling.all.significant]).all()
 
 
 def test_a_run_without_the_papers_methods_has_no_ceiling() -> None:
     tables = Agreement().tables(audited(("a", "b"), [[ONE, TWO]], [0]))  # type: ignore[arg-type]
-    assert (tables["ceiling"], tables["published"]) == (None, [])
-    assert [(row["method"], row["with"]) for row in tables["pairs"]] == [("a", "b"), ("random", "a"), ("random", "b")]
+    assert (tables.ceiling, tables.published) == (None, ())
+    assert [(row.method, row.other) for row in tables.pairs] == [("a", "b"), ("random", "a"), ("random", "b")]

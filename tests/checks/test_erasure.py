@@ -27,6 +27,7 @@ from heedful.checks.erasure import (
     spread,
     stop_values,
 )
+from heedful.checks.tables import Fewer, Flips
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding
 from heedful.core.target import activation
@@ -430,30 +431,30 @@ class Planned:
 
 def test_flips_two_by_two() -> None:
     got = flips(np.array([1, 1, 0, 0, 0, np.nan]), np.array([1, 0, 1, 0, 0, np.nan]))
-    assert got == {"both": 1, "only top": 1, "only random": 1, "neither": 2, "n": 5}
+    assert got == Flips(n=5, both=1, only_top=1, only_random=1, neither=2)
 
 
 def test_who_never_flips_needs_more() -> None:
     a = stop_values(np.array([0.1, np.nan, 0.5, np.nan, np.nan, 0.2]), np.array([0, 1, 0, 1, np.nan, 0]))
     b = stop_values(np.array([0.2, 0.9, 0.5, np.nan, np.nan, np.nan]), np.array([0, 0, 0, 1, np.nan, 1]))
-    got = fewer(a, b)
-    assert got == {"a fewer": 2, "b fewer": 1, "equal": 1, "never": 1, "n": 5, "p": got["p"]}
+    got = fewer("one", "other", a, b)
+    assert got == Fewer("one", "other", n=5, a_fewer=2, b_fewer=1, equal=1, never=1, p=got.p)
 
 
 def test_the_p_value_is_the_binomial_test_of_who_needs_fewer() -> None:
     a, b = np.array([0.1] * 9 + [0.5]), np.array([0.2] * 9 + [0.1])
-    assert fewer(a, b)["p"] == pytest.approx(binomtest(9, 10).pvalue)
+    assert fewer("one", "other", a, b).p == pytest.approx(binomtest(9, 10).pvalue)
 
 
 def test_the_spread_leaves_out_those_that_never_flip_and_counts_them() -> None:
     got = spread(np.array([0.1, 0.2, 0.3, np.inf, np.nan]))
-    assert (got["median"], got["n"], got["never share"]) == (pytest.approx(0.2), 3, pytest.approx(1 / 4))
-    assert spread(np.array([np.inf]))["median"] is None
+    assert (got.median, got.n, got.never_share) == pytest.approx((0.2, 3, 1 / 4))
+    assert np.isnan(spread(np.array([np.inf])).median)
 
 
 def test_negative_shares_by_the_difference_of_attention() -> None:
     rows = negative(np.array([-1, 1, -1, 1, 1e-17, np.nan]), np.array([0.01, 0.01, 0.5, 1.0, -1e-17, 0.5]))
-    got = {row["from"]: (row["n"], row["negative"]) for row in rows if row["n"]}
+    got = {row.start: (row.n, row.share) for row in rows if row.n}
     assert got == {0.0: (3, pytest.approx(1 / 3)), 0.4: (1, 1.0), 0.8: (1, 0.0)}
 
 
@@ -466,8 +467,8 @@ def test_tables_of_a_run() -> None:
             numbers.setdefault((f.method, f.measure), []).append(f.value)
     given: Any = Planned(numbers)
     tables = Erasure().tables(given)
-    assert tables["flips"]["attention"] == {"both": 0, "only top": 2, "only random": 0, "neither": 0, "n": 2}
-    assert set(RANKINGS) < set(tables["fractions"])
-    assert "random" not in tables["flips"]
-    row = next(r for r in tables["fewer"] if (r["a"], r["b"]) == ("attention", "attention-ascending"))
-    assert (row["a fewer"], row["b fewer"], row["n"]) == (2, 0, 2)
+    assert tables.flips["attention"] == Flips(n=2, both=0, only_top=2, only_random=0, neither=0)
+    assert set(RANKINGS) < set(tables.fractions)
+    assert "random" not in tables.flips
+    row = next(r for r in tables.fewer if (r.a, r.b) == ("attention", "attention-ascending"))
+    assert (row.a_fewer, row.b_fewer, row.n) == (2, 0, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import cache
 from itertools import pairwise, product
 from typing import Any
@@ -19,7 +20,10 @@ from torch import Tensor
 from heedful.checks.base import Case
 from heedful.checks.identifiability import Identifiability
 from heedful.checks.identifiability_values import Sources
+from heedful.checks.tables import IdentifiabilityTables
+from heedful.core.decode import decode
 from heedful.core.errors import BadInput, Unsupported
+from heedful.core.files import json_value
 from heedful.core.finding import Finding, Place
 from heedful.data import Example
 from heedful.maths.formulas import effective_attention
@@ -396,23 +400,25 @@ def table(texts: tuple[str, ...] = TEXTS) -> Any:
 
 def test_tables_are_json() -> None:
     made = Identifiability().tables(table())
-    assert json.loads(json.dumps(made, allow_nan=False)) == made
+    stored = json.loads(json.dumps(json_value(asdict(made)), allow_nan=False))
+    assert repr(decode(IdentifiabilityTables, stored)) == repr(made)  # NaN is not equal to itself
 
 
 def test_the_identity_is_looked_at_everywhere() -> None:
-    assert Identifiability().tables(table())["null is at least n − d_v"] == {"seen": 16, "held": 16}
+    made = Identifiability().tables(table())
+    assert (made.bound_examined, made.bound_held) == (16, 16)
 
 
 def test_every_text_is_in_one_bin_of_lengths() -> None:
-    made = Identifiability().tables(table())["by length"]
-    assert sum(row["null"]["n"] for row in made) == len(TEXTS)
-    assert all(one["to"] < other["from"] for one, other in pairwise(made))
-    assert [row["null"]["mean"] for row in made] == sorted(row["null"]["mean"] for row in made)
+    made = Identifiability().tables(table()).by_length
+    assert sum(row.null.n for row in made) == len(TEXTS)
+    assert all(one.end < other.start for one, other in pairwise(made))
+    assert [row.null.mean for row in made] == sorted(row.null.mean for row in made)
 
 
 def test_texts_of_one_length_are_one_bin() -> None:
-    (row,) = Identifiability().tables(table(("film", "good")))["by length"]
-    assert (row["from"], row["to"], row["null"]["n"]) == (3, 3, 2)
+    (row,) = Identifiability().tables(table(("film", "good"))).by_length
+    assert (row.start, row.end, row.null.n) == (3, 3, 2)
 
 
 def test_numbers_that_do_not_exist_are_left_out_of_means() -> None:
@@ -424,5 +430,5 @@ def test_numbers_that_do_not_exist_are_left_out_of_means() -> None:
         return [*rest, *(Finding("", "", "correlation", c, at(head)) for head, c in enumerate(correlations))]
 
     made = Identifiability().tables(Table([text(0.2, 0.4), text(0.6, np.nan), text(np.nan, np.nan)], length=[3, 3, 3]))  # type: ignore[arg-type]
-    assert made["by layer"][0]["correlation"]["mean"] == pytest.approx(0.45)
-    assert made["by layer"][0]["correlation"]["n"] == 2
+    assert made.by_layer[0].correlation.mean == pytest.approx(0.45)
+    assert made.by_layer[0].correlation.n == 2

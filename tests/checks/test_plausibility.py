@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
 from typing import Any
@@ -16,6 +17,7 @@ from sklearn.metrics import average_precision_score, f1_score, jaccard_score
 
 from heedful.checks.base import Case, units
 from heedful.checks.plausibility import Plausibility, iou_f1, marked, runs, token_f1
+from heedful.checks.tables import MethodMean
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.checks.test_agreement import Stand, numbers, plain, said
@@ -267,8 +269,8 @@ def test_the_table_tells_right_from_wrong_predictions() -> None:
     texts = {"gold": np.array([0, 1, 0, 0, -1]), "predicted": np.array([0, 1, 1, 0, 0])}
     tables = Plausibility().tables(Stand(each, texts))  # type: ignore[arg-type]
 
-    def cell(part: str) -> dict[str, Any]:
-        return next(row for row in tables[part] if (row["method"], row["measure"]) == ("a", "token f1"))
+    def cell(part: Sequence[MethodMean]) -> MethodMean:
+        return next(row for row in part if (row.method, row.measure) == ("a", "token f1"))
 
-    assert cell("right") == {"method": "a", "measure": "token f1", "mean": 0.5, "n": 2, "missing": 1}
-    assert cell("wrong") == {"method": "a", "measure": "token f1", "mean": 0.0, "n": 1, "missing": 0}
+    assert cell(tables.right) == MethodMean("a", "token f1", n=2, missing=1, mean=0.5)
+    assert cell(tables.wrong) == MethodMean("a", "token f1", n=1, missing=0, mean=0.0)

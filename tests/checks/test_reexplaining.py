@@ -22,6 +22,7 @@ from heedful.checks.randomisation import Randomisation, copied, randomise, stage
 from heedful.checks.sensitivity import FUNCTION_WORDS, Sensitivity
 from heedful.checks.similarity import evenly, likeness, overlap
 from heedful.checks.stability import Stability, sampled
+from heedful.checks.tables import StabilityTables
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Finding, place
@@ -577,7 +578,7 @@ def test_the_table_of_divergence_by_attention_and_label() -> None:
     jsd, largest, predicted = rng.random(200), rng.random(200), rng.integers(0, 2, 200)
     jsd[::7] = np.nan
     largest[3] = 1.0
-    rows = Stability().tables(Stand(jsd, largest, predicted))["attention jsd"]  # type: ignore[arg-type]
+    rows = Stability().tables(Stand(jsd, largest, predicted)).attention_jsd  # type: ignore[arg-type]
     twin = {
         (name, low): [
             j for j, a, p in zip(jsd, largest, predicted, strict=True)
@@ -585,12 +586,13 @@ def test_the_table_of_divergence_by_attention_and_label() -> None:
         ]
         for label, name in enumerate(("neg", "pos")) for low in range(4)
     }  # fmt: skip
-    assert [(r["n"], r["median"]) for r in rows] == [(len(x), pytest.approx(np.median(x))) for x in twin.values()]
+    assert [r.n for r in rows] == [len(x) for x in twin.values()]
+    assert [r.median for r in rows] == pytest.approx([np.median(x) for x in twin.values()])
 
 
 def test_without_checkpoints_there_is_no_table() -> None:
     nothing = np.full(3, np.nan)
-    assert Stability().tables(Stand(nothing, nothing, np.zeros(3, np.int64))) == {}  # type: ignore[arg-type]
+    assert Stability().tables(Stand(nothing, nothing, np.zeros(3, np.int64))) == StabilityTables()  # type: ignore[arg-type]
 
 
 def test_stability_costs_no_more_than_it_says() -> None:

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from heedful.core.errors import BadInput
 from heedful.maths import stats
-from heedful.maths.stats import Difference, Summary
+from heedful.maths.stats import Decision, Difference, Estimate
 
 Floats = stats.Floats
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -230,32 +230,32 @@ def test_wilson_holds_the_rate_as_often_as_it_says_on_average(n: int) -> None:
 
 def test_a_summary_counts_what_is_missing_and_leaves_it_out() -> None:
     low, high = stats.mean_interval(np.array([1.0, 2, 6]))
-    expected = Summary(3, 2, 3.0, 2.0, float(np.std([1, 2, 6])), low, high)
-    assert stats.summary(np.array([1.0, np.nan, 2, 6, np.nan])) == expected
+    expected = Estimate(3, 2, 3.0, 2.0, float(np.std([1, 2, 6])), low, high)
+    assert stats.estimate(np.array([1.0, np.nan, 2, 6, np.nan])) == expected
 
 
 def test_a_rate_has_wilsons_interval() -> None:
-    found = stats.summary(np.array([1.0, 0, 0, 1, np.nan]), "rate")
+    found = stats.estimate(np.array([1.0, 0, 0, 1, np.nan]), "rate")
     assert (found.mean, found.low, found.high) == (0.5, *stats.wilson(2, 4))
 
 
 def test_a_rate_that_is_not_0_or_1_is_a_mean() -> None:
     x = np.array([1.0, 0, 0.5, 1])
-    assert stats.summary(x, "rate") == stats.summary(x, "mean")
+    assert stats.estimate(x, "rate") == stats.estimate(x, "mean")
 
 
 @pytest.mark.parametrize("x", [[], [np.nan, np.nan]])
 def test_a_summary_of_nothing_is_nan(x: list[float]) -> None:
-    found = stats.summary(np.array(x, float))
+    found = stats.estimate(np.array(x, float))
     assert (found.n, found.missing, isnan(found.mean), isnan(found.low)) == (0, len(x), True, True)
 
 
 def test_a_summary_of_equal_values_is_exact() -> None:
-    assert stats.summary(np.full(49, 0.1)) == Summary(49, 0, 0.1, 0.1, 0.0, 0.1, 0.1)
+    assert stats.estimate(np.full(49, 0.1)) == Estimate(49, 0, 0.1, 0.1, 0.0, 0.1, 0.1)
 
 
 def test_a_summary_of_one_text_has_no_interval() -> None:
-    found = stats.summary(np.array([0.3]))
+    found = stats.estimate(np.array([0.3]))
     assert (found.n, found.mean, found.std, isnan(found.low)) == (1, 0.3, 0, True)
 
 
@@ -386,16 +386,42 @@ def test_holm_does_not_mind_the_order() -> None:
 @pytest.mark.parametrize(
     ("n", "mean", "p", "expected"),
     [
-        (29, 0.5, 1e-9, "too few texts"),
-        (30, 0.5, 0.05, "higher"),
-        (30, -0.5, 0.01, "lower"),
-        (30, 0.5, 0.051, "cannot tell"),
-        (30, float("nan"), float("nan"), "cannot tell"),
-        (0, float("nan"), float("nan"), "too few texts"),
+        (29, 0.5, 1e-9, Decision.TOO_FEW),
+        (30, 0.5, 0.05, Decision.HIGHER),
+        (30, -0.5, 0.01, Decision.LOWER),
+        (30, 0.5, 0.051, Decision.NOT_SIGNIFICANT),
+        (30, float("nan"), float("nan"), Decision.NOT_SIGNIFICANT),
+        (0, float("nan"), float("nan"), Decision.TOO_FEW),
     ],
 )
-def test_what_is_decided(n: int, mean: float, p: float, expected: str) -> None:
-    assert stats.decided(Difference(n, mean, mean, mean, 0.0), p) == expected
+def test_decisions(n: int, mean: float, p: float, expected: Decision) -> None:
+    (decided,) = stats.decide([Difference(n, mean, mean, mean, p)])
+    assert decided is not None
+    assert decided.decision == expected
+
+
+def test_decisions_are_corrected_over_all_comparisons() -> None:
+    decided = stats.decide([Difference(40, 1, 0, 2, 0.03), None, Difference(40, -1, -2, 0, 0.01)], "lower")
+    assert [(one.p_adjusted, one.decision, one.better) if one else None for one in decided] == [
+        (0.03, Decision.HIGHER, False),
+        None,
+        (0.02, Decision.LOWER, True),
+    ]
+    (alone,) = stats.decide([Difference(40, 1, 0, 2, 0.03)])
+    assert alone is not None
+    assert alone.better is None
+
+
+def test_an_interval_stays_within_the_range_of_its_measure() -> None:
+    x = np.array([0.0] * 38 + [0.1, 0.2])
+    free, clipped = stats.estimate(x), stats.estimate(x, within=(0.0, 1.0))
+    assert free.low < 0 == clipped.low
+    assert (free.mean, free.high) == (clipped.mean, clipped.high)
+
+
+def test_a_value_outside_the_range_leaves_the_interval_as_it_is() -> None:
+    x = np.array([0.0] * 38 + [0.1, 1.2])
+    assert stats.estimate(x, within=(0.0, 1.0)) == stats.estimate(x)
 
 
 def test_thirty_texts_are_enough() -> None:

@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import heedful
+from heedful.audits.summary import LeftOut
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
@@ -465,14 +466,13 @@ def test_a_copy_of_a_method_is_worth_as_much_as_the_method(tmp_path: Path) -> No
         *map(heedful.check, ("sign", "complexity")),
     ]
     found = audited(copied(tmp_path / "x.jsonl"), checks)
-    assert found.summary["left out"] == []
+    assert found.summary.left_out == ()
     for name in ("input-erasure", "sign", "complexity"):
         own, other = (
-            [{k: v for k, v in row.items() if k != "method"} for row in found.rows(name, method=m)]
-            for m in ("leave-one-out", "brought")
+            [replace(row, method="") for row in found.rows(name, method=m)] for m in ("leave-one-out", "brought")
         )
         assert own
-        assert own == other
+        assert repr(own) == repr(other)  # NaN is not equal to itself
 
 
 def test_what_explains_again_leaves_it_out_and_says_so(tmp_path: Path) -> None:
@@ -484,9 +484,8 @@ def test_what_explains_again_leaves_it_out_and_says_so(tmp_path: Path) -> None:
     ]
     found = audited(copied(tmp_path / "x.jsonl"), checks)
     reason = "its scores were brought from a file, and cannot be made again"
-    assert sorted(found.summary["left out"], key=lambda row: str(row["check"])) == [
-        {"check": check, "method": "brought", "reason": reason, "texts": len(texts())}
-        for check in ("randomisation", "sensitivity", "stability")
+    assert sorted(found.summary.left_out, key=lambda row: row.check) == [
+        LeftOut(check, "brought", reason, len(texts())) for check in ("randomisation", "sensitivity", "stability")
     ]
     for name in ("sensitivity", "randomisation", "stability", "cost"):
         assert found.rows(name, method="leave-one-out")
@@ -497,11 +496,9 @@ def test_texts_that_some_file_explains_are_audited(tmp_path: Path) -> None:
     a = copied(tmp_path / "a.jsonl", "a", some=texts()[1:2])
     b = copied(tmp_path / "b.jsonl", "b", some=texts()[1:3])
     found = heedful.audit(toy(), [Example(t) for t in texts()], read_all([a, b]).values(), ["complexity"])
-    assert found.summary["texts"]["n"] == 2 < len(texts())
-    assert found.summary["left out"] == [
-        {"check": "explain", "method": "a", "reason": "'a.jsonl' has no explanation of this text.", "texts": 1}
-    ]
-    assert {row["n"] for row in found.rows("complexity", "gini", "b")} == {2}
+    assert found.summary.texts.n == 2 < len(texts())
+    assert found.summary.left_out == (LeftOut("explain", "a", "'a.jsonl' has no explanation of this text.", 1),)
+    assert {row.n for row in found.rows("complexity", "gini", "b")} == {2}
 
 
 def test_a_changed_file_is_another_run(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,15 +17,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 import heedful
-from heedful.audits.ranking import league, to_dict
-from heedful.audits.record import Record, recorded
-from heedful.audits.summary import NEEDED
-from heedful.audits.verdict import Rule, verdict
+from heedful.audits.manifest import Manifest
+from heedful.audits.ranking import rank
+from heedful.audits.record import Record, load_record
+from heedful.audits.run import Run
+from heedful.audits.summary import About, CheckSummary, Row, Summary
+from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, verdict
 from heedful.cli import main
 from heedful.core.errors import BadInput
-from heedful.core.files import json_value
 from heedful.data import Example
-from heedful.report.audit import judged, report
+from heedful.report.audit import report
 from heedful.report.ranking import advice, ranking_section
 from heedful.report.verdict import sentences, verdict_section
 from tests.audits.test_verdict import numbers, shares
@@ -39,19 +42,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("reports") / "run"
     classifier = toys.build("bilstm", toys.POINTER)
     examples = [Example(text, label=classifier.labels[i % 2]) for i, text in enumerate(toys.texts(TEXTS))]
-    checks = [heedful.check(name, SMALL.get(name)) for name in (*NEEDED, "cost")]
+    checks = [
+        heedful.check(name, SMALL.get(name))
+        for name in heedful.CHECKS
+        if set(getattr(heedful.CHECKS[name], "roles", ())) & {*NEEDED, "cost"}
+    ]
     heedful.audit(classifier, examples, ["attention-mean", "integrated-gradients"], checks, out, limit=TEXTS)
     return out
 
 
 @pytest.fixture(scope="module")
 def record(folder: Path) -> Record:
-    return recorded(folder)
+    return load_record(folder)
 
 
-def told(given: Mapping[str, float], **more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json_value(verdict(numbers(given, **more)).to_dict())
-    return found
+def judged(given: Mapping[str, float], **more: Any) -> Verdict:
+    return verdict(numbers(given, **more))
 
 
 def ran(*args: object) -> Result:
@@ -63,12 +69,13 @@ def ran(*args: object) -> Result:
 
 @cache
 def _words(a: float, b: float, c: float) -> tuple[str, ...]:
-    return sentences(told(shares(a, b, c)))
+    return sentences(judged(shares(a, b, c)))
 
 
 def test_the_head_says_the_verdict() -> None:
-    assert _words(0.9, 0.9, 0.9)[0].startswith("Attention explains this model's answers")
-    assert _words(0.0, 0.0, 0.0)[0] == "Attention does not explain this model's answers."
+    assert _words(0.9, 0.9, 0.9)[0].startswith("Attention may be used as an explanation of this model")
+    assert _words(0.0, 0.0, 0.0)[0].startswith("Attention should not be used as an explanation of this model")
+    assert _words(0.9, 0.0, 0.0)[0].startswith("Attention carries some, but not all, of what decides")
 
 
 def test_each_question_has_its_answer_and_numbers() -> None:
@@ -78,32 +85,30 @@ def test_each_question_has_its_answer_and_numbers() -> None:
 
 
 def test_an_undecided_verdict_says_why() -> None:
-    assert sentences(told(shares(1, 1, 1), n=20))[0].endswith("is undecided: fewer than 30 texts.")
+    assert sentences(judged(shares(1, 1, 1), n=20))[0].endswith("could not be decided: fewer than 30 texts.")
 
 
 def test_what_was_not_measured_is_said() -> None:
-    said = sentences(json_value(verdict({}).to_dict()))
+    said = sentences(verdict(Evidence()))
     assert said[1] == "Does attention point at the words that matter? Undecided: it was not measured."
 
 
 def test_only_what_holds_qualifies() -> None:
-    beside = numbers(shares(1, 1, 1)) | {"Q4": np.full(60, 0.9), "Q6": np.full(60, 0.9)}
-    last = sentences(json_value(verdict(beside).to_dict()))[-1]
-    assert "not the only one" in last
+    given = replace(numbers(shares(1, 1, 1)), elsewhere=np.full(60, 0.9), steady=np.full(60, 0.9))
+    last = sentences(verdict(given))[-1]
+    assert last.startswith("Caveats: attention is not the only possibility")
     assert "unstable" not in last
 
 
 def test_the_constants_are_printed() -> None:
     rule = Rule(most=0.7, least=0.1)
-    section = verdict_section(
-        {"attention-mean": json_value(verdict(numbers(shares(1, 1, 1)), rule).to_dict())}, "attention-mean"
-    )
+    section = verdict_section({"attention-mean": verdict(numbers(shares(1, 1, 1)), rule)}, "attention-mean")
     assert "0.7 (s − r)" in section.reading
     assert "0.1 (s − r)" in section.reading
 
 
 def test_the_reading_that_is_judged_comes_first() -> None:
-    one = told(shares(1, 1, 1))
+    one = judged(shares(1, 1, 1))
     section = verdict_section({"attention-max": one, "attention-mean": one}, "attention-mean")
     assert [row[0] for row in section.tables[-1].rows] == ["attention-mean", "attention-max"]
 
@@ -111,42 +116,55 @@ def test_the_reading_that_is_judged_comes_first() -> None:
 # which to use, in words
 
 
-def summary(marks: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> dict[str, Any]:
-    rows = [{"measure": "forwards", "method": name, "at": {}, "mean": cost} for name, cost in (costs or {}).items()]
-    return {"ranking": json_value(to_dict([league("delete", marks)])), "checks": {"cost": {"rows": rows}}}
+def ranked(scores: Mapping[str, Any], costs: Mapping[str, float] | None = None) -> Record:
+    rows = [
+        Row(60, 0, cost, cost, 0.0, cost, cost, check="cost", measure="forwards", method=name)
+        for name, cost in (costs or {}).items()
+    ]
+    checks = {"cost": CheckSummary(About(roles=("cost",)), tuple(rows))}
+    texts: Any = None
+    manifest = Manifest({"labels": []}, {}, {"methods": [], "checks": {}}, 0, {})
+    return Record(Run(Path(), manifest), Summary(texts, checks, {}, (rank("delete", scores),) if scores else ()), {})
 
 
-def marked(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:
+def scored(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     return {name: mean + 0.05 * rng.normal(size=n) for name, mean in means.items()}
 
 
 def test_the_best_is_named_with_what_it_takes() -> None:
-    said = advice(summary(marked({"a": 0.5, "b": 0.2, "random": 0.0}), {"a": 7}))
-    assert said[0].startswith("A has the highest mark, 0.5")
-    assert "(7 passes for a text)" in said[0]
-    assert said[1] == "It is surely better than every other method."
+    said = advice(ranked(scored({"a": 0.5, "b": 0.2, "random": 0.0}), {"a": 7}))
+    assert said[0] == "Use a: its order of the words follows this model best (7 passes a text)."
+    assert said[1].startswith("A has the highest score, 0.5")
+    assert said[1].endswith("It is significantly better than every other method.")
 
 
 def test_of_those_that_cannot_be_told_apart_the_cheapest_is_named() -> None:
-    given = marked({"a": 0.5, "random": 0.0})
+    given = scored({"a": 0.5, "random": 0.0})
     noise = np.random.default_rng(1).normal(size=60)
-    given["b"] = given["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not surely
-    said = advice(summary(given, {"a": 100, "b": 2}))
-    assert any("the cheapest of them is b (2 passes for a text)" in one for one in said)
+    given["b"] = given["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not significantly
+    said = advice(ranked(given, {"a": 100, "b": 2}))
+    assert said[0] == ("Use b: of the 2 methods that follow this model best, it is the cheapest (2 passes a text).")
+    assert said[1].endswith("Not significantly different from it: b.")
 
 
 def test_no_method_is_advised_that_cannot_be_told_from_random() -> None:
-    said = advice(summary(marked({"a": 0.001, "b": -0.001, "random": 0.0})))
-    assert said == ["No method's order of the words can be told from a random one (60 texts)."]
+    said = advice(ranked(scored({"a": 0.001, "b": -0.001, "random": 0.0})))
+    assert said == (
+        "No explanation can be recommended: no method's order of the words is significantly better than a random one "
+        "(60 texts).",
+    )
 
 
 def test_few_texts_give_no_advice() -> None:
-    assert advice(summary(marked({"a": 0.5, "random": 0.0}, n=20)))[0].startswith("Too few texts to rank")
+    assert advice(ranked(scored({"a": 0.5, "random": 0.0}, n=20)))[0].startswith(
+        "Too few texts to recommend an explanation (20 texts)"
+    )
 
 
 def test_a_run_without_erasure_has_no_ranking() -> None:
-    assert advice({"ranking": {}, "checks": {}}) == []
+    assert advice(ranked({})) == ("Which explanation to use was not examined: no check of this run ranks methods.",)
+    assert ranking_section(ranked({})) is None
 
 
 # the whole
@@ -155,7 +173,8 @@ def test_a_run_without_erasure_has_no_ranking() -> None:
 def test_a_run_of_the_pointer_is_told(record: Record) -> None:
     found = report(record)
     assert found.verdict == "explanation"
-    assert [section.name for section in found.answers] == ["verdict", "ranking"]
+    assert [section.name for section in found.answers] == ["ranking", "verdict"]
+    assert found.advice == found.answers[0].findings
     assert {"permutation", "agreement", "input-erasure", "examples", "words"} <= {s.name for s in found.sections}
 
 
@@ -166,7 +185,7 @@ def test_figures_have_names_of_their_own(record: Record) -> None:
 
 
 def test_the_verdict_found_anew_is_the_summarys(record: Record) -> None:
-    assert judged(record, Rule()) == judged(record)
+    assert repr(record.verdicts(Rule())) == repr(record.verdicts())  # NaN is not equal to itself
 
 
 def test_another_rule_may_find_another_verdict(record: Record) -> None:
@@ -177,7 +196,7 @@ def test_places_and_cost_stand_beside_the_marks(record: Record) -> None:
     section = ranking_section(record)
     assert section is not None
     first = section.tables[0].rows[0]
-    forwards, backwards = (record.rows("cost", m, str(first[0]))[0]["mean"] for m in ("forwards", "backwards"))
+    forwards, backwards = (record.rows("cost", m, str(first[0]))[0].mean for m in ("forwards", "backwards"))
     assert first[4] == pytest.approx(forwards + backwards)
 
 
@@ -185,23 +204,19 @@ def test_places_and_cost_stand_beside_the_marks(record: Record) -> None:
 
 
 def test_a_run_that_goes_on_is_not_read(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(folder, tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "summary.json").read_text())
-    told["texts"]["n"] = 16
-    (tmp_path / "run" / "summary.json").write_text(json.dumps(told))
-    with pytest.raises(BadInput, match="has 32 texts and a summary of 16"):
-        recorded(tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "summary.json").read_text())
+    stored["texts"]["n"] = 16
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(stored))
+    with pytest.raises(BadInput, match="is incomplete: 32 texts, but the summary covers 16"):
+        load_record(tmp_path / "run")
 
 
 def test_a_run_without_a_summary_says_what_to_do(folder: Path, tmp_path: Path) -> None:
-    import shutil
-
     shutil.copytree(folder, tmp_path / "run")
     (tmp_path / "run" / "summary.json").unlink()
-    with pytest.raises(BadInput, match=r"no summary\.json: its audit was stopped"):
-        recorded(tmp_path / "run")
+    with pytest.raises(BadInput, match=r"no summary\.json: its audit was interrupted"):
+        load_record(tmp_path / "run")
 
 
 # the command
@@ -230,10 +245,18 @@ def test_figures_are_files_that_stand_alone(folder: Path, tmp_path: Path) -> Non
     assert f"{drawn[0].name}" in (tmp_path / "r.md").read_text()
 
 
+def test_a_damaged_summary_says_what_to_do(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "summary.json").write_text('{"texts": 3}')
+    with pytest.raises(BadInput, match=r"is not the summary of a run .*; run the same `heedful audit` again"):
+        load_record(tmp_path / "run")
+
+
 def test_a_constant_of_the_verdict_can_be_set(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "r.md"
     assert ran("report", folder, "--out", out, "--format", "md", "--set", "texts=1000").exit_code == 0
-    assert "fewer than 1000 texts" in out.read_text()
+    assert "could not be decided: fewer than 1000 texts" in out.read_text()
+    assert "Nothing is decided on fewer than 30 texts, and no verdict on fewer than 1000." in out.read_text()
 
 
 @pytest.mark.parametrize("wrong", ["most", "mots=1", "most=high"])
@@ -263,7 +286,7 @@ def test_reports_need_no_torch(folder: Path) -> None:
 
 def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None:
     found = heedful.audit(heedful.load(), "corpus", ["attention-mean"], ["cost"], tmp_path / "run", limit=2)
-    assert found.verdict["word"] == "undecided"
+    assert found.verdict.word == "undecided"
     assert "undecided" in found.to_html()
 
 
@@ -277,5 +300,5 @@ def test_an_audit_writes_its_report(tmp_path: Path) -> None:
     args = ("--limit", 8, "--methods", "attention-mean", "--checks", "complexity,cost")
     result = ran("audit", "corpus", "--out", tmp_path / "run", *args)
     assert result.exit_code == 0
-    assert "attention is undecided" in result.output
+    assert "Attention: undecided" in result.output
     assert (tmp_path / "run" / "report.html").read_text().startswith("<!DOCTYPE html>")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,17 @@ import pytest
 from scipy import stats as scipy_stats
 
 import heedful
-from heedful.audits.record import Record, recorded
+from heedful.audits.contrasts import Contrast, Matching, contrast, match
+from heedful.audits.manifest import ABSENT, Change
+from heedful.audits.record import Record, load_record
+from heedful.audits.summary import Row
+from heedful.audits.verdict import QUESTIONS, Answer, Reason, Verdict
+from heedful.core.finding import SideBySide
 from heedful.data import Example
 from heedful.maths import stats
-from heedful.report.compare import _change, _headline, _limits, named, versus
-from heedful.report.contrasts import Contrast, contrasted, matched, unpaired
-from heedful.report.document import Report, Section
-from heedful.report.keys import HEADLINES, QUESTIONS, Key
+from heedful.maths.stats import Estimate, unpaired
+from heedful.report.compare import _change_cells, _headline, _limits, compare, run_names
+from heedful.report.document import Document, Section
 from tests.support import toys
 
 N = 30
@@ -45,7 +49,7 @@ def made(
     chosen = [heedful.check(name, CHECKS[name]) for name in checks]
     methods = ["attention-mean", "gradient-x-input", "leave-one-out"] if "agreement" in checks else ["gradient-x-input"]
     heedful.audit(classifier, examples, methods, chosen, out=folder, seed=seed)
-    return recorded(folder)
+    return load_record(folder)
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +67,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
 
 
 @pytest.fixture(scope="module")
-def both(runs: dict[str, Record]) -> Report:
-    return versus(runs["pointer"], runs["deaf"])
+def both(runs: dict[str, Record]) -> Document:
+    return compare(runs["pointer"], runs["deaf"])
 
 
-def one(report: Report, name: str) -> Section:
-    (found,) = [s for s in (*report.answers, *report.sections) if s.name == f"versus-{name}"]
+def one(report: Document, name: str) -> Section:
+    (found,) = [s for s in (*report.answers, *report.sections) if s.name == f"compare-{name}"]
     return found
 
 
-def question(check: str) -> tuple[Key, ...]:
-    (found,) = [q.keys for q in QUESTIONS if q.check == check]
-    return found
+def with_compared(record: Record, check: str, *compared: SideBySide) -> Record:
+    """The record of a check that sets other numbers side by side."""
+    own = record.summary.checks[check]
+    changed = replace(own, about=replace(own.about, compared=compared))
+    return replace(record, summary=replace(record.summary, checks={**record.summary.checks, check: changed}))
 
 
 # pairing
@@ -82,22 +88,25 @@ def question(check: str) -> tuple[Key, ...]:
 
 def test_paired_differences_are_those_of_the_texts(runs: dict[str, Record]) -> None:
     a, b = runs["pointer"], runs["deaf"]
-    found = contrasted(a, b, question("permutation"), matched(a, b))
-    x, y = (r.found("permutation").values("tvd", "", EVERYWHERE) for r in (a, b))
-    assert found[0].difference == stats.paired(x, y)
+    found = contrast(a, b, "permutation", match(a, b))
+    x, y = (r.findings("permutation").values("tvd", "", EVERYWHERE) for r in (a, b))
+    paired = stats.paired(x, y)
+    assert found[0].difference is not None
+    assert replace(found[0].difference, p_adjusted=None, decision=None) == paired
     assert found[0].difference.mean == pytest.approx(x.mean() - y.mean())
 
 
 def test_holm_is_over_all_rows_of_a_section(runs: dict[str, Record]) -> None:
     a, b = runs["pointer"], runs["deaf"]
-    found = contrasted(a, b, question("permutation"), matched(a, b))
+    found = contrast(a, b, "permutation", match(a, b))
     p = np.array([c.difference.p for c in found if c.difference is not None])
-    np.testing.assert_array_equal([c.holm for c in found], stats.holm(p))
+    adjusted = [c.difference.p_adjusted for c in found if c.difference is not None]
+    np.testing.assert_array_equal(adjusted, stats.holm(p))
 
 
 def test_texts_are_matched_in_any_order(runs: dict[str, Record]) -> None:
     a, b = runs["pointer"], runs["mixed"]
-    places = matched(a, b)
+    places = match(a, b)
     left, right = (r.texts.column("text").to_pylist() for r in (a, b))
     assert places.same
     assert left != right
@@ -107,20 +116,21 @@ def test_texts_are_matched_in_any_order(runs: dict[str, Record]) -> None:
 def test_the_same_model_in_another_order_has_no_difference(runs: dict[str, Record]) -> None:
     """Signs of leave-one-out draw nothing, so that texts that were wrongly matched would show."""
     a, b = runs["pointer"], runs["mixed"]
-    (found,) = contrasted(a, b, [Key("sign", "agreement of signs", "", "", "gradient-x-input")], matched(a, b))
+    a = with_compared(a, "sign", SideBySide("agreement of signs", "", "signs", "gradient-x-input"))
+    (found,) = contrast(a, b, "sign", match(a, b))
     assert found.difference is not None
     assert (found.difference.mean, found.difference.low, found.difference.high) == (0, 0, 0)
 
 
 def test_a_shorter_run_is_paired_over_its_texts(runs: dict[str, Record]) -> None:
-    report = versus(runs["pointer"], runs["few"])
+    report = compare(runs["pointer"], runs["few"])
     assert report.sentences[-1].startswith("3 texts are in both runs: what is compared is over them")
 
 
 def test_equal_texts_are_matched_one_by_one(tmp_path: Path) -> None:
     twice = [texts()[0], texts()[0], texts()[1]]
     a, b = (made(tmp_path / name, toys.POINTER, some, ("sign",)) for name, some in (("a", twice), ("b", twice[1:])))
-    places = matched(a, b)
+    places = match(a, b)
     assert places.same
     assert sorted(places.b) == [0, 1]
     assert len(set(places.a)) == 2
@@ -128,10 +138,11 @@ def test_equal_texts_are_matched_one_by_one(tmp_path: Path) -> None:
 
 def test_other_texts_are_not_paired(runs: dict[str, Record]) -> None:
     a, b = runs["pointer"], runs["other"]
-    report = versus(a, b)
-    (found, *_) = contrasted(a, b, question("permutation"), matched(a, b))
+    report = compare(a, b)
+    (found, *_) = contrast(a, b, "permutation", match(a, b))
     rows = [r.rows("permutation", "tvd", "", **EVERYWHERE)[0] for r in (a, b)]
-    assert found.difference == unpaired(*rows)
+    assert found.difference is not None
+    assert replace(found.difference, p_adjusted=None, decision=None) == unpaired(*rows)
     assert report.sentences[-1] == f"The runs have different texts ({N} and {N}): differences are unpaired."
     assert "unpaired" in one(report, "permutation").findings[0]
 
@@ -139,8 +150,8 @@ def test_other_texts_are_not_paired(runs: dict[str, Record]) -> None:
 # the interval of an unpaired difference
 
 
-def rows_of(*samples: Any, kind: Any = "mean") -> list[dict[str, Any]]:
-    return [asdict(stats.summary(np.asarray(x, float), kind)) for x in samples]
+def rows_of(*samples: Any, kind: Any = "mean") -> list[Estimate]:
+    return [stats.estimate(np.asarray(x, float), kind) for x in samples]
 
 
 def test_normal_values_have_welchs_interval_at_least() -> None:
@@ -166,20 +177,22 @@ def test_rates_have_newcombes_interval_at_least() -> None:
     assert (found.low, found.high) == pytest.approx((0.0524, 0.3339), abs=0.012)
 
 
-def many(samples: Any, rates: bool) -> list[dict[str, Any]]:
-    """The summaries of all rows at once."""
+def many(samples: Any, rates: bool) -> list[Estimate]:
+    """The estimates of all rows at once."""
     n, means, spread = samples.shape[1], samples.mean(1), samples.std(1)
     low, high = (
         zip(*(stats.wilson(int(k), n) for k in samples.sum(1)), strict=True) if rates else stats.mean_intervals(samples)
     )
     columns = zip(means, spread, low, high, strict=True)
-    return [{"n": n, "mean": m, "std": s, "low": a, "high": b} for m, s, a, b in columns]
+    return [Estimate(n, 0, m, np.nan, s, a, b) for m, s, a, b in columns]
 
 
 def test_many_summaries_are_those_of_each() -> None:
     x = np.random.default_rng(4).random((3, 40))
     for one, other in zip(many(x, False), rows_of(*x), strict=True):
-        assert one == pytest.approx({name: other[name] for name in one})
+        assert (one.n, one.mean, one.std, one.low, one.high) == pytest.approx(
+            (other.n, other.mean, other.std, other.low, other.high)
+        )
 
 
 DRAWS: dict[str, Any] = {
@@ -230,60 +243,65 @@ def test_turned_round_a_difference_has_the_other_sign() -> None:
 # the report
 
 
-def test_the_model_that_listens_is_moved_far_more(both: Report, runs: dict[str, Record]) -> None:
-    names = named(runs["pointer"], runs["deaf"])
+def test_the_model_that_listens_is_moved_far_more(both: Document, runs: dict[str, Record]) -> None:
+    names = run_names(runs["pointer"], runs["deaf"])
     (said,) = [s for s in both.sentences if s.startswith("Shuffling")]
     assert said.startswith(
-        f"Shuffling attention moves the answers of {names[0]} far more than those of {names[1]}: TVD "
+        f"Shuffling attention changes the answers of {names[0]} far more than those of {names[1]}: TVD "
     )
     assert f"paired over {N} texts" in said
 
 
-def test_the_first_sentence_is_about_agreement(both: Report) -> None:
+def test_the_first_sentence_is_about_agreement(both: Document) -> None:
     assert both.sentences[0].startswith("Attention of ") or "whether attention of" in both.sentences[0]
 
 
-def contrast(mean: float, low: float, high: float, n: int = 40, holm: float = 0.001) -> Contrast:
-    row = {"n": n, "mean": 0.5, "low": 0.4, "high": 0.6}
-    return Contrast(question("agreement")[0], row, row, stats.Difference(n, mean, low, high, holm), holm)
+def headed(mean: float, low: float, high: float, n: int = 40, p: float = 0.001) -> Contrast:
+    row = Row(n, 0, 0.5, 0.5, 0.1, 0.4, 0.6, measure="tau")
+    return Contrast(
+        heedful.CHECKS["agreement"].compared[0], row, row, *stats.decide([stats.Difference(n, mean, low, high, p)])
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "begins"),
     [
-        (contrast(0.3, 0.21, 0.4), "Attention of A agrees with leave-one-out far more than that of B: τ"),
-        (contrast(0.3, 0.19, 0.4), "Attention of A agrees with leave-one-out more than that of B: τ"),
-        (contrast(-0.3, -0.4, -0.19), "Attention of A agrees with leave-one-out less than that of B: τ"),
-        (contrast(-0.3, -0.4, -0.21), "Attention of A agrees with leave-one-out far less than that of B: τ"),
-        (contrast(0.3, 0.2, 0.4, holm=0.06), "It cannot be told whether attention of A agrees with leave-one-out more"),
-        (contrast(0.3, 0.2, 0.4, n=29), "There are too few texts to decide whether attention of A agrees"),
+        (headed(0.3, 0.21, 0.4), "Attention of A agrees with leave-one-out far more than that of B: τ"),
+        (headed(0.3, 0.19, 0.4), "Attention of A agrees with leave-one-out more than that of B: τ"),
+        (headed(-0.3, -0.4, -0.19), "Attention of A agrees with leave-one-out less than that of B: τ"),
+        (headed(-0.3, -0.4, -0.21), "Attention of A agrees with leave-one-out far less than that of B: τ"),
+        (
+            headed(0.3, 0.2, 0.4, p=0.06),
+            "No significant difference in whether attention of A agrees with leave-one-out more",
+        ),
+        (headed(0.3, 0.2, 0.4, n=29), "There are too few texts to decide whether attention of A agrees"),
     ],
 )
-def test_headlines_say_no_more_than_is_decided(found: Contrast, begins: str, runs: dict[str, Record]) -> None:
-    same = matched(runs["pointer"], runs["deaf"])
-    assert _headline(HEADLINES[0], found, ("A", "B"), same).startswith(begins)
+def test_headlines_say_no_more_than_is_decided(found: Contrast, begins: str) -> None:
+    same = Matching(np.arange(40), np.arange(40), True)
+    assert _headline(found, ("A", "B"), same).startswith(begins)
 
 
-def test_the_table_has_the_numbers_of_the_summaries(both: Report, runs: dict[str, Record]) -> None:
+def test_the_table_has_the_numbers_of_the_summaries(both: Document, runs: dict[str, Record]) -> None:
     row = one(both, "permutation").tables[0].rows[0]
-    means = [runs[name].rows("permutation", "tvd", "", **EVERYWHERE)[0]["mean"] for name in ("pointer", "deaf")]
+    means = [runs[name].rows("permutation", "tvd", "", **EVERYWHERE)[0].mean for name in ("pointer", "deaf")]
     assert [float(str(cell).split(" [")[0]) for cell in row[1:3]] == [pytest.approx(m, abs=0.006) for m in means]
 
 
 def test_a_check_of_one_run_is_shown_with_dashes(runs: dict[str, Record]) -> None:
-    report = versus(runs["pointer"], runs["other"])
+    report = compare(runs["pointer"], runs["other"])
     rows = one(report, "agreement").tables[0].rows
     assert rows
     assert all(row[1] is not None and row[2:] == (None,) * 5 for row in rows)
     assert one(report, "agreement").findings[0].endswith("there is nothing to compare.")
 
 
-def test_a_check_that_neither_has_has_no_section(both: Report) -> None:
-    assert "versus-plausibility" not in [s.name for s in both.sections]
+def test_a_check_that_neither_has_has_no_section(both: Document) -> None:
+    assert "compare-plausibility" not in [s.name for s in both.sections]
 
 
 def test_too_few_texts_decide_nothing(runs: dict[str, Record]) -> None:
-    report = versus(runs["pointer"], runs["few"])
+    report = compare(runs["pointer"], runs["few"])
     row = one(report, "permutation").tables[0].rows[0]
     assert row[4:] == ("3", None, "too few texts")
     assert any("too few texts to decide whether" in s for s in report.sentences)
@@ -291,40 +309,40 @@ def test_too_few_texts_decide_nothing(runs: dict[str, Record]) -> None:
 
 def test_means_are_over_the_texts_that_both_have(runs: dict[str, Record]) -> None:
     a, b = runs["pointer"], runs["few"]
-    keys = [Key("permutation", "tvd", "", at={"layer": "all", "head": "all"})]
-    (found,) = contrasted(a, b, keys, matched(a, b))
+    (found, *_) = contrast(a, b, "permutation", match(a, b))
     assert found.a is not None
     assert found.b is not None
     assert found.difference is not None
     assert found.texts == (3, 3)
-    assert found.a["mean"] - found.b["mean"] == pytest.approx(found.difference.mean, abs=1e-12)
-    assert found.a["mean"] != a.rows("permutation", "tvd", layer="all", head="all")[0]["mean"]
+    assert found.a.mean - found.b.mean == pytest.approx(found.difference.mean, abs=1e-12)
+    assert found.a.mean != a.rows("permutation", "tvd", layer="all", head="all")[0].mean
 
 
 def test_a_run_beside_itself_differs_in_nothing(runs: dict[str, Record]) -> None:
-    report = versus(runs["pointer"], runs["pointer"])
+    report = compare(runs["pointer"], runs["pointer"])
     assert one(report, "differences").findings == ("Nothing: both are runs of the same.",)
     told = [row[3] for s in report.sections for t in s.tables for row in t.rows]
     assert set(told) == {"0.00 [0.00, 0.00]"}
 
 
-def test_what_differs_is_told(both: Report) -> None:
+def test_what_differs_is_told(both: Document) -> None:
     (table,) = one(both, "differences").tables
     assert table.rows[0][0] == "the model's weights"
 
 
 @pytest.mark.parametrize(
-    ("told", "cells"),
+    ("change", "cells"),
     [
-        ("the seed (0 then, 1 now)", ("the seed", "0", "1")),
-        ("check sign is new", ("check sign", None, "yes")),
-        ("check sign is gone", ("check sign", "yes", None)),
-        ("the model's name (a then, b then, c now)", ("the model's name (a then, b then, c now)", None, None)),
-        ("strange", ("strange", None, None)),
+        (Change(("seed",), 0, 1), ("the seed", "0", "1")),
+        (Change(("settings", "checks", "sign"), ABSENT, {}), ("check sign", None, "yes")),
+        (Change(("settings", "checks", "sign"), {"top": 1}, ABSENT), ("check sign", "yes", None)),
+        (Change(("model", "name"), "a then, b", "c now)"), ("the model's name", "a then, b", "c now)")),
+        (Change(("settings", "checks", "sign", "top"), 1, ABSENT), ("setting checks.sign.top", "1", None)),
+        (Change(("settings", "target"), None, 2), ("setting target", "null", "2")),
     ],
 )
-def test_differences_in_three_cells(told: str, cells: tuple[str | None, ...]) -> None:
-    assert _change(told) == cells
+def test_differences_in_three_cells(change: Change, cells: tuple[str | None, ...]) -> None:
+    assert _change_cells(change) == cells
 
 
 def renamed(record: Record, name: str | None, labels: Sequence[str] = ("no", "yes")) -> Record:
@@ -343,24 +361,28 @@ def renamed(record: Record, name: str | None, labels: Sequence[str] = ("no", "ye
     ],
 )
 def test_names_are_short_and_differ(runs: dict[str, Record], a: str | None, b: str, names: tuple[str, str]) -> None:
-    assert named(renamed(runs["pointer"], a), renamed(runs["deaf"], b)) == names
+    assert run_names(renamed(runs["pointer"], a), renamed(runs["deaf"], b)) == names
 
 
 def test_other_labels_are_noted(runs: dict[str, Record]) -> None:
     a, b = renamed(runs["pointer"], "a"), renamed(runs["deaf"], "b", [f"label {i}" for i in range(10)])
-    assert any("different labels" in limit for limit in _limits(a, b, matched(runs["pointer"], runs["deaf"])))
+    assert any("different labels" in limit for limit in _limits(a, b, match(runs["pointer"], runs["deaf"])))
 
 
 def test_verdicts_stand_side_by_side(runs: dict[str, Record]) -> None:
     def judged(record: Record, *words: str) -> Record:
-        answers = [{"share": i / 4, "low": 0.2, "high": None if i else 0.3} for i in range(3)]
-        told = {
-            f"reading {i}": {"word": word, "reason": f"because {i}", "answers": answers} for i, word in enumerate(words)
+        answers = tuple(
+            Answer(q, "undecided", 40, share=i / 4, low=0.2, high=np.nan if i else 0.3) for i, q in enumerate(QUESTIONS)
+        )
+        verdicts = {
+            f"reading {i}": Verdict(word, Reason.CONSTANT, "a", answers)  # type: ignore[arg-type]
+            for i, word in enumerate(words)
         }
-        return replace(record, summary={**record.summary, "verdicts": told})
+        return replace(record, summary=replace(record.summary, verdicts=verdicts))
 
     found = one(
-        versus(judged(runs["pointer"], "explanation", "undecided"), judged(runs["deaf"], "not explanation")), "verdicts"
+        compare(judged(runs["pointer"], "explanation", "undecided"), judged(runs["deaf"], "not explanation")),
+        "verdicts",
     )
     assert found.tables[0].rows[:4] == (
         ("verdict by reading 0", "explanation", "not explanation"),
@@ -368,22 +390,20 @@ def test_verdicts_stand_side_by_side(runs: dict[str, Record]) -> None:
         ("Q1 points, share", "0 % [20, 30]", "0 % [20, 30]"),
         ("Q2 matters, share", "25 %", "25 %"),
     )
-    assert found.findings[1].endswith(": not explanation (reading 0): because 0.")
+    assert found.findings[1].endswith(": not explanation (reading 0): attention is constant: it claims nothing.")
 
 
 def test_runs_without_a_verdict_say_so(runs: dict[str, Record]) -> None:
-    bare = [
-        replace(r, summary={k: v for k, v in r.summary.items() if k != "verdicts"}) for r in list(runs.values())[:2]
-    ]
-    assert one(versus(*bare), "verdicts").findings == ("Neither run has a verdict.",)
+    bare = [replace(r, summary=replace(r.summary, verdicts={})) for r in list(runs.values())[:2]]
+    assert one(compare(*bare), "verdicts").findings == ("Neither run has a verdict.",)
 
 
-def test_figures_and_tables_have_names_of_their_own(both: Report) -> None:
+def test_figures_and_tables_have_names_of_their_own(both: Document) -> None:
     for kind in ("figures", "tables"):
         names = [piece.name for s in (*both.answers, *both.sections) for piece in getattr(s, kind)]
         assert len(set(names)) == len(names)
 
 
-def test_figures_show_both_series(both: Report, runs: dict[str, Record]) -> None:
+def test_figures_show_both_series(both: Document, runs: dict[str, Record]) -> None:
     (figure,) = one(both, "permutation").figures
-    assert all(name in figure.alt for name in named(runs["pointer"], runs["deaf"]))
+    assert all(name in figure.alt for name in run_names(runs["pointer"], runs["deaf"]))

@@ -14,8 +14,10 @@ from scipy.stats import kendalltau
 
 import heedful
 from heedful.audits.manifest import Manifest
-from heedful.audits.record import Record, recorded
+from heedful.audits.record import Record, TextRow, load_record
 from heedful.audits.run import CHUNK, opened
+from heedful.audits.summary import About, CheckSummary, Row, Summary, Texts
+from heedful.checks import CHECKS
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Finding
 from heedful.data import Example
@@ -53,7 +55,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Record:
     methods: list[Any] = ["attention-mean", "leave-one-out", method("integrated-gradients", {"steps": 4})]
     out = tmp_path_factory.mktemp("run")
     heedful.audit(classifier, [Example(t, label=g) for t, g in zip(texts, gold, strict=True)], methods, checks, out=out)
-    return recorded(out)
+    return load_record(out)
 
 
 def row(number: int, text: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -95,9 +97,11 @@ def by_hand(tmp_path: Path) -> Callable[..., Record]:
         for c in range(-(-len(texts) // CHUNK)):
             some = texts[c * CHUNK : (c + 1) * CHUNK]
             run.write(c, [(n, f) for n, f in findings if n // CHUNK == c], some, {})
-        checks = {f.check: {"about": {}, "rows": [{"measure": f.measure}], "tables": {}} for _, f in findings}
-        run.finish({"checks": checks, "texts": {"n": len(texts)}}, {})
-        return recorded(tmp_path / "run")
+        nothing = stats.estimate(np.zeros(0))
+        row = Row(**vars(nothing), measure="m")
+        checks = {f.check: CheckSummary(About(roles=CHECKS[f.check].roles), (row,)) for _, f in findings}
+        run.finish(Summary(Texts(len(texts), {}, None, None, nothing), checks).to_dict(), {})
+        return load_record(tmp_path / "run")
 
     return made
 
@@ -123,7 +127,7 @@ def test_a_words_score_is_the_sum_that_an_explanation_has() -> None:
     expected = Attribution(tokens=whole, scores=scores).by("word")
     starts, ends = zip(*(span or (-1, -1) for span in spans), strict=True)
     given = {"pieces": list(pieces), "starts": starts, "ends": ends, "segments": [-1, 0, 0, 0, 0, 0, -1]}
-    one = read(row(0, text, given))
+    one = read(TextRow.of(row(0, text, given)))
     assert one.summed(scores) == pytest.approx(expected.scores, abs=1e-12)
     assert one.view.pieces == expected.tokens.pieces
 
@@ -133,14 +137,14 @@ def test_a_words_score_is_the_sum_that_an_explanation_has() -> None:
     ["a b  c\n\nd", "it 's, well", *HOSTILE[:3], "数据 ok", "a\u202eb c", "  led by space ", "one"],
 )
 def test_coloured_words_read_as_the_text_does(text: str) -> None:
-    one = read(row(0, text))
+    one = read(TextRow.of(row(0, text)))
     shown = canvas(one, [np.ones(len(one.groups))]).coloured(np.ones(len(one.groups)), True, 1.0)
     assert joined(shown) == " ".join(text.split())
 
 
 def test_characters_that_no_piece_has_stay_and_have_no_score() -> None:
     given = {"pieces": ["a", "c"], "starts": [0, 6], "ends": [1, 7], "segments": [0, 0]}
-    one = read(row(0, "a ☃ b c and what was cut off") | given)
+    one = read(TextRow.of(row(0, "a ☃ b c and what was cut off") | given))
     shown = canvas(one, [np.ones(2)]).coloured(np.array([1.0, -2.0]), True, 2.0)
     assert joined(shown) == "a ☃ b c and what was cut off"
     assert [(w.text, w.tone, w.strength, w.score) for w in shown if w.score is not None] == [
@@ -151,7 +155,7 @@ def test_characters_that_no_piece_has_stay_and_have_no_score() -> None:
 
 def test_a_long_text_is_cut_to_the_window_with_the_largest_scores() -> None:
     n = 300
-    one = read(row(0, " ".join(f"w{i}" for i in range(n))))
+    one = read(TextRow.of(row(0, " ".join(f"w{i}" for i in range(n)))))
     scores = np.random.default_rng(0).normal(size=n) ** 3
     shown = canvas(one, [scores]).coloured(scores, True, float(np.abs(scores).max()))
     best = max(range(n - ROOM + 1), key=lambda i: np.abs(scores[i : i + ROOM]).sum())
@@ -162,20 +166,20 @@ def test_of_a_pair_the_short_text_stays_whole_and_the_long_one_is_cut() -> None:
     long = " ".join(f"w{i}" for i in range(100))
     made = row(0, long)
     extra = {"pair": "p q", "pieces": [*made["pieces"], "p", "q"], "segments": [0] * 100 + [1, 1]}
-    one = read(made | extra | {"starts": [*made["starts"], 0, 2], "ends": [*made["ends"], 1, 3]})
+    one = read(TextRow.of(made | extra | {"starts": [*made["starts"], 0, 2], "ends": [*made["ends"], 1, 3]}))
     shown = [w.text for w in canvas(one, [np.ones(102)]).coloured(np.ones(102), False, 1.0)]
     assert shown == [*(f"w{i}" for i in range(ROOM - 2)), CUT, BETWEEN, "p", "q"]
 
 
 def test_a_very_long_word_is_cut() -> None:
-    one = read(row(0, "x" * 5000))
+    one = read(TextRow.of(row(0, "x" * 5000)))
     (word,) = canvas(one, [np.ones(1)]).coloured(np.ones(1), False, 1.0)
     assert len(word.text) == 40
     assert word.text.endswith(CUT)
 
 
 def test_scores_of_nothing_but_zeros_colour_nothing() -> None:
-    one = read(row(0, "a b"))
+    one = read(TextRow.of(row(0, "a b")))
     shown = canvas(one, [np.zeros(2)]).coloured(np.zeros(2), True, 0.0)
     assert [(w.tone, w.strength) for w in shown] == [("none", 0.0)] * 2
 
@@ -207,7 +211,7 @@ def test_the_two_attentions_are_as_far_apart_as_is_said(toy: Record) -> None:
 
 
 def test_no_attention_that_surely_keeps_the_label_is_farther_than_the_one_shown(toy: Record) -> None:
-    found = toy.found("adversarial")
+    found = toy.findings("adversarial")
     far, moved = found.values("jsd exact"), found.values("change exact")
     sure = [max(p) - min(p) > 2 * m for p, m in zip(toy.texts.column("probabilities").to_pylist(), moved, strict=True)]
     (shown,) = titled(toy, "without a change of the answer")
@@ -249,7 +253,7 @@ def test_attention_that_may_change_the_label_is_not_shown(by_hand: Callable[...,
 @pytest.mark.parametrize(("words", "best"), [("disagree most", min), ("agree best", max)])
 def test_the_texts_of_extreme_agreement_are_shown(toy: Record, words: str, best: Callable[..., float]) -> None:
     (shown,) = titled(toy, f"Attention and leave-one-out {words}")
-    taus = toy.found("agreement").values("tau", "attention-mean", {"with": "leave-one-out"})
+    taus = toy.findings("agreement").values("tau", "attention-mean", {"with": "leave-one-out"})
     others = {texts_of(toy)[one.text] for one in examples(toy).examples if one.title != shown.title}
     long = [i for i, text in enumerate(texts_of(toy)) if len(text.split()) >= 5 and text not in others]
     assert taus[shown.text] == best(taus[i] for i in long)
@@ -389,7 +393,7 @@ def test_a_text_without_any_weight_says_nothing() -> None:
 def test_words_are_ranked_by_the_lower_limit_of_their_own_interval() -> None:
     rng = np.random.default_rng(1)
     values = {f"w{i}": rng.normal(size=int(rng.integers(1, 9))).tolist() for i in range(60)}
-    expected = {word: stats.summary(np.array(own)) for word, own in values.items() if len(own) >= 3}
+    expected = {word: stats.estimate(np.array(own)) for word, own in values.items() if len(own) >= 3}
     made = ranked(values, 3)
     assert [one.word for one in made] == sorted(expected, key=lambda word: -expected[word].low)
     for one in made:
@@ -407,7 +411,7 @@ def test_the_table_of_a_run_is_that_of_a_slow_twin(toy: Record) -> None:
                 own = [(p, s) for p, s, seg in zip(one["pieces"], told, one["segments"], strict=True) if seg == 0]
                 for word in {p for p, _ in own}:
                     seen.setdefault(word, []).append(float(np.mean([s for p, s in own if p == word])))
-        found = {word: stats.summary(np.array(some)) for word, some in seen.items() if len(some) >= 2}
+        found = {word: stats.estimate(np.array(some)) for word, some in seen.items() if len(some) >= 2}
         first = sorted(found, key=lambda word: -found[word].low)[:12]
         expected += [(word, label, found[word].n, found[word].mean, found[word].low) for word in first]
     table = next(t for t in words(toy).tables if t.name == "words-leave-one-out")

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from heedful.report import page as pages
-from heedful.report.document import Colouring, Column, Figure, Report, Section, Shown, Table, Word
+from heedful.report.document import Colouring, Column, Document, Figure, Section, Shown, Table, Word
 from heedful.report.page import page
-from heedful.report.saying import Cell, shown
+from heedful.report.phrases import Cell
+from heedful.report.phrases import cell as shown
 
 NASTY = """</script></style><img src=x onerror=alert(1)>"q" 'a' & &amp; {{ 7 * 7 }} <!-- 😀 \u202e"""
 VOID = {"meta", "link", "input", "img", "br", "hr"}
@@ -39,7 +40,7 @@ SECTION = Section(
     "agreement", "Agreement", "Do methods agree?", ("They do: 0.50 [0.40, 0.60].", "So does lime."),
     (FIGURE,), (TABLE,), (SHOWN,), "With care.", "Jain & Wallace 2019",
 )  # fmt: skip
-REPORT = Report(
+REPORT = Document(
     title="Audit of m", verdict="not explanation", sentences=("Because.", "And because."), facts=(("texts", "12"),),
     answers=(replace(SECTION, name="verdict"),), sections=(SECTION, replace(SECTION, name="words")),
     limits=("Few texts.",), cite="@misc{m}", ran={"model": {"name": "m", "labels": ["a", "b"]}, "seed": 0},
@@ -233,9 +234,18 @@ def test_answers_stand_before_the_contents_and_sections_behind() -> None:
 @pytest.mark.parametrize(
     ("verdict", "said", "tone"),
     [
-        ("explanation", "Attention is explanation in this model, on these texts", "for"),
-        ("not explanation", "Attention is not explanation in this model, on these texts", "against"),
-        ("not not explanation", "Attention is not\u00a0not explanation in this model, on these texts", "weight"),
+        ("explanation", "Attention is explanation in this model, on these texts: it may be used as one", "for"),
+        (
+            "not explanation",
+            "Attention is not explanation in this model, on these texts: it should not be used as one",
+            "against",
+        ),
+        (
+            "not not explanation",
+            "Attention is not\u00a0not explanation in this model, on these texts: it carries some, but not all, of "
+            "what decides",
+            "weight",
+        ),
         ("undecided", "Undecided whether attention explains this model, on these texts", "undecided"),
         ("two models", "Two models", "undecided"),
     ],
@@ -407,7 +417,7 @@ def test_every_value_of_the_manifest_is_on_the_page() -> None:
 
 
 def test_a_report_with_nothing_in_it_is_a_page() -> None:
-    empty = Report("t", "undecided", (), (), (), (), (), "", {})
+    empty = Document("t", "undecided", (), (), (), (), (), "", {})
     tags = {tag for tag, _, _ in Parsed(page(empty)).elements}
     assert not {"nav", "section", "table", "figure", "details"} & tags
 

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heedful
-from heedful.audits.record import Record, recorded
+from heedful.audits.record import Record, load_record
+from heedful.audits.summary import Row, Summary
+from heedful.checks.tables import (
+    AdversarialTables,
+    AgreementTables,
+    Curve,
+    ErasureTables,
+    IdentifiabilityTables,
+    PermutationTables,
+    PlausibilityTables,
+)
 from heedful.data import Example
+from heedful.maths.stats import Decision, Difference, Estimate
 from heedful.methods import method
-from heedful.report import telling
+from heedful.report import phrases
 from heedful.report.document import Section
-from heedful.report.sections import SECTIONS, attention, plain, sections
-from heedful.report.sections import adversarial as twins
-from heedful.report.sections import agreement as agreeing
-from heedful.report.sections import asking as tabling
-from heedful.report.sections import erasure as erasing
-from heedful.report.sections import input_erasure as removing
-from heedful.report.sections import reexplained as anew
-from heedful.report.sections.asking import NOTHING, WORDS
+from heedful.report.sections import (
+    adversarial,
+    agreement,
+    attention_changes,
+    erasure,
+    input_erasure,
+    parts,
+    permutation,
+    plain,
+    randomisation,
+    sections,
+)
+from heedful.report.sections import section as section_of
+from heedful.report.sections.parts import EVERYWHERE, NOTHING
 from tests.support import toys
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -55,7 +71,7 @@ def made(architecture: str, n: int, checks: Any, folder: Any) -> Record:
     examples = [Example(t, label=label, rationale=(m,)) for t, label, m in zip(texts, labels, marked, strict=True)]
     methods: list[Any] = ["attention-mean", "leave-one-out", method("integrated-gradients", {"steps": 4})]
     heedful.audit(classifier, examples, methods, [heedful.check(c, SMALL.get(c)) for c in checks], out=folder)
-    return recorded(folder)
+    return load_record(folder)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +88,9 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 def changed(record: Record, change: Callable[[dict[str, Any]], object]) -> Record:
     """The record with another summary."""
-    summary = copy.deepcopy(dict(record.summary))
+    summary = record.summary.to_dict()
     change(summary)
-    return replace(record, summary=summary)
+    return replace(record, summary=Summary.from_dict(summary))
 
 
 def numbers(tree: Any) -> Iterator[dict[str, Any]]:
@@ -100,7 +116,7 @@ def whole(record: Record) -> tuple[Section, ...]:
 
 
 def section(record: Record, name: str) -> Section:
-    return SECTIONS[name](record)
+    return section_of(record, name)
 
 
 def caught(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[Any]:
@@ -123,13 +139,13 @@ def unit(written_: str) -> float:
 
 
 def row(record: Record, check: str, measure: str, named: str = "", at: Any = None) -> Any:
-    (one,) = [r for r in record.rows(check, measure, named) if r["at"] == (at or {})]
+    (one,) = [r for r in record.rows(check, measure, named) if r.at == (at or {})]
     return one
 
 
 def written(one: Any) -> str:
     """An interval of two digits, written in another way."""
-    return "{:.2f} [{:.2f}, {:.2f}]".format(*(one[k] + 0.0 for k in ("mean", "low", "high"))).replace("-", "−")
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*(x + 0.0 for x in (one.mean, one.low, one.high))).replace("-", "−")
 
 
 # numbers
@@ -152,7 +168,7 @@ def written(one: Any) -> str:
     ],
 )
 def test_a_number_is_short_and_has_a_true_minus(x: float | None, said: str) -> None:
-    assert telling.number(x) == said
+    assert phrases.number(x) == said
 
 
 @pytest.mark.parametrize(
@@ -168,79 +184,96 @@ def test_a_number_is_short_and_has_a_true_minus(x: float | None, said: str) -> N
     ],
 )
 def test_an_interval_has_as_many_digits_as_it_needs(mean: Any, low: Any, high: Any, said: str) -> None:
-    assert telling.interval({"mean": mean, "low": low, "high": high}) == said
+    given = Estimate(40, 0, *(np.nan if x is None else x for x in (mean, mean, 0.0, low, high)))
+    assert phrases.interval(given) == said
 
 
 @pytest.mark.parametrize(("n", "few"), [(29, True), (30, False)])
 def test_below_thirty_texts_nothing_is_decided(n: int, few: bool) -> None:
-    assert telling.cautious("It is so.", n).startswith("Too few texts to decide") == few
+    assert phrases.cautious("It is so.", n).startswith("Too few texts to decide") == few
 
 
-def method_row(name: str, mean: float, n: int = 40, says: str = "") -> dict[str, Any]:
-    own = {"measure": "m", "method": name, "at": {}, "n": n, "mean": mean, "low": mean - 0.1, "high": mean + 0.1}
-    return own | ({"random": {"says": says}} if says else {})
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "said"),
+    [(0.85, 0.74, 0.92, "85 % [74, 92]"), (0.5, None, None, "50 %"), (-0.02, -0.1, 1.2, "−2 % [−10, 120]")],
+)
+def test_a_share_and_its_limits_are_percentages(mean: float, low: Any, high: Any, said: str) -> None:
+    assert phrases.percent(mean, low, high) == said
+
+
+def method_row(name: str, mean: float, n: int = 40, versus: tuple[Decision, bool | None] | None = None) -> Row:
+    difference = versus and Difference(n, 0.1, 0.0, 0.2, 0.01, 0.01, *versus)
+    own = Estimate(n, 0, mean, mean, 0.1, mean - 0.1, mean + 0.1)
+    return Row(**vars(own), check="c", measure="m", method=name, versus_random=difference)
 
 
 def test_a_spread_goes_from_the_lowest_method_to_the_highest() -> None:
     rows = [method_row(name, x) for name, x in {"a": 0.5, "b": 0.2, "c": 0.7, "random": 0.1, "position": 0.9}.items()]
     said = "It: from 0.20 [0.10, 0.30] (b) to 0.70 [0.60, 0.80] (c); random 0.10 [0.00, 0.20] (40 texts)."
-    assert telling.spread("it", rows) == said
+    assert parts.extremes("it", rows) == said
 
 
 def test_methods_that_share_an_end_are_counted() -> None:
     rows = [method_row(name, x) for name, x in {"a": 0.2, "b": 0.2, "c": 0.7}.items()]
     assert (
-        telling.spread("it", rows) == "It: from 0.20 [0.10, 0.30] (a and 1 more) to 0.70 [0.60, 0.80] (c) (40 texts)."
+        parts.extremes("it", rows) == "It: from 0.20 [0.10, 0.30] (a and 1 more) to 0.70 [0.60, 0.80] (c) (40 texts)."
     )
 
 
 def test_methods_that_are_all_alike_have_one_number() -> None:
-    assert telling.spread("it", [method_row("a", 0.2), method_row("b", 0.2)]) == (
+    assert parts.extremes("it", [method_row("a", 0.2), method_row("b", 0.2)]) == (
         "It: 0.20 [0.10, 0.30] (a and 1 more) (40 texts)."
     )
 
 
 def test_a_mean_over_other_texts_is_not_compared() -> None:
     rows = [method_row("a", 0.5), method_row("b", 0.2, n=10)]
-    assert telling.spread("it", rows) == "It: 0.50 [0.40, 0.60] (a) (40 texts)."
+    assert parts.extremes("it", rows) == "It: 0.50 [0.40, 0.60] (a) (40 texts)."
 
 
 def test_methods_are_counted_by_what_may_be_said_of_them() -> None:
-    says = {
-        "a": "higher than random: better",
-        "b": "cannot be told from random",
-        "c": "lower than random: worse",
-        "uniform": "lower than random: worse",
+    given: dict[str, tuple[Decision, bool | None]] = {
+        "a": (Decision.HIGHER, True),
+        "b": (Decision.NOT_SIGNIFICANT, None),
+        "c": (Decision.LOWER, False),
+        "uniform": (Decision.LOWER, False),
     }
-    rows = [method_row(name, 0.5, says=told) for name, told in says.items()]
-    assert telling.beside_random(rows) == (
-        "1 of 3 methods (a) is better than random; 1 of 3 methods (c) is worse than random; 1 of 3 methods (b) cannot "
-        "be told from random (paired over texts, Holm-corrected, p ≤ .05)."
+    rows = [method_row(name, 0.5, versus=versus) for name, versus in given.items()]
+    assert parts.tally_methods(rows) == (
+        "1 of 3 methods (a) is better than random; 1 of 3 methods (c) is worse than random; 1 of 3 methods (b) is not "
+        "significantly different from random (paired over texts, Holm-corrected, p ≤ .05)."
+    )
+
+
+def test_methods_of_a_measure_that_has_no_better_way_are_higher_or_lower() -> None:
+    rows = [method_row("a", 0.5, versus=(Decision.HIGHER, None)), method_row("b", 0.5, versus=(Decision.LOWER, None))]
+    assert str(parts.tally_methods(rows)).startswith(
+        "1 of 2 methods (a) is higher than random; 1 of 2 methods (b) is lower than random"
     )
 
 
 def test_nothing_is_counted_below_thirty_texts() -> None:
-    assert telling.beside_random([method_row("a", 0.5, 20, "too few texts")]) is None
+    assert parts.tally_methods([method_row("a", 0.5, 20, (Decision.TOO_FEW, None))]) is None
 
 
 @pytest.mark.parametrize(
-    ("says", "mark"),
+    ("versus", "mark"),
     [
-        ("higher than random: better", ""),
-        ("lower than random: worse", " worse"),
-        ("cannot be told from random", "*"),
-        ("too few texts", "?"),
-        ("", ""),
+        ((Decision.HIGHER, True), ""),
+        ((Decision.LOWER, False), " worse"),
+        ((Decision.NOT_SIGNIFICANT, None), "*"),
+        ((Decision.TOO_FEW, None), "?"),
+        (None, ""),
     ],
 )
-def test_every_word_beside_random_has_its_mark(says: str, mark: str) -> None:
-    assert tabling.mark(method_row("a", 0.5, says=says)) == mark
+def test_every_decision_against_random_has_its_mark(versus: tuple[Decision, bool | None] | None, mark: str) -> None:
+    assert phrases.mark(method_row("a", 0.5, versus=versus)) == mark
 
 
 @pytest.mark.parametrize(
     ("at", "name"),
     [
-        ({"layer": "none"}, "as it is"),
+        ({"layer": "none"}, "unchanged"),
         ({"layer": "all", "head": "all"}, "everywhere"),
         ({"layer": 2, "head": "all"}, "layer 2"),
         ({"head": 0, "layer": 2}, "layer 2 head 0"),
@@ -250,18 +283,29 @@ def test_every_word_beside_random_has_its_mark(says: str, mark: str) -> None:
     ],
 )
 def test_a_place_has_a_name(at: dict[str, Any], name: str) -> None:
-    assert telling.place_name(at) == name
+    assert phrases.place_name(at) == name
 
 
 # every section
 
 
-def test_every_check_of_the_package_has_a_section() -> None:
-    assert set(SECTIONS) == set(WORDS) == set(heedful.CHECKS)
+def test_checks_of_the_model_come_first_and_otherwise_the_runs_order_is_kept(bilstm: Record) -> None:
+    of_the_model = ["permutation", "uniform", "adversarial", "identifiability"]
+    rest = [name for name in heedful.CHECKS if name not in of_the_model]
+    assert [s.name for s in whole(bilstm)] == [*of_the_model, *rest]
 
 
-def test_every_check_of_a_run_is_told_in_the_telling_order(bilstm: Record) -> None:
-    assert [s.name for s in whole(bilstm)] == list(SECTIONS)
+def test_every_section_is_under_the_words_of_its_check(bilstm: Record) -> None:
+    for one in whole(bilstm):
+        check = heedful.CHECKS[one.name]
+        assert (one.title, one.question, one.reading) == (check.title, check.question, check.reading)
+
+
+def test_a_section_of_a_package_that_is_not_installed_is_plain(bilstm: Record) -> None:
+    def elsewhere(summary: dict[str, Any]) -> None:
+        summary["checks"]["sign"]["about"]["section"] = "not_installed.here.sections"
+
+    assert section(changed(bilstm, elsewhere), "sign") == plain(bilstm, "sign")
 
 
 def test_a_check_that_was_not_run_is_left_out(bert: Record) -> None:
@@ -275,7 +319,7 @@ def test_every_section_asks_answers_and_names_its_source(bilstm: Record) -> None
         assert one.figures
         assert one.tables
         assert all(sentence.endswith(".") for sentence in one.findings)
-        assert one.source == bilstm.about(one.name)["paper"].strip("–")
+        assert one.source == bilstm.about(one.name).paper.strip("–")
 
 
 def test_every_answer_says_that_texts_are_too_few(bilstm: Record) -> None:
@@ -309,7 +353,7 @@ def test_every_interval_that_is_told_stands_in_the_summary(bilstm: Record, bert:
         known = np.array(
             [
                 [x[k] for k in ENDS]
-                for x in numbers(dict(record.summary))
+                for x in numbers(record.summary.to_dict())
                 if all(isinstance(x.get(k), float) for k in ENDS)
             ]
         )
@@ -329,7 +373,7 @@ def test_a_run_without_tables_still_has_sections(bilstm: Record) -> None:
         for check in summary["checks"].values():
             check["tables"] = {}
 
-    assert len(sections(changed(bilstm, bare))) == len(SECTIONS)
+    assert len(sections(changed(bilstm, bare))) == len(heedful.CHECKS)
 
 
 def test_where_no_number_exists_nothing_is_told(bilstm: Record) -> None:
@@ -338,25 +382,17 @@ def test_where_no_number_exists_nothing_is_told(bilstm: Record) -> None:
             check["tables"] = {}
             for one in check["rows"]:
                 one |= {"mean": None, "low": None, "high": None, "n": 0}
-                one.pop("random", None)
+                one["versus_random"] = None
 
     for one in sections(changed(bilstm, empty)):
         assert one.findings == (NOTHING,)
 
 
-def test_a_summary_that_says_nothing_of_its_checks_has_sections_without_sources(bilstm: Record) -> None:
-    def old(summary: dict[str, Any]) -> None:
-        for check in summary["checks"].values():
-            del check["about"]
-
-    assert {s.source for s in sections(changed(bilstm, old))} == {""}
-
-
 def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
     record = made("bilstm", 1, ("permutation", "uniform", "adversarial", "complexity"), tmp_path / "run")
     answers = {s.name: s.findings[0] for s in sections(record)}
-    tvd = row(record, "permutation", "tvd", at=attention.EVERYWHERE)["mean"]
-    assert f"moves the answer by {telling.number(tvd)} (TVD" in answers["permutation"]
+    tvd = row(record, "permutation", "tvd", at=EVERYWHERE).mean
+    assert f"moves the answer by {phrases.number(tvd)} (TVD" in answers["permutation"]
     assert "mean over 1 text)" in answers["permutation"]
 
 
@@ -364,9 +400,10 @@ def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
 
 
 def other(record: Record) -> Record:
-    rows = [method_row(HOSTILE, 0.5), method_row("random", 0.1), method_row("x" * 300, 0.2)]
-    told = {"about": {"summary": "whether it is so", "paper": "A & B 2020"}, "rows": rows, "tables": {}}
-    return changed(record, lambda summary: summary["checks"].update({"my <check>": told}))
+    rows = [asdict(method_row(name, mean)) for name, mean in ((HOSTILE, 0.5), ("random", 0.1), ("x" * 300, 0.2))]
+    placed = [row | {"at": {"layer": 1}} for row in rows]
+    check = {"about": {"summary": "whether it is so", "paper": "A & B 2020"}, "rows": placed, "tables": {}}
+    return changed(record, lambda summary: summary["checks"].update({"my <check>": check}))
 
 
 def test_an_unknown_check_comes_last_with_all_its_rows(bilstm: Record) -> None:
@@ -387,38 +424,42 @@ def test_names_from_outside_are_escaped_in_figures(bilstm: Record) -> None:
 
 
 def test_the_answer_to_shuffling_is_the_summarys(bilstm: Record) -> None:
-    tvd, flip = (row(bilstm, "permutation", name, at=attention.EVERYWHERE) for name in ("tvd", "flip"))
+    tvd, flip = (row(bilstm, "permutation", name, at=EVERYWHERE) for name in ("tvd", "flip"))
     said = section(bilstm, "permutation").findings[0]
     assert (
         f"moves the answer by {written(tvd)} (TVD, the median over 9 shuffles of a text; mean over {N} texts)" in said
     )
-    assert f"changes the label in {telling.interval(flip)} of the shuffles" in said
+    assert f"changes the label in {phrases.interval(flip)} of the shuffles" in said
 
 
 def test_violins_are_the_medians_of_the_summarys_table(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, attention, "violins")
+    given = caught(monkeypatch, permutation, "violins")
     section(bilstm, "permutation")
     groups = {(g.label, g.series): g.values for g in given[0][1]}
-    table = [r for r in bilstm.table("permutation", "by max attention") if r["n"]]
+    tables = bilstm.tables("permutation", PermutationTables)
+    assert tables is not None
     assert {key: (len(v), float(np.median(v))) for key, v in groups.items()} == {
-        (f"{r['from']:g}–{r['to']:g}", r["label"]): (r["n"], r["median"]) for r in table
+        (f"{r.start:g}–{r.end:g}", r.label): (r.n, r.median) for r in tables.by_peak if r.n
     }
 
 
 def test_many_labels_share_a_violin(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, attention, "violins")
+    given = caught(monkeypatch, permutation, "violins")
     monkeypatch.setattr(Record, "labels", property(lambda _: tuple("abcdefghij")))
-    attention.permutation(replace(bilstm))
+    permutation.section(replace(bilstm))
     assert {g.series for g in given[0][1]} == {""}
     assert sum(len(g.values) for g in given[0][1]) == N
 
 
 def test_accuracy_begins_with_the_model_as_it_is(bert: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, telling, "dots")
+    given = caught(monkeypatch, parts, "dots")
     section(bert, "permutation")
-    table = {telling.place_name(r["at"]): r["mean"] for r in bert.table("permutation", "accuracy")}
-    assert [mark.label for mark in given[0][1]] == ["as it is", "everywhere", "layer 0", "layer 1"]
-    assert {mark.label: mark.mean for mark in given[0][1]} == table
+    tables = bert.tables("permutation", PermutationTables)
+    assert tables is not None
+    assert [mark.label for mark in given[0][1]] == ["unchanged", "everywhere", "layer 0", "layer 1"]
+    assert {mark.label: mark.mean for mark in given[0][1]} == {
+        phrases.place_name(r.at): r.mean for r in tables.accuracy
+    }
 
 
 @pytest.mark.parametrize(
@@ -434,19 +475,21 @@ def test_accuracy_falls_where_the_interval_of_its_change_does(
     bilstm: Record, n: int, low: float, high: float, said: str
 ) -> None:
     def change(summary: dict[str, Any]) -> None:
-        after = summary["checks"]["uniform"]["tables"]["accuracy"][-1]
-        after["at"] = dict(attention.EVERYWHERE)
+        after = summary["checks"]["permutation"]["tables"]["accuracy"][-1]
+        after["at"] = dict(EVERYWHERE)
         after["change"] |= {"n": n, "low": low, "high": high, "mean": (low + high) / 2}
 
-    told = attention.accuracy_told(changed(bilstm, change), "uniform")
-    assert told is not None
-    assert told.startswith(said)
-    assert told.endswith("which cannot be told from none.") == (low < 0 < high)
+    tables = changed(bilstm, change).tables("permutation", PermutationTables)
+    assert tables is not None
+    sentence = attention_changes.accuracy_sentence(tables.accuracy)
+    assert sentence is not None
+    assert sentence.startswith(said)
+    assert sentence.endswith("which is not significant.") == (low < 0 < high)
 
 
 def test_heads_are_the_ones_whose_shuffling_flips_most(bert: Record) -> None:
     def headed(summary: dict[str, Any]) -> None:
-        own = {"measure": "flip", "method": "", "n": 40}
+        own = {"check": "permutation", "measure": "flip", "n": 40, "missing": 0, "median": 0.0, "std": 0.0}
         summary["checks"]["permutation"]["rows"] += [
             own | {"at": {"layer": i // 6, "head": i % 6}, "mean": i / 12, "low": i / 12 - 0.01, "high": i / 12 + 0.01}
             for i in range(12)
@@ -454,28 +497,29 @@ def test_heads_are_the_ones_whose_shuffling_flips_most(bert: Record) -> None:
 
     (table,) = [t for t in section(changed(bert, headed), "permutation").tables if t.name == "permutation-heads"]
     assert table.rows[0] == ("1", "5", 40, "0.92 [0.91, 0.93]")
-    assert len(table.rows) == attention.HEADS
-    assert f"The {attention.HEADS} of 12 heads" in table.caption
+    assert len(table.rows) == permutation.MAX_HEADS
+    assert f"The {permutation.MAX_HEADS} of 12 heads" in table.caption
 
 
-# twins
+# adversarial attention
 
 
 def test_the_histogram_is_the_summarys(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, twins, "histogram")
+    given = caught(monkeypatch, adversarial, "histogram")
     section(bilstm, "adversarial")
     _, series, marks = given[0]
-    for name, kind in (("jsd exact", "exact"), ("jsd found", "found by search")):
-        (table,) = bilstm.table("adversarial", name)
-        assert series[kind][0] == pytest.approx(table["bins"])
-        assert series[kind][1].tolist() == table["counts"]
-    assert marks == {"mean, exact": row(bilstm, "adversarial", "jsd exact")["mean"]}
+    tables = bilstm.tables("adversarial", AdversarialTables)
+    assert tables is not None
+    for (table,), kind in ((tables.exact, "exact"), (tables.found, "found by search")):
+        assert series[kind][0] == pytest.approx(table.bins)
+        assert tuple(series[kind][1].tolist()) == table.counts
+    assert marks == {"mean, exact": row(bilstm, "adversarial", "jsd exact").mean}
 
 
 def test_the_exact_adversary_is_told_with_its_tolerance(bilstm: Record) -> None:
     said = section(bilstm, "adversarial").findings[0]
     for measure in ("jsd exact", "tvd exact"):
-        assert telling.interval(row(bilstm, "adversarial", measure)) in said
+        assert phrases.interval(row(bilstm, "adversarial", measure)) in said
     assert "by ε = 0.05 at most" in said
 
 
@@ -495,8 +539,8 @@ def test_witnesses_are_told_for_each_delta(bert: Record) -> None:
     one = section(bert, "adversarial")
     deltas = (0.0, 0.05)
     rows = [row(bert, "adversarial", "tvd any head", at={"layer": 1, "delta": d}) for d in deltas]
-    assert [telling.interval(r) in sentence for r, sentence in zip(rows, one.findings, strict=True)] == [True, True]
-    assert [r[2] for r in one.tables[0].rows] == [telling.interval(r) for r in rows]
+    assert [phrases.interval(r) in sentence for r, sentence in zip(rows, one.findings, strict=True)] == [True, True]
+    assert [r[2] for r in one.tables[0].rows] == [phrases.interval(r) for r in rows]
 
 
 def test_the_last_layer_is_the_highest_number(bert: Record) -> None:
@@ -509,54 +553,56 @@ def test_the_last_layer_is_the_highest_number(bert: Record) -> None:
 
 
 def test_identifiability_counts_texts_with_a_free_direction(bilstm: Record) -> None:
-    found = bilstm.found("identifiability").values("null constrained", at={"layer": 0, "head": 0})
+    found = bilstm.findings("identifiability").values("null constrained", at={"layer": 0, "head": 0})
     said = section(bilstm, "identifiability").findings[0]
     assert f"not identifiable on {(found > 0).sum()} of {N} texts" in said
 
 
 def test_lengths_are_groups_of_the_summary(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, telling, "dots")
+    given = caught(monkeypatch, parts, "dots")
     section(bilstm, "identifiability")
-    table = bilstm.table("identifiability", "by length")
-    assert [m.mean for m in given[0][1]] == [r["null constrained"]["mean"] for r in table]
-    assert given[0][1][-1].label.endswith(f"{table[-1]['to']:.0f} tokens")
+    tables = bilstm.tables("identifiability", IdentifiabilityTables)
+    assert tables is not None
+    assert [m.mean for m in given[0][1]] == [r.null_constrained.mean for r in tables.by_length]
+    assert given[0][1][-1].label.endswith(f"{tables.by_length[-1].end:.0f} tokens")
 
 
 # attention erased
 
 
 def test_points_are_the_texts(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, erasing, "scatter")
+    given = caught(monkeypatch, erasure, "scatter")
     section(bilstm, "erasure")
-    found = bilstm.found("erasure")
+    found = bilstm.findings("erasure")
     assert given[0][1].tolist() == found.values("alpha difference", "attention").tolist()
-    assert given[0][2].mean() == pytest.approx(row(bilstm, "erasure", "delta js", "attention")["mean"])
+    assert given[0][2].mean() == pytest.approx(row(bilstm, "erasure", "delta js", "attention").mean)
 
 
 def test_boxes_are_the_summarys_and_say_who_never_flips(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, erasing, "boxes")
+    given = caught(monkeypatch, erasure, "boxes")
     section(bilstm, "erasure")
-    table = {name: r for name, r in bilstm.table("erasure", "fractions").items() if r["n"]}
+    tables = bilstm.tables("erasure", ErasureTables)
+    assert tables is not None
     assert {b.label: (b.lowest, b.lower, b.median, b.upper, b.highest, b.n, b.note) for b in given[0][1]} == {
-        name: (
-            r["lowest"], r["lower quartile"], r["median"], r["upper quartile"], r["highest"], r["n"],
-            f"never: {r['never']}",
-        )
-        for name, r in table.items()
-    }  # fmt: skip
+        name: (r.lowest, r.lower, r.median, r.upper, r.highest, r.n, f"never: {r.never}")
+        for name, r in tables.fractions.items()
+        if r.n
+    }
 
 
 def test_flips_add_up_to_the_texts(bilstm: Record) -> None:
     table = section(bilstm, "erasure").tables[0]
     assert table.rows[0][0] == "attention"
     assert all(sum(r[2:]) == r[1] == N for r in table.rows)  # type: ignore[arg-type]
-    flips = bilstm.table("erasure", "flips")["attention"]
-    assert table.rows[0][2:] == (flips["only top"], flips["both"], flips["only random"], flips["neither"])
+    tables = bilstm.tables("erasure", ErasureTables)
+    assert tables is not None
+    flips = tables.flips["attention"]
+    assert table.rows[0][2:] == (flips.only_top, flips.both, flips.only_random, flips.neither)
 
 
 def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> None:
     def turned(summary: dict[str, Any]) -> None:
-        one = {"a fewer": 7, "b fewer": 2, "equal": 0, "never": 0, "n": 40, "p": 0.18}
+        one = {"a_fewer": 7, "b_fewer": 2, "equal": 0, "never": 0, "n": 40, "p": 0.18}
         summary["checks"]["erasure"]["tables"]["fewer"] = [
             {"a": "attention", "b": "random"} | one,
             {"a": "attention-x-slope", "b": "attention"} | one,
@@ -569,7 +615,11 @@ def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> N
 
 @pytest.mark.parametrize(
     ("low", "high", "said"),
-    [(0.1, 0.2, "moves the answer more"), (-0.2, -0.1, "moves the answer less"), (-0.1, 0.1, "cannot be told")],
+    [
+        (0.1, 0.2, "moves the answer more"),
+        (-0.2, -0.1, "moves the answer less"),
+        (-0.1, 0.1, "is not significantly different"),
+    ],
 )
 def test_the_top_item_matters_more_where_the_interval_says_so(
     bilstm: Record, low: float, high: float, said: str
@@ -584,14 +634,14 @@ def test_the_top_item_matters_more_where_the_interval_says_so(
 
 @pytest.mark.parametrize(("p", "said"), [(0.5, "0.50"), (0.0042, "0.004"), (5.8e-11, "5.8e−11"), (1.0, "1.00")])
 def test_small_p_are_not_zero(p: float, said: str) -> None:
-    assert erasing.p_told(p) == said
+    assert phrases.p_value(p) == said
 
 
 # words erased
 
 
 def test_curves_are_the_rows_of_the_summary(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, removing, "lines")
+    given = caught(monkeypatch, input_erasure, "lines")
     section(bilstm, "input-erasure")
     assert len(given) == 2  # maskings
     for words, lines, *_ in given:
@@ -599,15 +649,15 @@ def test_curves_are_the_rows_of_the_summary(bilstm: Record, monkeypatch: pytest.
         for line in lines:
             name = line.label.split(" (")[0]
             rows = [row(bilstm, "input-erasure", "curve", name, way | {"removed": x}) for x in line.x]
-            assert line.mean == pytest.approx([r["mean"] for r in rows])
-            assert line.low == pytest.approx([r["low"] for r in rows])
+            assert line.mean == pytest.approx([r.mean for r in rows])
+            assert line.low == pytest.approx([r.low for r in rows])
             assert line.faint == (name in ("random", "uniform", "position", "greedy"))
 
 
 def test_a_bound_over_fewer_texts_says_so(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, removing, "lines")
+    given = caught(monkeypatch, input_erasure, "lines")
     section(bilstm, "input-erasure")
-    n = row(bilstm, "input-erasure", "deletion", "greedy", {"masking": "delete"})["n"]
+    n = row(bilstm, "input-erasure", "deletion", "greedy", {"masking": "delete"}).n
     assert 0 < n < N
     assert f"greedy (n = {n})" in [line.label for line in given[0][1]]
 
@@ -616,24 +666,32 @@ def test_a_method_is_beside_random_in_the_table(bilstm: Record) -> None:
     table = section(bilstm, "input-erasure").tables[0]
     (own,) = [r for r in table.rows if r[0] == "attention-mean"]
     told = row(bilstm, "input-erasure", "aopc comprehensiveness", "attention-mean", {"masking": "delete"})
-    assert own[2] == telling.interval(told) + "?"  # too few texts
+    assert own[2] == phrases.interval(told) + "?"  # too few texts
     assert [r[0] for r in table.rows][-2:] == ["greedy", "optimum"]
 
 
-def test_warnings_of_the_check_are_told(bilstm: Record) -> None:
-    warned = changed(
-        bilstm, lambda s: s["checks"]["input-erasure"]["tables"].update(warnings=["the order depends on it"])
+@pytest.mark.parametrize(("tau", "warned"), [(0.79, True), (0.8, False)])
+def test_an_order_that_depends_on_the_masking_is_a_warning(bilstm: Record, tau: float, warned: bool) -> None:
+    given = changed(
+        bilstm,
+        lambda s: s["checks"]["input-erasure"]["tables"].update(agreement=[{"a": "delete", "b": "mask", "tau": tau}]),
     )
-    assert section(warned, "input-erasure").findings[-1] == "The order depends on it."
+    sentence = f"The order of methods depends on the masking: τ = {tau:.2f} between delete and mask."
+    assert (section(given, "input-erasure").findings[-1] == sentence) == warned
 
 
-def test_a_number_that_is_no_probability_has_its_own_limits() -> None:
-    line = removing._line("a", {"removed": [0, 1], "mean": [3.0, -1.0], "low": [None, 0.0], "high": [4.0, None]}, 3, 3)
-    assert not removing._within([line])
-    assert line.low is not None
-    assert line.high is not None
-    assert np.isnan(line.low[0])
-    assert np.isnan(line.high[1])
+def test_a_curve_that_is_no_probability_has_its_own_limits(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = caught(monkeypatch, input_erasure, "lines")
+    section(bilstm, "input-erasure")
+    assert given[0][2] == (0.0, 1.0)
+
+    def regressed(summary: dict[str, Any]) -> None:
+        curve = asdict(Curve((0.0, 1.0), (3.0, -1.0), (2.0, -2.0), (4.0, 0.0)))
+        summary["checks"]["input-erasure"]["tables"]["curves"]["delete"]["attention-mean"] = curve
+
+    given.clear()
+    section(changed(bilstm, regressed), "input-erasure")
+    assert len(given[0]) == 2
 
 
 # agreement
@@ -642,36 +700,41 @@ def test_a_number_that_is_no_probability_has_its_own_limits() -> None:
 def test_the_matrix_is_the_summarys_without_methods_that_have_none(
     bilstm: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = caught(monkeypatch, agreeing, "matrix")
+    given = caught(monkeypatch, agreement, "matrix")
     section(bilstm, "agreement")
     _, names, values = given[0]
-    table = bilstm.table("agreement", "matrix")
-    places = [table["methods"].index(name) for name in names]
+    tables = bilstm.tables("agreement", AgreementTables)
+    assert tables is not None
+    places = [tables.matrix.methods.index(name) for name in names]
     assert "uniform" not in names
     assert "attention-mean" in names
-    assert values == [[table["tau"][i][j] for j in places] for i in places]
+    np.testing.assert_array_equal(values, [[tables.matrix.tau[i][j] for j in places] for i in places])
 
 
 def test_a_pair_is_found_under_either_name(bilstm: Record) -> None:
-    one = agreeing.pair(bilstm, "tau", "leave-one-out", "attention-mean")
+    one = agreement.pair(bilstm, "tau", "leave-one-out", "attention-mean")
     assert one is not None
-    assert one == agreeing.pair(bilstm, "tau", "attention-mean", "leave-one-out")
-    assert f"τ = {telling.interval(one)} with leave-one-out" in section(bilstm, "agreement").findings[0]
+    assert one == agreement.pair(bilstm, "tau", "attention-mean", "leave-one-out")
+    assert f"τ = {phrases.interval(one)} with leave-one-out" in section(bilstm, "agreement").findings[0]
 
 
 def test_the_ceiling_is_told(bilstm: Record) -> None:
-    ceiling = bilstm.table("agreement", "ceiling")["all"]["mean"]
-    own = agreeing.pair(bilstm, "tau", "gradient-x-input", "leave-one-out")
+    tables = bilstm.tables("agreement", AgreementTables)
+    assert tables is not None
+    assert tables.ceiling is not None
+    own = agreement.pair(bilstm, "tau", "gradient-x-input", "leave-one-out")
     assert own is not None
-    assert own["mean"] == pytest.approx(ceiling)
-    assert f"have τ = {telling.interval(own)}" in section(bilstm, "agreement").findings[1]
+    assert own.mean == pytest.approx(tables.ceiling.all.mean)
+    assert f"have τ = {phrases.interval(own)}" in section(bilstm, "agreement").findings[1]
 
 
 def test_the_published_pairs_are_told_by_label(bilstm: Record) -> None:
     table = section(bilstm, "agreement").tables[0]
-    published = bilstm.table("agreement", "published")
-    assert [r[1] for r in table.rows[:3]] == ["all", *published[0]["classes"]]
-    assert table.rows[0][2:] == tuple(published[0]["all"][k] for k in ("n", "mean", "std", "significant"))
+    tables = bilstm.tables("agreement", AgreementTables)
+    assert tables is not None
+    first = tables.published[0]
+    assert [r[1] for r in table.rows[:3]] == ["all", *first.classes]
+    assert table.rows[0][2:] == (first.all.n, first.all.mean, first.all.std, first.all.significant)
 
 
 # methods
@@ -691,14 +754,14 @@ def test_the_published_pairs_are_told_by_label(bilstm: Record) -> None:
 def test_dots_are_the_means_of_the_summary(
     check: str, measure: str, bilstm: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = caught(monkeypatch, telling, "dots")
+    given = caught(monkeypatch, parts, "dots")
     section(bilstm, check)
     marks = {m.label: (m.mean, m.low, m.high) for m in given[0][1]}
-    assert marks == {r["method"]: (r["mean"], r["low"], r["high"]) for r in bilstm.rows(check, measure)}
+    assert marks == {r.method: (r.mean, r.low, r.high) for r in bilstm.rows(check, measure)}
 
 
 def test_the_best_comes_first_and_controls_last(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, telling, "dots")
+    given = caught(monkeypatch, parts, "dots")
     for check, lower in (("sign", True), ("infidelity", False)):
         given.clear()
         section(bilstm, check)
@@ -709,7 +772,7 @@ def test_the_best_comes_first_and_controls_last(bilstm: Record, monkeypatch: pyt
 
 
 def test_stages_of_a_cascade_are_in_order(bilstm: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = caught(monkeypatch, anew, "lines")
+    given = caught(monkeypatch, randomisation, "lines")
     section(bilstm, "randomisation")
     (position,) = [line for line in given[0][1] if line.label == "position"]
     assert position.x == sorted(position.x)
@@ -725,15 +788,15 @@ def test_seeds_and_samples_have_a_chart_each(bilstm: Record) -> None:
 def test_trainings_stand_beside_the_adversary(bilstm: Record) -> None:
     def trained(summary: dict[str, Any]) -> None:
         stability = summary["checks"]["stability"]
-        own = {"measure": "attention jsd", "method": "", "at": {"with": "checkpoints"}, "n": 40}
+        own = {"measure": "attention jsd", "at": {"with": "checkpoints"}, "n": 40, "missing": 0, "median": 0, "std": 0}
         stability["rows"].append(own | {"mean": 0.12, "low": 0.1, "high": 0.14})
-        stability["tables"]["attention jsd"] = [
-            {"predicted": HOSTILE, "largest attention": [0.0, 0.25], "n": 3, "median": 0.1, "quartiles": [0.05, 0.2]},
-            {"predicted": "b", "largest attention": [0.25, 0.5], "n": 0, "median": None, "quartiles": [None, None]},
+        stability["tables"]["attention_jsd"] = [
+            {"label": HOSTILE, "start": 0.0, "end": 0.25, "n": 3, "median": 0.1, "lower": 0.05, "upper": 0.2},
+            {"label": "b", "start": 0.25, "end": 0.5, "n": 0, "median": None, "lower": None, "upper": None},
         ]
 
     told = section(changed(bilstm, trained), "stability")
-    far = telling.interval(row(bilstm, "adversarial", "jsd exact"))
+    far = phrases.interval(row(bilstm, "adversarial", "jsd exact"))
     assert told.findings[-1].endswith(f"by 0.12 [0.10, 0.14] (JSD, 40 texts); an adversary could move it by {far}.")
     assert told.tables[-1].rows == (("0–0.25", HOSTILE, 3, 0.1, 0.05, 0.2),)
 
@@ -741,14 +804,14 @@ def test_trainings_stand_beside_the_adversary(bilstm: Record) -> None:
 def test_plausibility_is_told_apart_where_the_model_is_wrong(bilstm: Record) -> None:
     table = section(bilstm, "plausibility").tables[-1]
     own = {r[0]: r[1:] for r in table.rows}["attention-mean"]
+    tables = bilstm.tables("plausibility", PlausibilityTables)
+    assert tables is not None
     right, wrong = (
-        next(
-            r for r in bilstm.table("plausibility", part) if (r["method"], r["measure"]) == ("attention-mean", "auprc")
-        )
-        for part in ("right", "wrong")
+        next(r for r in part if (r.method, r.measure) == ("attention-mean", "auprc"))
+        for part in (tables.right, tables.wrong)
     )
-    assert own == (right["mean"], right["n"], wrong["mean"], wrong["n"])
-    assert (right["n"], wrong["n"]) == (N - 1, 1)
+    assert own == (right.mean, right.n, wrong.mean, wrong.n)
+    assert (right.n, wrong.n) == (N - 1, 1)
 
 
 def test_seconds_come_from_the_runs_clock(bilstm: Record) -> None:

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import heedful
-from heedful.audits.record import recorded
-from heedful.audits.summary import NEEDED, evidence
-from heedful.audits.verdict import Rule, Verdict, verdict
+from heedful.audits.record import load_record
+from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, gathered, readings, verdict
 from heedful.data import Example
 from tests.support import toys
 
@@ -38,26 +37,28 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @cache
-def measured(architecture: str, toy: toys.Toy, pool: int) -> Mapping[str, Floats]:
+def measured(architecture: str, toy: toys.Toy, pool: int) -> Evidence:
     """The evidence on each text of the pool."""
     classifier = toys.build(architecture, toy)
-    checks = [heedful.check(name, SMALL.get(name)) for name in NEEDED]
+    names = [name for name in heedful.CHECKS if set(getattr(heedful.CHECKS[name], "roles", ())) & set(NEEDED)]
+    checks = [heedful.check(name, SMALL.get(name)) for name in names]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         texts = [Example(text) for text in toys.texts(pool)]
         heedful.audit(classifier, texts, ["attention-mean", "integrated-gradients"], checks, out, limit=pool)
-        record = recorded(out)
-        rule = Rule()
-        found = [evidence(check, record.found(check), rule.attention, rule.reference) for check in NEEDED]
-        return {name: values for own in found for name, values in own.items()}
+        record = load_record(out)
+        evidence = readings([Rule().attention])
+        for name in names:
+            evidence = gathered(evidence, record.about(name).roles, record.findings(name))
+        return evidence[Rule().attention]
 
 
 @cache
 def drawn(architecture: str, toy: toys.Toy, pool: int, n: int) -> tuple[Verdict, ...]:
     """The verdicts of SEEDS audits of n texts."""
     given = measured(architecture, toy, pool)
-    chosen = [np.random.default_rng(seed).integers(0, len(given["Q1 a"]), n) for seed in range(SEEDS)]
-    return tuple(verdict({name: values[some] for name, values in given.items()}) for some in chosen)
+    chosen = [np.random.default_rng(seed).integers(0, pool, n) for seed in range(SEEDS)]
+    return tuple(verdict(given.map(lambda values, some=some: values[some])) for some in chosen)  # type: ignore[misc]
 
 
 def frequencies(architecture: str, toy: toys.Toy, pool: int, n: int) -> Counter[str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
 from heedful.audits.job import Job, Moment, Watch, prepare
 from heedful.audits.manifest import Manifest
-from heedful.audits.ranking import leagues, to_dict
-from heedful.audits.record import gold_index
+from heedful.audits.ranking import Ranking, rankings
+from heedful.audits.record import Record, gold_index
 from heedful.audits.run import CHUNK, Run, opened
-from heedful.audits.summary import described, evidence, facts_of, left_out, rows
-from heedful.audits.verdict import ATTENTION, Rule, verdicts
+from heedful.audits.summary import About, CheckSummary, Row, Summary, described, facts_of, left_out, rows
+from heedful.audits.verdict import Rule, Verdict, gathered, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
 from heedful.core.errors import BadInput
@@ -36,28 +36,28 @@ class Audit:
     """
 
     manifest: Manifest
-    summary: Mapping[str, Any]
+    summary: Summary
     timing: Mapping[str, Any]
     complete: bool = True
     run: Run | None = None
 
-    def rows(self, check: str, measure: str | None = None, method: str | None = None) -> list[Mapping[str, Any]]:
+    def rows(self, check: str, measure: str | None = None, method: str | None = None) -> list[Row]:
         """The summary's rows of one check, of one measure or method if given."""
-        if check not in self.summary["checks"]:
-            raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary['checks'])}.")
+        if check not in self.summary.checks:
+            raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary.checks)}.")
         return [
             row
-            for row in self.summary["checks"][check]["rows"]
-            if measure in (None, row["measure"]) and method in (None, row["method"])
+            for row in self.summary.checks[check].rows
+            if measure in (None, row.measure) and method in (None, row.method)
         ]
 
     @property
-    def verdict(self) -> Mapping[str, Any]:
-        """Whether attention explains the model: `word`, `reason`, `answers`, `qualifiers`."""
-        if "attention-mean" not in self.summary["verdicts"]:
-            raise BadInput("this audit has no verdict, for attention-mean was not among its methods.")
-        told: Mapping[str, Any] = self.summary["verdicts"]["attention-mean"]
-        return told
+    def verdict(self) -> Verdict:
+        """Whether attention explains the model."""
+        name = Rule().attention
+        if name not in self.summary.verdicts:
+            raise BadInput(f"this audit has no verdict, since {name} was not among its methods.")
+        return self.summary.verdicts[name]
 
     def findings(self, check: str | None = None) -> Any:
         """Every finding as a pyarrow table; `.to_pandas()` makes a data frame."""
@@ -65,11 +65,15 @@ class Audit:
 
     def to_html(self) -> str:
         """The report, a self-contained page."""
-        from heedful.audits.record import recorded
         from heedful.report.audit import report
         from heedful.report.page import page
 
-        return page(report(recorded(self._kept().folder)))
+        return page(report(self.record))
+
+    @property
+    def record(self) -> Record:
+        """The run with its findings, for reports."""
+        return Record(self._kept(), self.summary, self.timing)
 
     def _kept(self) -> Run:
         if self.run is None:
@@ -139,47 +143,52 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
         finished += missing[chunk]
     tell("summing up", 0.0)
     summary, timing = summarise(job, run), _totals(run.timings())
-    run.finish(summary, timing)
+    run.finish(summary.to_dict(), timing)
     return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
 
 
-def summarise(job: Job, run: Run) -> dict[str, Any]:
+def summarise(job: Job, run: Run) -> Summary:
     """The summary of all texts that a run has."""
     texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     labels = job.classifier.labels
     gold = [gold_index(label, labels) for label in texts.column("label").to_pylist()]
     facts = facts_of(texts, labels, gold)
-    checks: dict[str, Any] = {}
-    readings: dict[str, dict[str, Any]] = {name: {} for name in job.battery.methods if name in ATTENTION}
-    ranking: dict[str, Any] = {}
+    checks: dict[str, CheckSummary] = {}
+    evidence = readings(job.battery.methods)
+    ranked: list[Ranking] = []
     for name, check in job.battery.checks.items():
         found = Findings.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
+        about = _about(name, check)
         tables = getattr(check, "tables", None)
-        checks[name] = {
-            "about": _about(check),
-            "rows": rows(found, check.measures, list(job.battery.methods)),
-            "tables": tables(found) if tables is not None and found.rows else {},
-        }
-        for reading, own in readings.items():
-            own |= evidence(name, found, reading, Rule().reference)
-        if name == "input-erasure":
-            ranking = to_dict(leagues(found))
-    summary: dict[str, Any] = json_value(
-        {
-            "texts": described(texts, labels, gold),
-            "verdicts": {name: found.to_dict() for name, found in verdicts(readings).items()},
-            "ranking": ranking,
-            "checks": checks,
-            "left out": left_out(run.each(None, ["text", "check", "method", "measure", "details"])),
-        }
+        checks[name] = CheckSummary(
+            about,
+            tuple(rows(name, found, check.measures, list(job.battery.methods))),
+            _plain_tables(tables(found)) if tables is not None and found.rows else {},
+        )
+        evidence = gathered(evidence, about.roles, found)
+        if "ranking" in about.roles:
+            ranked = rankings(found)
+    return Summary(
+        described(texts, labels, gold),
+        checks,
+        verdicts(evidence),
+        tuple(ranked),
+        tuple(left_out(run.each(None, ["text", "check", "method", "measure", "details"]))),
     )
-    return summary
 
 
-def _about(check: Check) -> dict[str, Any]:
-    """What a page needs to say of a check, so that it can be written without it."""
-    measures = {name: asdict(measure) for name, measure in check.measures.items()}
-    return {"summary": check.summary, "paper": check.paper, "changes": check.changes, "measures": measures}
+def _about(name: str, check: Check) -> About:
+    """What a report needs to say of a check, so that it can be written without it."""
+    words = {f.name: getattr(check, f.name) for f in fields(About) if hasattr(check, f.name)}
+    return About(**({"title": name} | words))
+
+
+def _plain_tables(tables: Any) -> Mapping[str, Any]:
+    """A check's own tables as JSON has them."""
+    made: Mapping[str, Any] = json_value(
+        asdict(tables) if is_dataclass(tables) and not isinstance(tables, type) else tables
+    )
+    return made
 
 
 def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Manifest: what a run was made of, and what differs between two runs, in words."""
+"""Manifest: what a run was made of, and what differs between two runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,51 @@ from typing import Any
 from heedful.core.errors import BadInput
 from heedful.core.files import compact, json_value, pretty
 
-FORMAT = "heedful run 1"
-_ABSENT = object()
-_LONG = 60  # characters of a value that are shown
-_LISTED = {"methods": "method", "checks": "check"}  # settings that are by name: one is new or gone
+FORMAT = "heedful run 2"
+ABSENT = object()  # in the place of a value that is not there, which None may be
+MAX_VALUE = 60  # characters of a value that are shown
+_LISTED = ("methods", "checks")  # settings by name
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where two manifests differ: the path to it, and what each has there, ABSENT where it has nothing."""
+
+    path: tuple[str, ...]
+    then: Any
+    now: Any
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether it is a method or a check that only one run has."""
+        listed = self.path[:1] == ("settings",) and self.path[1] in _LISTED and len(self.path) == 3
+        return listed and ABSENT in (self.then, self.now)
+
+    @property
+    def name(self) -> str:
+        """What differs: "the model's weights", "method lime", "setting checks.permutation.draws", "torch"."""
+        first, *rest = self.path
+        if first == "settings":
+            return f"{rest[0][:-1]} {rest[1]}" if self.one_sided else f"setting {'.'.join(rest)}"
+        if rest == ["fingerprint"]:
+            return "the model's weights" if first == "model" else "the data file"
+        return ".".join(rest) if first == "versions" else f"the {first}'s {'.'.join(rest)}" if rest else f"the {first}"
+
+    def __str__(self) -> str:
+        if self.one_sided:
+            return f"{self.name} is {'new' if self.then is ABSENT else 'gone'}"
+        prints = "fingerprint " if self.path[-1] == "fingerprint" else ""
+        return f"{self.name} ({prints}{self.shown(self.then)} then, {self.shown(self.now)} now)"
+
+    def shown(self, value: Any) -> str:
+        """A value, cut to a readable length."""
+        if value is ABSENT:
+            return "absent"
+        if self.path[-1] == "fingerprint":
+            text = "none" if value is None else str(value)
+            return text if len(text) <= 8 else text[:8] + "…"
+        text = value if isinstance(value, str) else compact(value)
+        return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
 
 
 @dataclass(frozen=True)
@@ -55,23 +96,23 @@ class Manifest:
     @property
     def stamp(self) -> str:
         """16 hexadecimal digits that differ where the runs differ: every part of a run carries them."""
-        told = self.to_dict()
-        for what in (told["model"], told["data"]):
+        content = self.to_dict()
+        for what in (content["model"], content["data"]):
             if "fingerprint" in what:
                 what.pop("name", None)
-        told["settings"] = _by_name(told["settings"])
-        key = json.dumps(told, sort_keys=True).encode()
+        content["settings"] = _by_name(content["settings"])
+        key = json.dumps(content, sort_keys=True).encode()
         return hashlib.blake2b(key, digest_size=8).hexdigest()
 
-    def differences(self, now: Manifest) -> list[str]:
-        """What was so in this one and is otherwise in the other; empty where they are the same run."""
+    def differences(self, now: Manifest) -> list[Change]:
+        """Where the other differs from this one; empty where they are the same run."""
         then, other = self.to_dict(), now.to_dict()
         return [
-            *_named(then["model"], other["model"], "model", "the model's weights"),
-            *_named(then["data"], other["data"], "data", "the data file"),
-            *_settings(then["settings"], other["settings"]),
-            *([] if then["seed"] == other["seed"] else [f"the seed {_change(then['seed'], other['seed'])}"]),
-            *(f"{'.'.join(path)} {_change(a, b)}" for path, a, b in _leaves(then["versions"], other["versions"])),
+            *_named("model", then["model"], other["model"]),
+            *_named("data", then["data"], other["data"]),
+            *_leaves(_by_name(then["settings"]), _by_name(other["settings"]), ("settings",)),
+            *_leaves(then["seed"], other["seed"], ("seed",)),
+            *_leaves(then["versions"], other["versions"], ("versions",)),
         ]
 
 
@@ -83,40 +124,31 @@ def encoded(manifest: Manifest) -> bytes:
 def stored(file: Path) -> Manifest:
     """The manifest in a file."""
     try:
-        told = json.loads(file.read_bytes())
-        found = told.get("format") if isinstance(told, dict) else None
+        content = json.loads(file.read_bytes())
+        found = content.get("format") if isinstance(content, dict) else None
         if found == FORMAT:
-            return Manifest.from_dict(told)
+            return Manifest.from_dict(content)
     except OSError as e:
         raise BadInput(f"'{file}' cannot be read ({e.strerror or e}); give another folder (--out).") from e
     except (ValueError, KeyError, TypeError) as e:
         raise BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.") from e
     if isinstance(found, str) and found.startswith("heedful run "):
-        raise BadInput(f"'{file}' is of another version ({found}, not {FORMAT}); give another folder (--out).")
+        raise BadInput(
+            f"'{file}' has another format ({found}, not {FORMAT}): another version of heedful made this run; audit "
+            "again into another folder (--out)."
+        )
     raise BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.")
 
 
-# differences, in words
-
-
-def _named(then: Mapping[str, Any], now: Mapping[str, Any], what: str, content: str) -> Iterator[str]:
+def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
     """Of the model or the data: the fingerprint first; the name only where that is another."""
     prints = then.get("fingerprint"), now.get("fingerprint")
     same = prints[0] == prints[1]
     if not same:
-        yield f"{content} (fingerprint {_short(prints[0])} then, {_short(prints[1])} now)"
+        yield Change((what, "fingerprint"), *prints)
     ignored = {"fingerprint", "name"} if same and prints[0] is not None else {"fingerprint"}
     rest = [{k: v for k, v in side.items() if k not in ignored} for side in (then, now)]
-    yield from (f"the {what}'s {'.'.join(path)} {_change(a, b)}" for path, a, b in _leaves(rest[0], rest[1]))
-
-
-def _settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for path, a, b in _leaves(_by_name(then), _by_name(now)):
-        kind, *names = path
-        if kind in _LISTED and len(names) == 1 and _ABSENT in (a, b):
-            yield f"{_LISTED[kind]} {names[0]} is {'new' if a is _ABSENT else 'gone'}"
-        else:
-            yield f"setting {'.'.join(path)} {_change(a, b)}"
+    yield from _leaves(rest[0], rest[1], (what,))
 
 
 def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,26 +159,10 @@ def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _leaves(then: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+def _leaves(then: Any, now: Any, path: tuple[str, ...]) -> Iterator[Change]:
     """Where two trees differ, and how; a branch that only one of them has is one difference."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*then, *now)):
-            yield from _leaves(then.get(key, _ABSENT), now.get(key, _ABSENT), (*path, key))
+            yield from _leaves(then.get(key, ABSENT), now.get(key, ABSENT), (*path, key))
     elif then != now:
-        yield path, then, now
-
-
-def _change(then: Any, now: Any) -> str:
-    return f"({_shown(then)} then, {_shown(now)} now)"
-
-
-def _shown(value: Any) -> str:
-    if value is _ABSENT:
-        return "absent"
-    text = value if isinstance(value, str) else compact(value)
-    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
-
-
-def _short(fingerprint: Any) -> str:
-    text = "none" if fingerprint is None else str(fingerprint)
-    return text if len(text) <= 8 else text[:8] + "…"
+        yield Change(path, then, now)

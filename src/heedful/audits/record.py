@@ -1,33 +1,35 @@
-"""Records: a run folder read again, for pages and tables. Needs no torch and no model.
+"""Record: a run folder read into typed values, for reports and comparisons. Needs no torch and no model.
 
-The summary has what is said over all texts; `found` and `details` have what was found on each.
+The summary has the estimates over all texts; `findings` and `details` have the numbers of each text.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from heedful.audits.run import SUMMARY, TIMING, Run, opened_read
-from heedful.audits.summary import facts_of
+from heedful.audits.summary import About, Row, Summary, facts_of
+from heedful.audits.verdict import Rule, Verdict, gathered, readings, verdicts
+from heedful.core.decode import decode
 from heedful.core.errors import BadInput
-from heedful.core.finding import Findings, Place
+from heedful.core.finding import Findings, Place, Role
 from heedful.core.target import label_index
 
-Row = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Detail:
-    """A finding with what it says of its text: other weights, positions."""
+    """A finding with what more it holds of its text: other weights, positions."""
 
     text: int
     method: str
@@ -37,11 +39,52 @@ class Detail:
 
 
 @dataclass(frozen=True)
+class TokenScores:
+    """What a method says of each piece of a text, and whether its sign says for or against."""
+
+    method: str
+    scores: Sequence[float]
+    signed: bool
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A text of the run, as it was read; see `heedful.audits.parts.TEXTS`."""
+
+    number: int
+    index: int
+    text: str
+    pair: str | None
+    label: str | None
+    predicted: str | None
+    probabilities: Sequence[float] | None
+    pieces: Sequence[str]
+    starts: Sequence[int]
+    ends: Sequence[int]
+    segments: Sequence[int]
+    scores: Sequence[TokenScores]
+
+    @staticmethod
+    def of(row: Mapping[str, Any]) -> TextRow:
+        """A row of the texts' table."""
+        scores = tuple(TokenScores(**one) for one in row["scores"] or ())
+        return TextRow(**{**row, "pieces": row["pieces"] or (), "scores": scores})
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a method took in this run: CPU seconds of one explanation, and bytes of memory at its highest."""
+
+    seconds: float | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Record:
-    """What a finished run tells."""
+    """A finished run."""
 
     run: Run
-    summary: Mapping[str, Any]
+    summary: Summary
     timing: Mapping[str, Any]
 
     @property
@@ -50,19 +93,39 @@ class Record:
         return tuple(self.run.manifest.model["labels"])
 
     @property
+    def model_name(self) -> str:
+        """The model's short name."""
+        return PurePath(str(self.run.manifest.model.get("name") or "the model")).name or "the model"
+
+    @property
     def checks(self) -> list[str]:
-        """The checks that found something."""
-        return [name for name, check in self.summary["checks"].items() if check["rows"]]
+        """The checks with any finding, in the run's order."""
+        names = dict.fromkeys([*self.run.manifest.settings.get("checks", ()), *self.summary.checks])
+        return [name for name in names if name in self.summary.checks and self.summary.checks[name].rows]
 
     @property
     def methods(self) -> list[str]:
         """The run's methods, in its order, the controls last."""
         return list(self.run.manifest.settings["methods"])
 
+    @property
+    def seconds(self) -> float | None:
+        """CPU seconds of the whole run."""
+        return self.timing.get("seconds")
+
     @cached_property
     def texts(self) -> pa.Table:
         """The texts, in the run's order; see `heedful.audits.parts.TEXTS`."""
         return self.run.texts()
+
+    def text_at(self, place: int) -> TextRow:
+        """The text at a place of the run's order."""
+        return TextRow.of(self.texts.slice(place, 1).to_pylist()[0])
+
+    def each_text(self) -> Iterator[TextRow]:
+        """The texts in the run's order, of which a few are held as Python lists at a time."""
+        for batch in self.texts.to_batches(max_chunksize=16):
+            yield from map(TextRow.of, batch.to_pylist())
 
     @cached_property
     def facts(self) -> dict[str, NDArray[Any]]:
@@ -71,31 +134,64 @@ class Record:
         gold = [gold_index(label, self.labels) for label in columns.column("label").to_pylist()]
         return facts_of(columns, self.labels, gold)
 
-    def rows(self, check: str, measure: str | None = None, method: str | None = None, **at: Any) -> list[Row]:
+    def rows(self, check: str | None, measure: str | None = None, method: str | None = None, **at: Any) -> list[Row]:
         """The summary's rows of a check: of one measure or method, and of places that have all of `at`, if given."""
-        told: list[Row] = self.summary["checks"].get(check, {}).get("rows", [])
         return [
             row
-            for row in told
-            if measure in (None, row["measure"]) and method in (None, row["method"]) and at.items() <= row["at"].items()
+            for row in (self.summary.checks[check].rows if check is not None and check in self.summary.checks else ())
+            if measure in (None, row.measure) and method in (None, row.method) and at.items() <= row.at.items()
         ]
 
-    def table(self, check: str, name: str) -> Any:
-        """A check's own table, None where it has none of that name."""
-        return self.summary["checks"].get(check, {}).get("tables", {}).get(name)
+    def row(self, check: str, measure: str, method: str = "", at: Place | None = None) -> Row | None:
+        """The row at this very place, if it has a number."""
+        rows = self.rows(check, measure, method)
+        return next((row for row in rows if row.at == (at or {}) and row.known), None)
 
-    def about(self, check: str) -> Mapping[str, Any]:
-        """What a check says of itself: summary, paper, changes, measures."""
-        told: Mapping[str, Any] = self.summary["checks"][check]["about"]
-        return told
+    def tables(self, check: str, kind: type[T]) -> T | None:
+        """A check's own tables, as its class has them; None where there are none."""
+        tables = self.summary.checks[check].tables if check in self.summary.checks else {}
+        return decode(kind, tables) if tables else None
 
-    def found(self, check: str) -> Findings:
+    def about(self, check: str) -> About:
+        """What a check says of itself."""
+        return self.summary.checks[check].about if check in self.summary.checks else About()
+
+    def settings(self, check: str) -> Mapping[str, Any]:
+        """The settings of a check in this run."""
+        settings: Mapping[str, Any] = self.run.manifest.settings.get("checks", {}).get(check, {})
+        return settings
+
+    def check_for(self, role: Role) -> str | None:
+        """The check with this role, if the run has its numbers."""
+        return next((name for name in self.checks if role in self.about(name).roles), None)
+
+    def passes(self, method: str) -> float | None:
+        """Forward and backward passes of an explanation; None where the run did not count them."""
+        rows = self.rows(self.check_for("cost"), method=method)
+        return sum(row.mean for row in rows if row.known) if rows else None
+
+    def spent(self, method: str) -> Spent:
+        """What an explanation by a method took, where it was measured."""
+        spent = self.timing.get("methods", {}).get(method, {})
+        return Spent(spent.get("seconds each"), spent.get("bytes"))
+
+    def verdicts(self, rule: Rule | None = None) -> Mapping[str, Verdict]:
+        """The verdict on each reading of attention: the summary's, or by another rule."""
+        if rule is None:
+            return self.summary.verdicts
+        evidence = readings(self.methods, rule)
+        for name in self.checks:
+            if roles := self.about(name).roles:
+                evidence = gathered(evidence, roles, self.findings(name), rule)
+        return verdicts(evidence, rule)
+
+    def findings(self, check: str) -> Findings:
         """The findings of a check as numbers over texts."""
         columns = ["text", "method", "measure", "at", "value"]
         return Findings.of(self.run.each(check, columns), self.facts, self.labels)
 
     def details(self, check: str, measure: str) -> Iterator[Detail]:
-        """The findings of a measure that say more of their texts than a number."""
+        """The findings of a measure that hold more of their texts than a number."""
         for table in self.run.each(check, ["text", "method", "measure", "at", "value", "details"]):
             own = table.filter(
                 pc.and_(pc.equal(table.column("measure"), measure), pc.is_valid(table.column("details")))
@@ -105,16 +201,20 @@ class Record:
                 yield Detail(row["text"], row["method"], at, row["value"], json.loads(row["details"]))
 
 
-def recorded(folder: str | Path) -> Record:
+def load_record(folder: str | Path) -> Record:
     """The run in a folder, with its summary."""
     run = opened_read(folder)
-    record = Record(run, _json(run, SUMMARY), _json(run, TIMING))
-    if "about" not in next(iter(record.summary["checks"].values()), {"about"}):
-        raise BadInput(f"'{folder}' was summed up by an older heedful; give the same `heedful audit` again.")
-    if run.count() != record.summary["texts"]["n"]:
+    summary, timing = _json(run, SUMMARY), _json(run, TIMING)
+    try:
+        record = Record(run, Summary.from_dict(summary), timing)
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise BadInput(
-            f"'{folder}' has {run.count():,} texts and a summary of {record.summary['texts']['n']:,}: its audit goes "
-            "on, or was stopped; give the same `heedful audit` again."
+            f"'{run.folder / SUMMARY}' is not the summary of a run ({e}); run the same `heedful audit` again."
+        ) from e
+    if run.count() != record.summary.texts.n:
+        raise BadInput(
+            f"'{folder}' is incomplete: {run.count():,} texts, but the summary covers {record.summary.texts.n:,}. The "
+            "audit is still running or was interrupted; run the same `heedful audit` again to finish."
         )
     return record
 
@@ -129,14 +229,11 @@ def gold_index(label: str | None, labels: tuple[str, ...]) -> int:
 
 def _json(run: Run, name: str) -> dict[str, Any]:
     try:
-        told: dict[str, Any] = json.loads((run.folder / name).read_bytes())
+        stored: dict[str, Any] = json.loads((run.folder / name).read_bytes())
     except FileNotFoundError as e:
         raise BadInput(
-            f"'{run.folder}' has no {name}: its audit was stopped before the end; give the same `heedful audit` again."
+            f"'{run.folder}' has no {name}: its audit was interrupted; run the same `heedful audit` again to finish."
         ) from e
     except (OSError, ValueError) as e:
-        raise BadInput(f"'{run.folder / name}' cannot be read ({e}); give the same `heedful audit` again.") from e
-    return told
-
-
-__all__ = ["Detail", "Record", "gold_index", "recorded"]
+        raise BadInput(f"'{run.folder / name}' cannot be read ({e}); run the same `heedful audit` again.") from e
+    return stored

@@ -140,8 +140,8 @@ def opened(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run
     if there is not None and not restart and (changed := there.differences(manifest)):
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise BadInput(
-            f"'{folder}' holds a run of something else: {', '.join(changed[:3])}{more}; give another folder (--out), "
-            "or begin it anew (--restart)."
+            f"'{folder}' holds a run of something else: {', '.join(map(str, changed[:3]))}{more}; give another "
+            "folder (--out), or begin it anew (--restart)."
         )
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
-"""Verdict: is attention an explanation of this model? A pure function of what the checks found. Needs no torch.
+"""Verdict: is attention an explanation of this model? A pure function of the checks' findings. Needs no torch.
 
-For each text, a is the number of attention, r that of chance and s that of a reference that asks the model itself:
+For each text, a is the number of attention, r that of chance and s that of a reference that queries the model itself:
 
 Q1 points      a   share of Σ|leave-one-out| on attention's top fifth of the words, over that on its own top fifth
                r   the same of `random` (mean of 20)          s   of integrated gradients
 Q2 matters     a   total variation of the answer without attention's top fifth of the words; r and s as above
 Q3 is used     a   median total variation of the answer over permutations of attention
-               r   0, for a model that does not listen        s   total variation of the answer without any word
+               r   0, for a model that ignores attention      s   total variation of the answer without any word
 
 A question is answered *for* if attention surely has more than half of the reference's lead over chance: the lower limit
 of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it surely has less than a fifth of it: the upper
@@ -19,34 +19,67 @@ not explanation       none for, and Q3 against, or both Q1 and Q2
 not not explanation   some for, or each surely above a fifth
 undecided             otherwise; too few texts; attention that is the same everywhere, which claims nothing
 
-That other attention would give the same answer (Q4), that attention cannot be known from what its layer gives (Q5) and
-that it moves when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds of nearly every model.
+That other attention would give the same answer (Q4), that attention is not identifiable from its layer's output (Q5)
+and that it changes when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds of nearly every
+model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from functools import reduce
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
 from heedful.maths import stats
 
 Floats = NDArray[np.float64]
 Word = Literal["explanation", "not explanation", "not not explanation", "undecided"]
 Says = Literal["for", "against", "undecided"]
+Question = Literal["Q1", "Q2", "Q3"]
+Number = Literal["attention", "chance", "reference"]
 ATTENTION = ("attention-mean", "attention-max", "attention-norm", "effective-attention", "rollout", "attention-flow")
-QUESTIONS = {
+QUESTIONS: dict[Question, str] = {
     "Q1": "Does attention point at the words that matter?",
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
-_NAMES = {"a": "attention", "r": "chance", "s": "the reference"}
-OPEN = "the texts do not tell"
-WIDE = 16.0  # times the reference's lead: no share is looked for beyond
+MAX_SHARE = 16.0  # times the reference's lead: no share is sought beyond
+TOP_SHARE = 0.2  # of the words: attention's top fifth
+EVERYWHERE: Place = {"layer": "all", "head": "all"}
+
+
+T = TypeVar("T", "Evidence", "Trio")
+
+
+class Reason(StrEnum):
+    """Why an answer or a verdict is what it is; the report words it."""
+
+    NONE = ""
+    NOT_MEASURED = "not measured"
+    NUMBERS_MISSING = "numbers missing"  # see Answer.missing
+    NO_COMPLETE_TEXT = "no complete text"
+    ONE_COMPLETE_TEXT = "one complete text"
+    TOO_FEW = "too few texts"
+    NO_LEAD = "the reference has no lead"
+    BETWEEN = "between the two lines"
+    OPEN = "open"
+    NOT_AMONG_METHODS = "not among the methods"
+    UNREADABLE = "attention cannot be read"
+    QUESTIONS_MISSING = "questions missing"
+    UNIFORMITY_UNKNOWN = "distance from uniform not measured"
+    CONSTANT = "constant attention"
+    ALL_FOR = "all for"
+    SOME_FOR = "some for"
+    NONE_FOR = "none for, some against"
+    ABOVE_LEAST = "all above the lower line"
+    ONE_AGAINST = "one against"
 
 
 @dataclass(frozen=True)
@@ -60,23 +93,61 @@ class Rule:
     level: float = 1 - 0.05 / 3
     texts: int = stats.MINIMUM
     constant: float = 0.05  # mean distance from uniform (TVD), below which attention claims nothing
-    far: float = 0.5  # a twin is far away if so much of attention is elsewhere (TVD)
-    steady: float = 0.5  # Kendall's τ below which attention is not
+    far: float = 0.5  # another attention is far away if this much of it is elsewhere (TVD)
+    steady: float = 0.5  # Kendall's τ below which attention is not stable
+
+
+@dataclass(frozen=True, eq=False)
+class Trio:
+    """Of one question, a number for each text: of attention, of chance and of the reference; None: not measured."""
+
+    attention: Floats | None = None
+    chance: Floats | None = None
+    reference: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What a verdict rests on, a number for each text; None is what no check measured.
+
+    `from_uniform` is attention's distance from uniform (TVD), `elsewhere` that of the farthest attention with the same
+    answer (Q4), `unidentified` the share of the last layer's heads with other rows of the same output (Q5), `steady`
+    and `trainings` Kendall's τ of attention with that of an edited text and of other trainings (Q6).
+    """
+
+    points: Trio = Trio()
+    matters: Trio = Trio()
+    used: Trio = Trio()
+    from_uniform: Floats | None = None
+    elsewhere: Floats | None = None
+    unidentified: Floats | None = None
+    steady: Floats | None = None
+    trainings: Floats | None = None
+
+    def trio(self, question: Question) -> Trio:
+        """The numbers of a question."""
+        return {"Q1": self.points, "Q2": self.matters, "Q3": self.used}[question]
+
+    def map(self, change: Callable[[Floats], Floats]) -> Evidence:
+        """With each row of numbers changed, for example to those of some texts."""
+        return _mapped(self, change)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one question got: means over the n texts that have a, r and s, and limits of what decides.
+    """The answer to one question: means over the n texts that have a, r and s, and the limits that decide.
 
     `share` is the part of the reference's lead over chance that attention has, from `low` to `high` (Fieller's limits,
     each one-sided: the shares t for which the mean of (a − r) − t (s − r) may be 0), so that above ½ is for and below ⅕
     against. `over_most` is the lower limit of (a − r) − ½ (s − r), `over_least` and `under_least` both limits of
-    (a − r) − ⅕ (s − r), `lead` the lower limit of s − r.
+    (a − r) − ⅕ (s − r), `lead` the lower limit of s − r. `missing` names the numbers that were not measured.
     """
 
-    question: str
+    question: Question
     says: Says
     n: int
+    reason: Reason = Reason.NONE
+    missing: tuple[Number, ...] = ()
     attention: float = np.nan
     chance: float = np.nan
     reference: float = np.nan
@@ -87,51 +158,59 @@ class Answer:
     over_least: float = np.nan
     under_least: float = np.nan
     lead: float = np.nan
-    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Qualifier:
-    """What is to be known beside a verdict: a number with its interval, and what it amounts to."""
+    """A caveat to a verdict: the estimate that it rests on, and whether it holds."""
 
-    question: str
-    says: str
+    kind: Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]
     holds: bool
-    n: int
-    mean: float
-    low: float
-    high: float
+    estimate: stats.Estimate
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word, why, the answers to Q1–Q3, and the qualifiers Q4–Q6 that could be asked."""
+    """The word, why, the answers to Q1–Q3, and the caveats Q4–Q6 that could be examined."""
 
     word: Word
-    reason: str
+    reason: Reason
     method: str
     answers: tuple[Answer, ...] = ()
     qualifiers: tuple[Qualifier, ...] = ()
     rule: Rule = field(default_factory=Rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """For a summary."""
-        return asdict(self)
+    def questions(self, *says: Says) -> list[Question]:
+        """The questions with one of these answers."""
+        return [answer.question for answer in self.answers if answer.says in says]
 
 
-def verdict(given: Mapping[str, Floats], rule: Rule | None = None) -> Verdict:
+def verdict(evidence: Evidence, rule: Rule | None = None) -> Verdict:
     """The verdict on the evidence of all checks together."""
     rule = rule or Rule()
-    answers = tuple(_answer(question, given, rule) for question in QUESTIONS)
-    word, reason = _word(answers, given, rule)
-    return Verdict(word, reason, rule.attention, answers, tuple(_qualifiers(given, rule)), rule)
+    answers = tuple(_answer(question, evidence.trio(question), rule) for question in QUESTIONS)
+    word, reason = _word(answers, evidence, rule)
+    return Verdict(word, reason, rule.attention, answers, tuple(_qualifiers(evidence, rule)), rule)
 
 
-def verdicts(given: Mapping[str, Mapping[str, Floats]], rule: Rule | None = None) -> dict[str, Verdict]:
-    """A verdict on each reading of attention, by method; on none that could not be made, but for the rule's own."""
+def readings(methods: Iterable[str], rule: Rule | None = None) -> dict[str, Evidence]:
+    """No evidence yet on each reading of attention among the methods."""
+    return {name: Evidence() for name in methods if name in (*ATTENTION, (rule or Rule()).attention)}
+
+
+def gathered(
+    evidence: Mapping[str, Evidence], roles: Sequence[Role], found: Findings, rule: Rule | None = None
+) -> dict[str, Evidence]:
+    """The evidence on each reading, with what the findings of a check with these roles add to it."""
+    added = {name: [evidence_of(role, found, name, (rule or Rule()).reference) for role in roles] for name in evidence}
+    return {name: reduce(merge, added[name], own) for name, own in evidence.items()}
+
+
+def verdicts(evidence: Mapping[str, Evidence], rule: Rule | None = None) -> dict[str, Verdict]:
+    """A verdict on each reading of attention; none on a reading without any number, unless it is the rule's own."""
     rule = rule or Rule()
-    found = {name: verdict(own, replace(rule, attention=name)) for name, own in given.items()}
-    return {name: one for name, one in found.items() if name == rule.attention or one.answers[0].n or one.answers[1].n}
+    made = {name: verdict(own, replace(rule, attention=name)) for name, own in evidence.items()}
+    return {name: one for name, one in made.items() if name == rule.attention or one.answers[0].n or one.answers[1].n}
 
 
 def one_sided(values: Floats, level: float) -> tuple[float, float]:
@@ -140,7 +219,7 @@ def one_sided(values: Floats, level: float) -> tuple[float, float]:
 
 
 def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
-    """Fieller's limits of mean(ahead) / mean(lead), where the lead is surely above 0; NaN beyond ±WIDE."""
+    """Fieller's limits of mean(ahead) / mean(lead), where the lead is surely above 0; NaN beyond ±MAX_SHARE."""
     return _crossing(ahead, lead, level, 0), _crossing(ahead, lead, level, 1)
 
 
@@ -150,35 +229,42 @@ def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
     def limit(t: float) -> float:
         return one_sided(ahead - t * lead, level)[side]
 
-    return float(brentq(limit, -WIDE, WIDE, xtol=1e-9)) if limit(-WIDE) > 0 > limit(WIDE) else np.nan
+    return (
+        float(brentq(limit, -MAX_SHARE, MAX_SHARE, xtol=1e-9)) if limit(-MAX_SHARE) > 0 > limit(MAX_SHARE) else np.nan
+    )
 
 
-# to an answer
+# from evidence to an answer
 
 
-def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
-    rows = [given.get(f"{question} {who}", np.zeros(0)) for who in "ars"]
-    absent = [_NAMES[who] for who, row in zip("ars", rows, strict=True) if np.isnan(row).all()]
-    if absent:
-        why = "it was not measured" if len(absent) == 3 else f"there is no number of {_and(absent)}"
-        return _unasked(question, 0, why)
-    table = np.array(rows)
+def _answer(question: Question, trio: Trio, rule: Rule) -> Answer:
+    named: dict[Number, Floats | None] = {
+        "attention": trio.attention,
+        "chance": trio.chance,
+        "reference": trio.reference,
+    }
+    missing = tuple(name for name, row in named.items() if row is None or np.isnan(row).all())
+    if missing:
+        reason = Reason.NOT_MEASURED if len(missing) == len(named) else Reason.NUMBERS_MISSING
+        return Answer(question, "undecided", 0, reason, missing)
+    table = np.array(list(named.values()))
     a, r, s = table[:, ~np.isnan(table).any(0)]
     n = len(a)
     if n < 2:
-        return _unasked(question, n, "no text has all three numbers" if n == 0 else "one text has them")
+        return Answer(question, "undecided", n, Reason.ONE_COMPLETE_TEXT if n else Reason.NO_COMPLETE_TEXT)
     over_most, under_most = one_sided((a - r) - rule.most * (s - r), rule.level)
     over_least, under_least = one_sided((a - r) - rule.least * (s - r), rule.level)
     lead, _ = one_sided(s - r, rule.level)
     says, reason = _says(n, over_most, under_least, lead, rule)
-    if reason == OPEN and under_most < 0 < over_least:
-        reason = f"its share is surely between {rule.least:g} and {rule.most:g}"
+    if reason == Reason.OPEN and under_most < 0 < over_least:
+        reason = Reason.BETWEEN
     ahead, room = float((a - r).mean()), float((s - r).mean())
     low, high = shares(a - r, s - r, rule.level) if lead > 0 else (np.nan, np.nan)
     return Answer(
         question,
         says,
         n,
+        reason,
         attention=float(a.mean()),
         chance=float(r.mean()),
         reference=float(s.mean()),
@@ -189,96 +275,169 @@ def _answer(question: str, given: Mapping[str, Floats], rule: Rule) -> Answer:
         over_least=over_least,
         under_least=under_least,
         lead=lead,
-        reason=reason,
     )
 
 
-def _unasked(question: str, n: int, reason: str) -> Answer:
-    return Answer(question, "undecided", n, reason=reason)
-
-
-def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule) -> tuple[Says, str]:
+def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule) -> tuple[Says, Reason]:
     if n < rule.texts:
-        return "undecided", f"fewer than {rule.texts} texts"
+        return "undecided", Reason.TOO_FEW
     if not lead > 0:
-        return "undecided", "the reference has no sure lead over chance"
+        return "undecided", Reason.NO_LEAD
     if over_most > 0:
-        return "for", ""
-    return ("against", "") if under_least < 0 else ("undecided", OPEN)
+        return "for", Reason.NONE
+    return ("against", Reason.NONE) if under_least < 0 else ("undecided", Reason.OPEN)
 
 
-def _word(answers: Sequence[Answer], given: Mapping[str, Floats], rule: Rule) -> tuple[Word, str]:
-    even = given.get("from uniform", np.zeros(0))
-    even = even[~np.isnan(even)]
-    missing = [answer for answer in answers if answer.n == 0]
-    asked = [given[key] for key in (f"{question} a" for question in QUESTIONS) if key in given]
-    if asked and all(np.isnan(row).all() for row in asked):
-        return "undecided", "this model's attention could not be read"
-    if missing:
-        return "undecided", f"{', '.join(a.question for a in missing)} could not be asked"
+def _word(answers: Sequence[Answer], evidence: Evidence, rule: Rule) -> tuple[Word, Reason]:
+    measured = [row for question in QUESTIONS if (row := evidence.trio(question).attention) is not None]
+    if measured and all(np.isnan(row).all() for row in measured):
+        return "undecided", Reason.UNREADABLE
+    if any(answer.n == 0 for answer in answers):
+        return "undecided", Reason.QUESTIONS_MISSING
     if min(answer.n for answer in answers) < rule.texts:
-        return "undecided", f"fewer than {rule.texts} texts"
+        return "undecided", Reason.TOO_FEW
+    even = np.zeros(0) if evidence.from_uniform is None else evidence.from_uniform[~np.isnan(evidence.from_uniform)]
     if not len(even):
-        return "undecided", "how far attention is from uniform was not measured"
+        return "undecided", Reason.UNIFORMITY_UNKNOWN
     if even.mean() < rule.constant:
-        return "undecided", "attention is constant: it claims nothing"
+        return "undecided", Reason.CONSTANT
     return _weighed(answers)
 
 
-def _weighed(answers: Sequence[Answer]) -> tuple[Word, str]:
-    says = {answer.question: answer.says for answer in answers}
-    yes = [question for question in says if says[question] == "for"]
-    no = [question for question in says if says[question] == "against"]
-    if len(yes) == len(says):
-        return "explanation", "all three questions speak for it"
+def _weighed(answers: Sequence[Answer]) -> tuple[Word, Reason]:
+    yes = [answer.question for answer in answers if answer.says == "for"]
+    no = [answer.question for answer in answers if answer.says == "against"]
+    if len(yes) == len(answers):
+        return "explanation", Reason.ALL_FOR
     if yes:
-        others = [question for question in says if question not in yes]
-        return "not not explanation", f"{_and(yes)} speak{'s' * (len(yes) == 1)} for it, {_and(others)} not"
+        return "not not explanation", Reason.SOME_FOR
     if "Q3" in no or {"Q1", "Q2"} <= set(no):
-        return "not explanation", f"none speaks for it, and {_and(no)} against"
+        return "not explanation", Reason.NONE_FOR
     if all(answer.over_least > 0 and answer.lead > 0 for answer in answers):
-        return "not not explanation", "each question finds surely more than a fifth of the reference's lead, none half"
-    return "undecided", OPEN if not no else f"only {_and(no)} speaks against it"
+        return "not not explanation", Reason.ABOVE_LEAST
+    return "undecided", Reason.ONE_AGAINST if no else Reason.OPEN
 
 
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-# what qualifies
-
-
-def _qualifiers(given: Mapping[str, Floats], rule: Rule) -> list[Qualifier]:
-    steady = "Q6 checkpoints" if "Q6 checkpoints" in given else "Q6"
-    change = "in another checkpoint" if steady != "Q6" else "when the text hardly changes"
-    asked = (
-        ("Q4", "Q4", "not the only one: attention elsewhere gives the same answer", rule.far, 1),
-        ("Q5", "Q5", "not identifiable: other rows give the same in the last layer", 0.5, 1),
-        ("Q6", steady, f"unstable: it puts words in another order {change}", rule.steady, -1),
-    )
-    return [
-        found
-        for name, key, says, line, side in asked
-        if (found := _qualifier(name, given.get(key, np.zeros(0)), says, line, side, rule)) is not None
+def _qualifiers(evidence: Evidence, rule: Rule) -> list[Qualifier]:
+    retrained = evidence.trainings is not None
+    found = [
+        _qualifier("elsewhere", evidence.elsewhere, rule.far, 1, rule),
+        _qualifier("unidentified", evidence.unidentified, 0.5, 1, rule),
+        _qualifier("unsteady trainings", evidence.trainings, rule.steady, -1, rule)
+        if retrained
+        else _qualifier("unsteady", evidence.steady, rule.steady, -1, rule),
     ]
+    return [one for one in found if one is not None]
 
 
-def _qualifier(name: str, values: Floats, says: str, line: float, side: int, rule: Rule) -> Qualifier | None:
-    told = stats.summary(values)
-    if told.n == 0:
+def _qualifier(
+    kind: Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"],
+    values: Floats | None,
+    line: float,
+    side: int,
+    rule: Rule,
+) -> Qualifier | None:
+    estimate = stats.estimate(np.zeros(0) if values is None else values, within=FRACTION if side > 0 else CORRELATION)
+    if estimate.n == 0:
         return None
-    limit = told.low if side > 0 else told.high
-    holds = told.n >= rule.texts and side * (limit - line) > 0
-    return Qualifier(name, says, bool(holds), told.n, told.mean, told.low, told.high)
+    limit = estimate.low if side > 0 else estimate.high
+    return Qualifier(kind, bool(estimate.n >= rule.texts and side * (limit - line) > 0), estimate)
 
 
-__all__ = [
-    "ATTENTION",
-    "QUESTIONS",
-    "Answer",
-    "Qualifier",
-    "Rule",
-    "Verdict",
-    "verdict",
-    "verdicts",
-]
+# from findings to evidence
+
+
+def evidence_of(role: Role, found: Findings, attention: str, reference: str) -> Evidence:
+    """What a verdict on the method `attention` needs of a check with this role; nothing of a check without one."""
+    return _EVIDENCE[role](found, attention, reference) if role in _EVIDENCE else Evidence()
+
+
+def merge(one: Evidence, other: Evidence) -> Evidence:
+    """Both together; what both have is the other's."""
+    return _merged(one, other)
+
+
+def _merged(one: T, other: T) -> T:
+    changes: dict[str, Any] = {}
+    for name in (f.name for f in fields(one)):
+        a, b = getattr(one, name), getattr(other, name)
+        changes[name] = _merged(a, b) if isinstance(a, Trio) else a if b is None else b
+    return replace(one, **changes)
+
+
+def _mapped(one: T, change: Callable[[Floats], Floats]) -> T:
+    changes: dict[str, Any] = {}
+    for name in (f.name for f in fields(one)):
+        a = getattr(one, name)
+        changes[name] = _mapped(a, change) if isinstance(a, Trio) else None if a is None else change(a)
+    return replace(one, **changes)
+
+
+def _trio(found: Findings, measure: str, at: Place, attention: str, reference: str) -> Trio:
+    return Trio(*(found.values(measure, name, at) for name in (attention, "random", reference)))
+
+
+def _points(found: Findings, attention: str, reference: str) -> Evidence:
+    return Evidence(points=_trio(found, "pointing", {}, attention, reference))
+
+
+def _matters(found: Findings, attention: str, reference: str) -> Evidence:
+    maskings = [at["masking"] for at in found.places("tvd without words")]
+    if not maskings:
+        return Evidence()
+    masking = "delete" if "delete" in maskings else maskings[0]
+    return Evidence(
+        matters=_trio(found, "tvd", {"masking": masking, "share": TOP_SHARE}, attention, reference),
+        used=Trio(reference=found.values("tvd without words", "", {"masking": masking})),
+    )
+
+
+def _used(found: Findings, attention: str, reference: str) -> Evidence:
+    changes = found.values("tvd", "", EVERYWHERE)
+    return Evidence(used=Trio(attention=changes, chance=np.zeros(len(changes))))
+
+
+def _from_uniform(found: Findings, attention: str, reference: str) -> Evidence:
+    return Evidence(from_uniform=found.values("from uniform", attention))
+
+
+def _elsewhere(found: Findings, attention: str, reference: str) -> Evidence:
+    """Exact, or the best that was shown to exist; of a Transformer's heads, the one that can move farthest."""
+    for measure in ("tvd exact", "tvd lower", "tvd any head"):
+        places = found.places(measure)
+        if places:
+            return Evidence(elsewhere=np.fmax.reduce([found.values(measure, "", at) for at in places]))
+    return Evidence()
+
+
+def _identifiable(found: Findings, attention: str, reference: str) -> Evidence:
+    """The last layer's heads: whether each has another row with the same output."""
+    places = [at for at in found.places("null constrained") if isinstance(at.get("layer"), int)]
+    if not places:
+        return Evidence()
+    last = max(at["layer"] for at in places)
+    rows = [found.values("null constrained", "", at) for at in places if at["layer"] == last]
+    return Evidence(unidentified=np.mean([np.where(np.isnan(row), np.nan, row > 0) for row in rows], axis=0))
+
+
+def _steady(found: Findings, attention: str, reference: str) -> Evidence:
+    return Evidence(steady=found.values("tau", attention, {"change": "any"}))
+
+
+def _trainings(found: Findings, attention: str, reference: str) -> Evidence:
+    places = [at for at in found.places("tau", attention) if at.get("with") not in ("seed", "samples")]
+    rows = [found.values("tau", attention, at) for at in places]
+    return Evidence(trainings=np.mean(rows, axis=0)) if rows else Evidence()
+
+
+_EVIDENCE: dict[Role, Callable[[Findings, str, str], Evidence]] = {
+    "points": _points,
+    "matters": _matters,
+    "used": _used,
+    "from uniform": _from_uniform,
+    "elsewhere": _elsewhere,
+    "identifiable": _identifiable,
+    "steady": _steady,
+    "trainings": _trainings,
+}
+NEEDED: tuple[Role, ...] = ("points", "matters", "used", "from uniform")  # without which there is no verdict

@@ -1,12 +1,15 @@
-"""Checks: each a frozen dataclass of settings, called with a Case; it returns Findings."""
+"""Checks: each a frozen dataclass of settings, called with a Case; what it finds are Findings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from heedful.checks.base import Case, Check
 from heedful.core.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from heedful.checks.base import Case, Check
 
 __all__ = ["CHECKS", "Case", "Check", "check"]
 
@@ -39,3 +42,10 @@ def check(wanted: str | Check, given: Mapping[str, Any] | None = None) -> Check:
     """A check by name, with settings, each checked against its type; a check itself is returned as it is."""
     made: Check = CHECKS.make(wanted, given)
     return made
+
+
+def __getattr__(name: str) -> Any:
+    # lazy: reports import `heedful.checks.tables` where torch is not wanted
+    if name in ("Case", "Check"):
+        return getattr(import_module("heedful.checks.base"), name)
+    raise AttributeError(f"module 'heedful.checks' has no attribute '{name}'")

@@ -18,7 +18,8 @@ from heedful.checks.adversarial_rows import (
     query_attentions,
 )
 from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure
-from heedful.core.finding import Place
+from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram
+from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Place, Role, SideBySide
 from heedful.core.settings import Between, Checked, Ge, Gt
 from heedful.core.tokens import Tokens
 from heedful.maths.adversary import (
@@ -76,35 +77,83 @@ class Adversarial(Checked):
     bounded: Annotated[float, Between(0, 1)] = 0.0
     milp_seconds: Annotated[float, Gt(0)] = 2.0
 
+    title: ClassVar[str] = "Adversarial attention"
+    question: ClassVar[str] = "How different could attention be with the same answer?"
+    reading: ClassVar[str] = (
+        "In a binary model a very different attention with the same output almost always exists: only one number has "
+        "to be preserved, and two words suffice. So a high number says little against one model; compare models, and "
+        "ask whether training would find such attention. A search finds less than there is, and a witness is not a "
+        "maximum."
+    )
     summary: ClassVar[str] = "the most different attention that gives the same output"
     paper: ClassVar[str] = "Jain & Wallace 2019; Brunner et al. 2020"
     changes: ClassVar[str] = "the pooled position's attention is replaced by the most different one with a like output"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "jsd exact": Measure("the largest JSD of an attention that moves the output by ε at most", better="lower"),
-        "tvd exact": Measure("the largest TVD of such an attention", better="lower"),
-        "change exact": Measure("how far the model's output really moves with these two: the larger TVD"),
-        "jsd upper": Measure("no attention that moves the output by ε at most has a larger JSD", better="lower"),
-        "tvd upper": Measure("or a larger TVD", better="lower"),
-        "jsd lower": Measure("the JSD of one such attention", better="lower"),
-        "tvd lower": Measure("the TVD of one such attention", better="lower"),
-        "change lower": Measure("how far the model's output really moves with these two: the larger TVD"),
-        "jsd found": Measure("ε-max JSD: the largest that the search of Jain & Wallace found", better="lower"),
-        "change found": Measure("how far the model's output really moves with it (TVD)"),
+        "jsd exact": Measure(
+            "the largest JSD of an attention that moves the output by ε at most", better="lower", range=DIVERGENCE
+        ),
+        "tvd exact": Measure("the largest TVD of such an attention", better="lower", range=FRACTION),
+        "change exact": Measure(
+            "how far the model's output really moves with these two: the larger TVD", range=FRACTION
+        ),
+        "jsd upper": Measure(
+            "no attention that moves the output by ε at most has a larger JSD", better="lower", range=DIVERGENCE
+        ),
+        "tvd upper": Measure("or a larger TVD", better="lower", range=FRACTION),
+        "jsd lower": Measure("the JSD of one such attention", better="lower", range=DIVERGENCE),
+        "tvd lower": Measure("the TVD of one such attention", better="lower", range=FRACTION),
+        "change lower": Measure(
+            "how far the model's output really moves with these two: the larger TVD", range=FRACTION
+        ),
+        "jsd found": Measure(
+            "ε-max JSD: the largest that the search of Jain & Wallace found", better="lower", range=DIVERGENCE
+        ),
+        "change found": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
         "jsd witness": Measure(
-            "the JSD of a row of attention that leaves what its head reads within δ", better="lower"
+            "the JSD of a row of attention that leaves what its head reads within δ",
+            better="lower",
+            range=DIVERGENCE,
         ),
-        "tvd witness": Measure("its TVD", better="lower"),
-        "change witness": Measure("how far the model's output really moves with it (TVD)"),
+        "tvd witness": Measure("its TVD", better="lower", range=FRACTION),
+        "change witness": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
         "jsd any head": Measure(
-            "the JSD of the witness that is farthest (by TVD) among the layer's heads", better="lower"
+            "the JSD of the witness that is farthest (by TVD) among the layer's heads",
+            better="lower",
+            range=DIVERGENCE,
         ),
-        "tvd any head": Measure("its TVD", better="lower"),
-        "change any head": Measure("how far the model's output really moves with it (TVD)"),
-        "jsd bound": Measure("no row that leaves what its head reads within δ has a larger JSD"),
-        "tvd bound": Measure("no attention sought here has a larger TVD: proved by integer programming on a sample"),
+        "tvd any head": Measure("its TVD", better="lower", range=FRACTION),
+        "change any head": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
+        "jsd bound": Measure("no row that leaves what its head reads within δ has a larger JSD", range=DIVERGENCE),
+        "tvd bound": Measure(
+            "no attention sought here has a larger TVD: proved by integer programming on a sample", range=FRACTION
+        ),
         "null dimension": Measure("directions in which a head's row may move without changing what it reads"),
         "max attention": Measure("the largest weight of the attention itself, mean over heads or of one head"),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("jsd exact", "most different attention with the same output (JSD), exact"),
+        Highlight("jsd found", "most different attention with the same output (JSD), found by search"),
+        Highlight("tvd any head", "other attention with which a head reads the same to 5 % (TVD)", at={"delta": 0.05}),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "jsd exact",
+            "JSD of the farthest attention with the same answer",
+            words="farthest (JSD), exact",
+            headline="attention could differ {more} in {a} than in {b}, with the same answer",
+            symbol="JSD",
+        ),
+        SideBySide("jsd found", "JSD of the farthest attention that a search finds", words="farthest (JSD), found"),
+        SideBySide("jsd upper", "JSD that no attention with the same answer exceeds", words="none is farther (JSD)"),
+        SideBySide("jsd lower", "JSD of some attention with the same answer", words="one is as far (JSD)"),
+        SideBySide(
+            "tvd any head",
+            "TVD of an attention with which a head reads the same to 5 %",
+            words="head reads the same (TVD)",
+            at={"delta": 0.05},
+        ),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("elsewhere",)
 
     @property
     def _search(self) -> Search:
@@ -249,13 +298,12 @@ class Adversarial(Checked):
             _finding("change found", real, {}, {}),
         ]
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> AdversarialTables:
         """JSD over texts: 40 bins from 0 to 0.7, by the largest weight of the attention and by predicted label."""
-        return {
-            name: [_table(found, name, at) for at in found.places(name)]
-            for name in ("jsd exact", "jsd lower", "jsd found", "jsd witness")
-            if found.places(name)
-        }
+        kinds = ("exact", "lower", "found", "witness")
+        return AdversarialTables(
+            **{k: tuple(_table(found, f"jsd {k}", at) for at in found.places(f"jsd {k}")) for k in kinds}
+        )
 
 
 def _any_head(witnesses: Sequence[Finding]) -> list[Finding]:
@@ -294,23 +342,23 @@ def _witness(row: Floats, space: Polytope | None) -> tuple[Floats, float]:
     return bracket.lower.attention, bracket.upper
 
 
-def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> dict[str, Any]:
+def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> Histogram:
     values = found.values(measure, at=dict(at))
     where = {name: at[name] for name in ("layer", "head") if name in at}
     peaks = found.values("max attention", at=where)
     labels = np.asarray(found.texts["predicted"])
     bins = np.clip(np.digitize(peaks, PEAKS) - 1, 0, len(PEAKS) - 2)
     groups = [
-        {"label": name, "max attention": [PEAKS[j], PEAKS[j + 1]], **_counted(values[some])}
+        PeakHistogram(label=name, start=PEAKS[j], end=PEAKS[j + 1], **_counted(values[some]))
         for i, name in enumerate(found.labels)
         for j in range(len(PEAKS) - 1)
         if (some := (labels == i) & (bins == j) & ~np.isnan(peaks)).any()
     ]
-    return {"at": dict(at), "bins": BINS.tolist(), **_counted(values), "groups": groups}
+    return Histogram(at=dict(at), bins=tuple(BINS.tolist()), groups=tuple(groups), **_counted(values))
 
 
 def _counted(values: Floats) -> dict[str, Any]:
     """How many there are, their median, and their histogram; NaN is left out, so `n` counts what exists."""
     real = values[~np.isnan(values)]
     counts = np.histogram(np.clip(real, BINS[0], BINS[-1]), BINS)[0]
-    return {"n": len(real), "median": float(np.median(real)) if len(real) else None, "counts": counts.tolist()}
+    return {"n": len(real), "median": float(np.median(real)) if len(real) else np.nan, "counts": tuple(counts.tolist())}

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heedful.checks.base import Case, Finding, Measure, by_unit, units
+from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
 from heedful.core.explanation import Attribution
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths import ranks
@@ -45,22 +47,64 @@ class Agreement(Checked):
     absolute: bool = True
     top: Annotated[int, Ge(1)] | None = None
 
+    title: ClassVar[str] = "Agreement"
+    question: ClassVar[str] = "Do the methods put the words of a text in the same order?"
+    reading: ClassVar[str] = (
+        "Agreement is no proof, and disagreement does not say which method is wrong. Gradient × input with leave-one-"
+        "out is the ceiling to compare with: both query the model. Attention that rightly puts everything on one of n "
+        "words has τ = √(2/n) with an order that has the same top, 0.32 for 20 words, because its other words are "
+        "tied. On long texts τ is about words that hardly matter: look at the top-k numbers beside random, which lie "
+        "below 0 by chance."
+    )
     summary: ClassVar[str] = "whether methods put words in the same order"
     paper: ClassVar[str] = "Jain & Wallace 2019"
     changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure("Kendall's tau-b of the two orders"),
-        "significant": Measure("tau-b is not zero: p ≤ .05", "rate"),
-        "weighted tau": Measure("tau in which high words count more (Vigna 2015)"),
-        "top-k tau": Measure("tau of the two lists of the k highest words (Fagin et al. 2003)"),
-        "top-k overlap": Measure("share of the k highest words that both have"),
-        "spearman": Measure("correlation of ranks"),
-        "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2"),
+        "tau": Measure("Kendall's tau-b of the two orders", range=CORRELATION),
+        "significant": Measure("tau-b is not zero: p ≤ .05", "rate", range=FRACTION),
+        "weighted tau": Measure("tau in which high words count more (Vigna 2015)", range=CORRELATION),
+        "top-k tau": Measure("tau of the two lists of the k highest words (Fagin et al. 2003)", range=CORRELATION),
+        "top-k overlap": Measure("share of the k highest words that both have", range=FRACTION),
+        "spearman": Measure("correlation of ranks", range=CORRELATION),
+        "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2", range=DIVERGENCE),
         "pointing": Measure(
-            "leave-one-out's magnitudes on the top fifth of the words, over those on its own top fifth", better="higher"
+            "leave-one-out's magnitudes on the top fifth of the words, over those on its own top fifth",
+            better="higher",
+            range=FRACTION,
         ),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("tau", "τ with leave-one-out", head="loo", at={"with": LOO}),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "tau",
+            "agreement of leave-one-out with attention (τ)",
+            words="leave-one-out, attention",
+            method=LOO,
+            at={"with": ATTENTION},
+            headline="attention of {a} agrees with leave-one-out {more} than that of {b}",
+            symbol="τ",
+        ),
+        SideBySide(
+            "tau",
+            "agreement of gradient × input with attention (τ)",
+            words="gradient, attention",
+            method=GRADIENT,
+            at={"with": ATTENTION},
+        ),
+        SideBySide(
+            "tau",
+            "agreement of gradient × input with leave-one-out (τ)",
+            words="gradient, leave-one-out",
+            method=GRADIENT,
+            at={"with": LOO},
+            headline="gradient × input and leave-one-out, which both query the model, agree {more} in {a} than in {b}",
+            symbol="τ",
+        ),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("points",)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Seven numbers for every two methods, and for each the share of leave-one-out that it points at."""
@@ -100,21 +144,22 @@ class Agreement(Checked):
             "jsd": ranks.jensen_shannon_matrix(scores),
         }
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> AgreementTables:
         """Jain & Wallace's Table 2 for all pairs of methods, the matrix of mean tau, and the ceiling."""
         pairs = {(a, str(at["with"])) for a in found.methods("tau") for at in found.places("tau", a)}
         first = [name for name in found.methods("tau") if name != "random"]
         last = sorted({b for _, b in pairs} - set(first))  # comes before none
         names = [*first, *last, *["random"] * any(a == "random" for a, _ in pairs)]
         rows = [_row(found, a, b) for a in names for b in names if (a, b) in pairs]
-        by_pair = {frozenset((row["method"], row["with"])): row for row in rows}
-        mean = {pair: row["all"]["mean"] for pair, row in by_pair.items()}
-        return {
-            "published": [by_pair[frozenset(pair)] for pair in PUBLISHED if frozenset(pair) in by_pair],
-            "pairs": rows,
-            "matrix": {"methods": names, "tau": [[mean.get(frozenset((a, b))) for b in names] for a in names]},
-            "ceiling": by_pair.get(frozenset((GRADIENT, LOO))),
-        }
+        by_pair = {frozenset((row.method, row.other)): row for row in rows}
+        mean = {pair: row.all.mean for pair, row in by_pair.items()}
+        taus = tuple(tuple(mean.get(frozenset((a, b)), np.nan) for b in names) for a in names)
+        return AgreementTables(
+            published=tuple(by_pair[frozenset(pair)] for pair in PUBLISHED if frozenset(pair) in by_pair),
+            pairs=tuple(rows),
+            matrix=TauMatrix(tuple(names), taus),
+            ceiling=by_pair.get(frozenset((GRADIENT, LOO))),
+        )
 
 
 def pointing(sizes: Floats, of: int) -> Floats:
@@ -148,21 +193,21 @@ def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, floa
         yield from (("random", name, mean) for name, mean in zip(names, table[n:, :n].mean(0).tolist(), strict=True))
 
 
-def _row(found: Findings, a: str, b: str) -> dict[str, Any]:
+def _row(found: Findings, a: str, b: str) -> TauPair:
     """A pair's line of Table 2: over all texts, and by the label that the model predicts."""
     tau, significant = (found.values(measure, a, {"with": b}) for measure in ("tau", "significant"))
     predicted = np.asarray(found.texts["predicted"], dtype=int)
     classes = {
         found.labels[i]: _cell(tau[predicted == i], significant[predicted == i]) for i in np.unique(predicted).tolist()
     }
-    return {"method": a, "with": b, "all": _cell(tau, significant), "classes": classes}
+    return TauPair(a, b, _cell(tau, significant), classes)
 
 
-def _cell(tau: Floats, significant: Floats) -> dict[str, Any]:
+def _cell(tau: Floats, significant: Floats) -> TauCell:
     """Mean ± population std, the significant fraction, on how many texts, and for how many more tau does not exist."""
     there = ~np.isnan(tau)
     n = int(there.sum())
     mean, std, share = (
-        float(f(x[there])) if n else None for f, x in ((np.mean, tau), (np.std, tau), (np.mean, significant))
+        float(f(x[there])) if n else np.nan for f, x in ((np.mean, tau), (np.std, tau), (np.mean, significant))
     )
-    return {"mean": mean, "std": std, "significant": share, "n": n, "missing": int(len(tau) - n)}
+    return TauCell(n, int(len(tau) - n), mean, std, share)

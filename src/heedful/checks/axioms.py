@@ -35,6 +35,7 @@ from heedful.checks.base import (
     units,
 )
 from heedful.core.explanation import Attribution
+from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
@@ -59,13 +60,30 @@ class Sign(Together):
     masking: Masking = "delete"
     unit: WordOrToken = "word"
 
+    title: ClassVar[str] = "Signs"
+    question: ClassVar[str] = "Does the strongest word push the way its score says?"
+    reading: ClassVar[str] = (
+        "A method without signs claims support everywhere: its violations are words that speak against the label. "
+        "Leave-one-out with the same masking is right by definition. In a long text most effects are small, and their "
+        "signs are those of the masking."
+    )
     summary: ClassVar[str] = "whether a score's sign is the sign of the word's effect"
     paper: ClassVar[str] = "Liu et al. 2022"
     changes: ClassVar[str] = "each word is taken away by itself, in the way that the setting masking names"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "violation": Measure("removing the strongest word moves the target against its score", "rate", "lower"),
-        "agreement of signs": Measure("share of words whose score has the sign of their effect", better="higher"),
+        "violation": Measure(
+            "removing the strongest word moves the target against its score", "rate", "lower", range=FRACTION
+        ),
+        "agreement of signs": Measure(
+            "share of words whose score has the sign of their effect", better="higher", range=FRACTION
+        ),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("violation", "the strongest word pushes the other way: lower is better", head="sign"),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide("violation", "texts whose strongest word pushes the other way"),
+    )
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text itself, and without each word."""
@@ -115,6 +133,13 @@ class Completeness:
 
     name: ClassVar[str] = "completeness"
 
+    title: ClassVar[str] = "Completeness"
+    question: ClassVar[str] = "Do the scores add up to what they explain?"
+    reading: ClassVar[str] = (
+        "Only methods that promise completeness are measured. A small gap says that the sum was computed well, not "
+        "that its parts are right: any numbers with that sum have no gap. The relative gap is large where text and "
+        "baseline have nearly the same value."
+    )
     summary: ClassVar[str] = "whether scores add up to the value that they explain"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
     changes: ClassVar[str] = "nothing is changed; only methods that promise completeness are measured"
@@ -155,15 +180,24 @@ class Infidelity(Together):
     masking: Masking = "delete"
     unit: WordOrToken = "word"
 
+    title: ClassVar[str] = "Infidelity"
+    question: ClassVar[str] = "Do the scores of a set of words add up to its effect?"
+    reading: ClassVar[str] = (
+        "Infidelity itself is in squared units of the target and is for methods that promise a scale. Even random "
+        "scores correlate where larger sets have larger effects, so look at the difference to random. LIME and "
+        "Shapley values fit this question with the same masking."
+    )
     summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
     paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
     changes: ClassVar[str] = "random sets of words are taken away, in the way that the setting masking names"
     measures: ClassVar[Mapping[str, Measure]] = {
+        "correlation": Measure(
+            "Pearson's r of the sum of a set's scores and its effect", better="higher", range=CORRELATION
+        ),
         "infidelity": Measure("mean of (sum of a set's scores − its effect)²", better="lower", compared=False),
         "infidelity scaled": Measure(
             "the same with scores times the best factor ≥ 0, as a share of the mean effect²", better="lower"
         ),
-        "correlation": Measure("Pearson's r of the sum of a set's scores and its effect", better="higher"),
     }
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
@@ -232,16 +266,29 @@ class Complexity(Checked):
 
     unit: WordOrToken = "word"
 
+    title: ClassVar[str] = "Complexity"
+    question: ClassVar[str] = "On how many words does an explanation rest?"
+    reading: ClassVar[str] = (
+        "Few words are easy to read and no sign of truth: neither way is better. Entropy and effective words grow "
+        "with the length of the text."
+    )
     summary: ClassVar[str] = "how many words an explanation rests on"
     paper: ClassVar[str] = "Bhatt et al. 2020; Chalasani et al. 2020"
     changes: ClassVar[str] = "nothing is changed: the scores are normalised to magnitudes that add up to one"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
-        "relative entropy": Measure("the entropy as a share of its maximum, ln n: 1 if all words score alike"),
         "effective words": Measure("exp(entropy): as many words with equal scores would have this entropy"),
-        "gini": Measure("Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all"),
-        "from uniform": Measure("total variation distance of the tokens' magnitudes from equal ones: 0 claims nothing"),
+        "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
+        "relative entropy": Measure(
+            "the entropy as a share of its maximum, ln n: 1 if all words score alike", range=FRACTION
+        ),
+        "gini": Measure(
+            "Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all", range=FRACTION
+        ),
+        "from uniform": Measure(
+            "total variation distance of the tokens' magnitudes from equal ones: 0 claims nothing", range=FRACTION
+        ),
     }
+    roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""
@@ -285,6 +332,12 @@ class Cost:
 
     name: ClassVar[str] = "cost"
 
+    title: ClassVar[str] = "Cost"
+    question: ClassVar[str] = "What does an explanation cost?"
+    reading: ClassVar[str] = (
+        "Passes are those that the method asks for, whether or not they were shared with others. CPU seconds and "
+        "bytes differ from run to run and from machine to machine; passes do not."
+    )
     summary: ClassVar[str] = "passes asked for, CPU seconds and memory of an explanation"
     paper: ClassVar[str] = "–"
     changes: ClassVar[str] = "nothing is changed; seconds and bytes are in timing.json"
@@ -292,6 +345,10 @@ class Cost:
         "forwards": Measure("texts sent through the model", better="lower", compared=False),
         "backwards": Measure("texts sent back through it for derivatives", better="lower", compared=False),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("forwards", "forward passes of an explanation", head="passes", digits=0),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("cost",)
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""

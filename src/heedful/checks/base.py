@@ -70,11 +70,20 @@ class Check(Protocol):
     """What a check answers: a frozen dataclass of settings with these class attributes.
 
     `summary` is one line, `paper` its source, `changes` a sentence on what is changed and how, `measures` what is found
-    by name. `requires` names methods that the run must include. Optional:
+    by name. Optional class attributes, of which a report is made:
+
+    `title`, `question` and `reading` (how to read the numbers, and what they do not say) head the check's section;
+    `highlights` are its numbers on the terminal; `compared`, what `heedful compare` sets side by side;
+    `roles`, what else its numbers are used for (see heedful.core.finding);
+    `section` names the module whose `section(record)` makes the check's section of a report (default:
+    heedful.report.sections.<name>, and tables of all rows where that does not exist).
+
+    `requires` names methods that the run must include. Optional methods:
 
     `many(cases)` does several texts at once and gives a list of findings for each;
     `passes(classifier, tokens, methods)` says what one text will cost, before it is done;
-    `tables(found)` makes the check's own tables from the findings on all texts (see heedful.core.finding.Findings).
+    `tables(found)` makes the check's own tables of the findings on all texts: a frozen dataclass (see
+    heedful.checks.tables) or a mapping, as JSON can store.
     """
 
     summary: ClassVar[str]

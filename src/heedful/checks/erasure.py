@@ -24,10 +24,13 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
 from heedful.checks.input_erasure import Bools, first
+from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.errors import Unsupported
+from heedful.core.finding import CORRELATION, FRACTION, Highlight, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
+from heedful.maths import stats
 from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
 from heedful.methods.attention import Layer, Share, chosen, kind_of, laid_open, two_levels
@@ -113,18 +116,44 @@ class Erasure(Checked):
     draws: Annotated[int, Ge(1)] = 5
     orders: Annotated[int, Ge(1)] = 20
 
+    title: ClassVar[str] = "Attention erased"
+    question: ClassVar[str] = "Does the label depend on what attention points at?"
+    reading: ClassVar[str] = (
+        "The fraction is over the texts whose label changes; look at those that never change beside it, since an "
+        "order that flips only easy texts has a low fraction. In a Transformer the text also reaches the answer past "
+        "the last layer's attention, so that labels change rarely. Slopes have an advantage: erasing few items is "
+        "nearly first order."
+    )
     summary: ClassVar[str] = "attention weights erased one by one, until the label changes"
     paper: ClassVar[str] = "Serrano & Smith 2019"
     changes: ClassVar[str] = "attention to some items is set to zero at one layer, and the other weights scaled up"
     measures: ClassVar[Mapping[str, Measure]] = {
         "delta js": Measure("JS divergence without the top item minus that without a random other", better="higher"),
-        "alpha difference": Measure("attention of the top item minus that of the random other"),
-        "flip top": Measure("the label changes without the top item", "rate", "higher"),
-        "flip random": Measure("the label changes without a random other item", "rate"),
-        "fraction": Measure("fraction of items erased when the label first changes", better="lower"),
-        "mass": Measure("attention erased when the label first changes"),
-        "never": Measure("the label never changes, up to all items", "rate", "lower"),
+        "alpha difference": Measure("attention of the top item minus that of the random other", range=CORRELATION),
+        "flip top": Measure("the label changes without the top item", "rate", "higher", range=FRACTION),
+        "flip random": Measure("the label changes without a random other item", "rate", range=FRACTION),
+        "fraction": Measure("fraction of items erased when the label first changes", better="lower", range=FRACTION),
+        "mass": Measure("attention erased when the label first changes", range=FRACTION),
+        "never": Measure("the label never changes, up to all items", "rate", "lower", range=FRACTION),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("delta js", "erasing the top attention weight instead of another (ΔJS)", method="attention"),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "delta js",
+            "JSD by erasing the top weight less that by erasing another",
+            words="ΔJS, top weight",
+            method="attention",
+        ),
+        SideBySide(
+            "fraction",
+            "share of items erased, the highest weight first, when the label changes",
+            words="share until a change",
+            method="attention",
+        ),
+        SideBySide("never", "texts whose label never changes", words="never changes", method="attention"),
+    )
 
     def __call__(self, case: Case) -> list[Finding]:
         """For each ranking: the effect of its top item, and how many items change the label."""
@@ -207,17 +236,17 @@ class Erasure(Checked):
         yield _finding(name, "flip top", found.flip[0], places)
         yield _finding(name, "flip random", found.flip[1], places)
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> ErasureTables:
         """Flips two by two, who needs fewer items, the spread of fractions, and how often ΔJS is negative."""
         names = found.methods("fraction")
         single = found.methods("delta js")
         stops = {name: stop_values(found.values("fraction", name), found.values("never", name)) for name in names}
-        return {
-            "flips": {n: flips(found.values("flip top", n), found.values("flip random", n)) for n in single},
-            "fewer": [{"a": a, "b": b} | fewer(stops[a], stops[b]) for a, b in combinations(names, 2)],
-            "fractions": {name: spread(stops[name]) for name in names},
-            "negative": {n: negative(found.values("delta js", n), found.values("alpha difference", n)) for n in single},
-        }
+        return ErasureTables(
+            flips={n: flips(found.values("flip top", n), found.values("flip random", n)) for n in single},
+            fewer=tuple(fewer(a, b, stops[a], stops[b]) for a, b in combinations(names, 2)),
+            fractions={name: spread(stops[name]) for name in names},
+            negative={n: negative(found.values("delta js", n), found.values("alpha difference", n)) for n in single},
+        )
 
 
 STOPS = ("fraction", "mass", "never")
@@ -269,43 +298,41 @@ def stop_values(fraction: Floats, never: Floats) -> Floats:
     return np.where(never == 1, np.inf, fraction)
 
 
-def flips(top: Floats, other: Floats) -> dict[str, int]:
+def flips(top: Floats, other: Floats) -> Flips:
     """The paper's table of two by two, in texts."""
     there = ~(np.isnan(top) | np.isnan(other))
     a, b = top[there] > 0, other[there] > 0
-    cells = {"both": a & b, "only top": a & ~b, "only random": ~a & b, "neither": ~a & ~b}
-    return {name: int(cell.sum()) for name, cell in cells.items()} | {"n": int(there.sum())}
+    both, only_top, only_random, neither = (int(cell.sum()) for cell in (a & b, a & ~b, ~a & b, ~a & ~b))
+    return Flips(int(there.sum()), both, only_top, only_random, neither)
 
 
-def fewer(a: Floats, b: Floats) -> dict[str, Any]:
+def fewer(name: str, other: str, a: Floats, b: Floats) -> Fewer:
     """On how many texts each of two rankings needs fewer items; a ranking that never flips loses to one that does."""
-    from heedful.maths.stats import mcnemar
-
     there = ~(np.isnan(a) | np.isnan(b))
-    neither = there & np.isinf(a) & np.isinf(b)
+    never = there & np.isinf(a) & np.isinf(b)
     first, second = int((there & (a < b)).sum()), int((there & (b < a)).sum())
-    counts = {"a fewer": first, "b fewer": second, "equal": int((there & (a == b) & ~neither).sum())}
-    return counts | {"never": int(neither.sum()), "n": int(there.sum()), "p": float(mcnemar(first, second))}
+    equal = int((there & (a == b) & ~never).sum())
+    p = float(stats.mcnemar(first, second))
+    return Fewer(name, other, int(there.sum()), first, second, equal, int(never.sum()), p)
 
 
-def spread(stops: Floats) -> dict[str, Any]:
+def spread(stops: Floats) -> Stops:
     """The numbers of a box plot over the texts where the label changes, and how many there are of the others."""
     there = stops[~np.isnan(stops)]
     flipped = there[np.isfinite(there)]
-    names = ("lowest", "lower quartile", "median", "upper quartile", "highest")
-    quartiles = np.quantile(flipped, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(flipped) else [None] * len(names)
     never = len(there) - len(flipped)
-    share = never / len(there) if len(there) else None
-    return dict(zip(names, quartiles, strict=True)) | {"n": len(flipped), "never": never, "never share": share}
+    share = never / len(there) if len(there) else np.nan
+    box = np.quantile(flipped, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(flipped) else ()
+    return Stops(len(flipped), never, share, *box)
 
 
-def negative(delta: Floats, difference: Floats) -> list[dict[str, Any]]:
+def negative(delta: Floats, difference: Floats) -> tuple[NegativeShare, ...]:
     """The share of texts on which another item moves the answer more than the top one, by the gap in attention."""
     there = ~(np.isnan(delta) | np.isnan(difference))
     bins = np.clip(np.searchsorted(EDGES, difference.round(9), side="right") - 1, 0, len(EDGES) - 2)
     rows = []
     for i, (low, high) in enumerate(pairwise(EDGES)):
         own = delta[there & (bins == i)]
-        share = float((own < -ROUNDING).mean()) if len(own) else None
-        rows.append({"from": low, "to": high, "n": len(own), "negative": share})
-    return rows
+        share = float((own < -ROUNDING).mean()) if len(own) else np.nan
+        rows.append(NegativeShare(low, high, len(own), share))
+    return tuple(rows)

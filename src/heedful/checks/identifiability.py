@@ -19,13 +19,15 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Floats, Measure, Passes
 from heedful.checks.identifiability_values import Source, Sources
-from heedful.checks.interventions import Where, mean_told
+from heedful.checks.interventions import Where, estimate_finite
+from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
 from heedful.core.errors import Unsupported
-from heedful.core.files import json_value
+from heedful.core.finding import CORRELATION, FRACTION, Role
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
 from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
+from heedful.maths.stats import Estimate
 from heedful.methods import Method
 from heedful.methods.attention import Share, chosen, laid_open
 from heedful.methods.base import chance
@@ -60,6 +62,14 @@ class Identifiability(Checked):
     starts: Annotated[int, Ge(0)] = 2
     tight: bool = False
 
+    title: ClassVar[str] = "Identifiability"
+    question: ClassVar[str] = "Could other attention have given the same output?"
+    reading: ClassVar[str] = (
+        "Where a text has no more tokens than a head has dimensions, attention is usually identifiable, whatever it "
+        "is worth. A large null space does not mean that very different attention exists: the farthest attention "
+        "shows how far weights that are not negative can go. One head changes at a time; heads together have more "
+        "room."
+    )
     summary: ClassVar[str] = "other attention that gives the same output: null spaces"
     paper: ClassVar[str] = "Brunner et al. 2020"
     changes: ClassVar[str] = (
@@ -79,12 +89,17 @@ class Identifiability(Checked):
         "null": Measure("dimension of the null space of T"),
         "null constrained": Measure("the same with weights adding up to one: of [T, 1]"),
         "least null": Measure("what it is at least: max(0, n − d_v)"),
-        "farthest": Measure("distance (TVD) of the farthest attention found that gives the same output"),
-        "farthest bound": Measure("the distance that none can exceed"),
-        "correlation": Measure("Pearson correlation of effective attention with attention, all queries"),
-        "correlation pooled": Measure("the same, of the pooled position's row"),
-        "special mass": Measure("attention on special tokens, mean over queries"),
+        "farthest": Measure(
+            "distance (TVD) of the farthest attention found that gives the same output", range=FRACTION
+        ),
+        "farthest bound": Measure("the distance that none can exceed", range=FRACTION),
+        "correlation": Measure(
+            "Pearson correlation of effective attention with attention, all queries", range=CORRELATION
+        ),
+        "correlation pooled": Measure("the same, of the pooled position's row", range=CORRELATION),
+        "special mass": Measure("attention on special tokens, mean over queries", range=FRACTION),
     }
+    roles: ClassVar[tuple[Role, ...]] = ("identifiable",)
 
     def __call__(self, case: Case) -> list[Finding]:
         """The numbers of every layer and head, from one forward pass."""
@@ -104,20 +119,32 @@ class Identifiability(Checked):
         """One forward pass."""
         return Passes(1)
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> IdentifiabilityTables:
         """Null spaces and correlations by length and by layer; whether dim LN(T) ≥ max(0, n − d_v) held."""
-        names = ("null", "null constrained", "correlation", "correlation pooled", "special mass")
         layers = _layers(found)
-        rows = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in names}
-        return {
-            "by length": [
-                {"from": low, "to": high}
-                | {name: mean_told(_mean(list(rows[name].values()), inside)[inside]) for name in names}
+        rows = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in TABLED}
+        examined, held = _held(found)
+        return IdentifiabilityTables(
+            by_length=tuple(
+                LengthNullSpaces(
+                    **{
+                        field: _estimate(name, _mean(list(rows[name].values()), inside)[inside])
+                        for name, field in TABLED.items()
+                    },
+                    start=low,
+                    end=high,
+                )
                 for low, high, inside in _bins(found.texts["length"])
-            ],
-            "by layer": [{"layer": layer} | {name: mean_told(rows[name][layer]) for name in names} for layer in layers],
-            "null is at least n − d_v": _held(found),
-        }
+            ),
+            by_layer=tuple(
+                LayerNullSpaces(
+                    **{field: _estimate(name, rows[name][layer]) for name, field in TABLED.items()}, layer=layer
+                )
+                for layer in layers
+            ),
+            bound_examined=examined,
+            bound_held=held,
+        )
 
     def _layer(self, case: Case, layer: _Layer, searched: bool) -> Iterator[Finding]:
         at: Place = {"layer": layer.where.at["layer"]}
@@ -246,6 +273,18 @@ class _Layer:
 
 # tables
 
+TABLED = {  # measures, and their fields in a table
+    "null": "null",
+    "null constrained": "null_constrained",
+    "correlation": "correlation",
+    "correlation pooled": "correlation_pooled",
+    "special mass": "special_mass",
+}
+
+
+def _estimate(measure: str, values: Floats) -> Estimate:
+    return estimate_finite(values, within=Identifiability.measures[measure].range)
+
 
 def _layers(found: Findings) -> list[str | int | float]:
     return list(dict.fromkeys(at["layer"] for at in found.places("null")))
@@ -266,7 +305,7 @@ def _mean(parts: list[Floats], like: Any) -> Floats:
     return found
 
 
-def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
+def _bins(lengths: Any) -> Iterator[tuple[float, float, Any]]:
     """Texts of like length, about equally many in each bin; both ends belong to it."""
     lengths = np.asarray(lengths, dtype=np.float64)
     if len(lengths) == 0:
@@ -275,14 +314,14 @@ def _bins(lengths: Any) -> Iterator[tuple[float | None, float | None, Any]]:
     for high in np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1)[1:], method="lower")):
         inside, below = (lengths > below) & (lengths <= high), high
         own = lengths[inside]
-        yield json_value(own.min()), json_value(own.max()), inside
+        yield float(own.min()), float(own.max()), inside
 
 
-def _held(found: Findings) -> dict[str, int]:
+def _held(found: Findings) -> tuple[int, int]:
     """On how many texts, layers and heads the identity was looked at, and on how many it held."""
     seen = held = 0
     for at in found.places("null"):
         null, least = found.values("null", at=at), found.values("least null", at={"layer": at["layer"]})
         there = np.isfinite(null) & np.isfinite(least)
         seen, held = seen + int(there.sum()), held + int((null >= least)[there].sum())
-    return {"seen": seen, "held": held}
+    return seen, held

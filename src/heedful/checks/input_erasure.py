@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -27,12 +27,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heedful.checks.base import DRAWS, Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
+from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import LEFT_OUT
+from heedful.core.finding import CORRELATION, FRACTION, LEFT_OUT, Highlight, Role, SideBySide
 from heedful.core.settings import Between, Checked, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
+from heedful.maths import stats
 from heedful.maths.distances import changes
 from heedful.maths.ranks import tau_b
 from heedful.maths.shapley import all_subsets
@@ -70,22 +72,54 @@ class InputErasure(Checked):
     greedy_words: Annotated[int, Ge(0)] = 20
     exhaustive_words: Annotated[int, Between(0, 16)] = 10
 
+    title: ClassVar[str] = "Words erased"
+    question: ClassVar[str] = "Do the words that a method puts first carry the prediction?"
+    reading: ClassVar[str] = (
+        "Texts with words removed are unlike those that the model knows: the fall may be its trust in broken "
+        "sentences, and it falls for a random order too, so judge by the difference to random and under two maskings "
+        "at least. Leave-one-out asks nearly the same question as this check. Greedy and optimum exist for short "
+        "texts only: their means are over other texts."
+    )
     summary: ClassVar[str] = "words taken out of the text, or put back, highest score first"
     paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
     changes: ClassVar[str] = "words are deleted, or a token that says nothing stands in for them"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "comprehensiveness": Measure("fall of the label's probability without the first words", better="higher"),
-        "sufficiency": Measure("fall of the label's probability with the first words alone", better="lower"),
-        "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher"),
-        "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower"),
-        "tvd": Measure("total variation of the answer without the first fifth of the words", better="higher"),
-        "tvd without words": Measure("total variation of the answer without any word", compared=False),
-        "deletion": Measure("area under the label's probability as words go", better="lower"),
-        "insertion": Measure("area under the label's probability as words come back", better="higher"),
-        "first flip": Measure("fraction of words gone when the label first changes", better="lower"),
-        "never": Measure("the label never changes, up to all words", "rate", "lower"),
-        "curve": Measure("the label's probability with this fraction of the words gone"),
+        "comprehensiveness": Measure(
+            "fall of the label's probability without the first words", better="higher", range=CORRELATION
+        ),
+        "sufficiency": Measure(
+            "fall of the label's probability with the first words alone", better="lower", range=CORRELATION
+        ),
+        "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher", range=CORRELATION),
+        "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower", range=CORRELATION),
+        "tvd": Measure(
+            "total variation of the answer without the first fifth of the words", better="higher", range=FRACTION
+        ),
+        "tvd without words": Measure("total variation of the answer without any word", compared=False, range=FRACTION),
+        "deletion": Measure("area under the label's probability as words go", better="lower", range=FRACTION),
+        "insertion": Measure("area under the label's probability as words come back", better="higher", range=FRACTION),
+        "first flip": Measure("fraction of words gone when the label first changes", better="lower", range=FRACTION),
+        "never": Measure("the label never changes, up to all words", "rate", "lower", range=FRACTION),
+        "curve": Measure("the label's probability with this fraction of the words gone", range=FRACTION),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("aopc comprehensiveness", "fall of the probability without the first words", head="compr"),
+        Highlight("aopc sufficiency", "its fall with the first words alone: lower is better", head="suff"),
+        Highlight("deletion", "area under the probability as words are removed: lower is better", head="del"),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "aopc comprehensiveness", "fall of the probability without the first words (AOPC)", at={"masking": "delete"}
+        ),
+        SideBySide(
+            "aopc sufficiency", "fall of the probability with the first words alone (AOPC)", at={"masking": "delete"}
+        ),
+        SideBySide("deletion", "area under the probability as words are removed", at={"masking": "delete"}),
+    )
+    roles: ClassVar[tuple[Role, ...]] = (
+        "matters",
+        "ranking",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,28 +259,21 @@ class InputErasure(Checked):
         numbers = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, only)
         return numbers | _flip(fewest / n if fewest <= n else None, flip)
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> InputErasureTables:
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
         ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
         names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
         means = {way: {name: _texts_mean(found, name, way) for name in names} for way in ways}
         taus = [
-            {"a": a, "b": b, "tau": float(tau_b(*(np.array(list(means[way].values())) for way in (a, b)))[0])}
+            MaskingAgreement(a, b, float(tau_b(*(np.array(list(means[way].values())) for way in (a, b)))[0]))
             for a, b in combinations(ways, 2)
         ]
-        far = [row for row in taus if row["tau"] < SAME]
-        warnings = [
-            f"the order of methods depends on how words are taken away: τ = {row['tau']:.2f} between {row['a']} and "
-            f"{row['b']}"
-            for row in far
-        ]
-        return {
-            "order": {way: sorted(names, key=lambda name: -_last(means[way][name])) for way in ways},
-            "means": means,
-            "agreement": taus,
-            "warnings": warnings,
-            "curves": {way: _curves(found, way) for way in ways},
-        }
+        return InputErasureTables(
+            order={way: tuple(sorted(names, key=lambda name: -_last(means[way][name]))) for way in ways},
+            means=means,
+            agreement=tuple(taus),
+            curves={way: _curves(found, way) for way in ways},
+        )
 
 
 def _orders(text: Text) -> dict[str, list[Ints]]:
@@ -292,22 +319,16 @@ def _last(value: float) -> float:
     return -np.inf if np.isnan(value) else value
 
 
-def _curves(found: Findings, way: str) -> dict[str, dict[str, list[float]]]:
+def _curves(found: Findings, way: str) -> dict[str, Curve]:
     """For each method the mean over texts at every tenth of the words, with its interval."""
-    from heedful.maths.stats import mean_interval
-
-    made: dict[str, dict[str, list[float]]] = {}
+    made: dict[str, Curve] = {}
     for name in found.methods("curve"):
-        rows = [found.values("curve", name, {"masking": way, "removed": f}) for f in CURVE]
-        there = [row[~np.isnan(row)] for row in rows]
-        if all(len(row) for row in there):
-            bands = [mean_interval(row) for row in there]
-            made[name] = {
-                "removed": list(CURVE),
-                "mean": [float(row.mean()) for row in there],
-                "low": [float(low) for low, _ in bands],
-                "high": [float(high) for _, high in bands],
-            }
+        rows = [
+            stats.estimate(found.values("curve", name, {"masking": way, "removed": f}), "mean", FRACTION) for f in CURVE
+        ]
+        if all(row.n for row in rows):
+            numbers = zip(*((row.mean, row.low, row.high) for row in rows), strict=True)
+            made[name] = Curve(tuple(CURVE), *numbers)
     return made
 
 

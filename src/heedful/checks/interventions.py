@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,9 +14,11 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from heedful.checks.base import Case, Floats, Ints
-from heedful.core.files import json_value
+from heedful.checks.tables import PlacedEstimate
+from heedful.core.finding import CORRELATION, FRACTION
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
+from heedful.maths.stats import Estimate, Kind, Range, estimate
 from heedful.methods.attention import Share
 from heedful.model import huggingface as facts
 from heedful.model.batch import beside
@@ -177,33 +179,9 @@ def pooled_attention(share: Share) -> Floats:
 # tables
 
 
-def told(x: Floats, numbers: Iterable[float]) -> dict[str, Any]:
-    """How many numbers exist, and what was made of them; None for what does not exist."""
-    names = ("mean", "low", "high")
-    return {"n": int(np.isfinite(x).sum())} | dict(zip(names, map(json_value, numbers), strict=True))
-
-
-def mean_told(x: Floats) -> dict[str, Any]:
-    """n, mean and its interval."""
-    from heedful.maths.stats import mean_interval
-
-    there = x[np.isfinite(x)]
-    return told(x, (np.nan,) * 3 if len(there) == 0 else (float(there.mean()), *mean_interval(there)))
-
-
-def rate_told(x: Floats) -> dict[str, Any]:
-    """n, the share of ones and Wilson's interval."""
-    from heedful.maths.stats import wilson
-
-    there = x[np.isfinite(x)]
-    return told(x, (np.nan,) * 3 if len(there) == 0 else (float(there.mean()), *wilson(int(there.sum()), len(there))))
-
-
-def spread_told(x: Floats) -> dict[str, Any]:
-    """n, median and quartiles."""
-    there = x[np.isfinite(x)]
-    low, middle, high = np.quantile(there, (0.25, 0.5, 0.75)) if len(there) else (np.nan,) * 3
-    return {"n": len(there), "median": json_value(middle), "quartiles": [json_value(low), json_value(high)]}
+def estimate_finite(x: Floats, kind: Kind = "mean", within: Range | None = FRACTION) -> Estimate:
+    """Of the numbers that exist and are finite."""
+    return estimate(x[np.isfinite(x)], kind, within)
 
 
 def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
@@ -212,8 +190,11 @@ def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
     return [(at, found.values(measure, at=at)) for at in places]
 
 
-def accuracy(found: Findings, summed: Callable[[Floats], dict[str, Any]]) -> list[dict[str, Any]]:
+def accuracy(found: Findings, kind: Kind) -> tuple[PlacedEstimate, ...]:
     """Accuracy as it is ("layer": "none"), and at each place, with how it changes text by text."""
     plain = found.values("correct as it is")
-    changed = [{"at": dict(at)} | summed(x) | {"change": mean_told(x - plain)} for at, x in by_layer(found, "correct")]
-    return [{"at": {"layer": "none"}} | rate_told(plain), *changed]
+    changed = [
+        PlacedEstimate(**asdict(estimate_finite(x, kind)), at=at, change=estimate_finite(x - plain, within=CORRELATION))
+        for at, x in by_layer(found, "correct")
+    ]
+    return (PlacedEstimate(**asdict(estimate_finite(plain, "rate")), at={"layer": "none"}), *changed)

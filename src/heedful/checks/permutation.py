@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,13 +22,13 @@ from heedful.checks.interventions import (
     accuracy,
     heads,
     layers,
-    mean_told,
     outcomes,
     pooled_attention,
     rows,
-    spread_told,
 )
+from heedful.checks.tables import PeakSpread, PermutationTables, spread
 from heedful.core.errors import Unsupported
+from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
@@ -65,6 +65,14 @@ class Permutation(Checked):
     together: bool = False
     special: bool = True
 
+    title: ClassVar[str] = "Attention shuffled"
+    question: ClassVar[str] = "Does shuffling attention change the answer?"
+    reading: ClassVar[str] = (
+        "A small change means that the model does not need its attention where it is, so that attention explains "
+        "little; a large change does not mean that attention explains. Flat attention cannot change much: look at the "
+        "texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top of the disturbance "
+        "below it."
+    )
     summary: ClassVar[str] = "change of the answer when attention weights are permuted"
     paper: ClassVar[str] = "Jain & Wallace 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
@@ -72,13 +80,37 @@ class Permutation(Checked):
         "everywhere, in one layer or in one head; what lies above is computed anew."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the answer, median over permutations"),
-        "jsd": Measure("Jensen–Shannon divergence of the answer, median over permutations"),
-        "flip": Measure("share of permutations that change the predicted label"),
-        "correct": Measure("share of permutations under which the gold label is predicted"),
-        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate"),
-        "max attention": Measure("largest weight of a token of the text: pooled position, last layer, mean over heads"),
+        "tvd": Measure("total variation distance of the answer, median over permutations", range=FRACTION),
+        "jsd": Measure("Jensen–Shannon divergence of the answer, median over permutations", range=DIVERGENCE),
+        "flip": Measure("share of permutations that change the predicted label", range=FRACTION),
+        "correct": Measure("share of permutations under which the gold label is predicted", range=FRACTION),
+        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
+        "max attention": Measure(
+            "largest weight of a token of the text: pooled position, last layer, mean over heads", range=FRACTION
+        ),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("tvd", "attention shuffled: change of the output (TVD)", at={"layer": "all", "head": "all"}),
+        Highlight("correct", "attention shuffled: accuracy", at={"layer": "all", "head": "all"}),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "tvd",
+            "change of the answer with attention shuffled (TVD)",
+            words="change (TVD), shuffled",
+            at={"layer": "all", "head": "all"},
+            headline="shuffling attention changes the answers of {a} {more} than those of {b}",
+            symbol="TVD",
+        ),
+        SideBySide(
+            "correct",
+            "accuracy with attention shuffled",
+            words="accuracy, shuffled",
+            at={"layer": "all", "head": "all"},
+        ),
+        SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("used",)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers at each place, and two about the unchanged text."""
@@ -105,9 +137,9 @@ class Permutation(Checked):
         """The text once with its attention recorded, every copy, and the unchanged text in each batch of copies."""
         return Passes(1 + rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> PermutationTables:
         """The change by the largest weight (Jain & Wallace 2019, figs. 6–7), and accuracy by layer."""
-        return {"by max attention": list(_violins(found)), "accuracy": accuracy(found, mean_told)}
+        return PermutationTables(tuple(_violins(found)), accuracy(found, "mean"))
 
     def _plan(self, classifier: Classifier) -> list[tuple[Where, int]]:
         """Where to permute, and how often."""
@@ -201,11 +233,11 @@ def _alike(site: Site, free: Bool[Tensor, "q"]) -> list[Tensor]:
     return [queries[which == i] for i in range(int(which.max()) + 1 if len(which) else 0)]
 
 
-def _violins(found: Findings) -> Iterator[dict[str, Any]]:
+def _violins(found: Findings) -> Iterator[PeakSpread]:
     """The median change under permutation, for each predicted label and each range of the largest weight."""
     largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE.at)
     for i, label in enumerate(found.labels):
         for low, high in pairwise(PEAKS):
             inside = (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
             mine = change[inside & (found.texts["predicted"] == i)]
-            yield {"label": label, "from": low, "to": high} | spread_told(mine)
+            yield PeakSpread(**asdict(spread(mine)), label=label, start=low, end=high)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from heedful.checks.base import Case, Finding, Measure, claims, findings, ranking, units
+from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.explanation import Attribution
+from heedful.core.finding import FRACTION, Highlight, SideBySide
 from heedful.core.settings import Checked, Gt, Le
 from heedful.core.tokens import Tokens
 from heedful.data import Span
@@ -45,18 +47,35 @@ class Plausibility(Checked):
     k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
     unit: Literal["word", "token"] = "word"
 
+    title: ClassVar[str] = "Plausibility"
+    question: ClassVar[str] = "Are the highest words those that people marked?"
+    reading: ClassVar[str] = (
+        "Plausible is not faithful: a model that is right for a wrong reason has a faithful explanation that scores "
+        "low. Chance is more than the share of marked words, so compare with random. A rationale is for the label "
+        "that the data gives: the texts on which the model is wrong are shown separately."
+    )
     summary: ClassVar[str] = "whether the highest words are those that people marked"
     paper: ClassVar[str] = "DeYoung et al. 2020"
     changes: ClassVar[str] = "nothing is changed: scores are compared with the data's rationales"
     measures: ClassVar[Mapping[str, Measure]] = {
         "auprc": Measure(
-            "average precision of the scores for marked words; equal scores have the rationale share", better="higher"
+            "average precision of the scores for marked words; equal scores have the rationale share",
+            better="higher",
+            range=FRACTION,
         ),
-        "token f1": Measure("F1 of the k highest words and the marked ones", better="higher"),
-        "iou": Measure("words both chosen and marked, as a share of those that are either", better="higher"),
-        "iou f1": Measure("F1 of runs of chosen words that share half of a marked run", better="higher"),
-        "rationale share": Measure("share of the text's words that are marked"),
+        "token f1": Measure("F1 of the k highest words and the marked ones", better="higher", range=FRACTION),
+        "iou": Measure(
+            "words both chosen and marked, as a share of those that are either", better="higher", range=FRACTION
+        ),
+        "iou f1": Measure(
+            "F1 of runs of chosen words that share half of a marked run", better="higher", range=FRACTION
+        ),
+        "rationale share": Measure("share of the text's words that are marked", range=FRACTION),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("auprc", "average precision for the words that people marked", head="plaus"),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (SideBySide("auprc", "average precision for marked words"),)
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """None: the explanations are there."""
@@ -87,23 +106,26 @@ class Plausibility(Checked):
             "iou f1": iou_f1(chosen, truth),
         }
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> PlausibilityTables:
         """Means where the model is right and where it is wrong: a rationale is for the label that the data gives."""
         gold, predicted = np.asarray(found.texts["gold"]), np.asarray(found.texts["predicted"])
         parts = {"right": (gold >= 0) & (gold == predicted), "wrong": (gold >= 0) & (gold != predicted)}
-        return {
-            part: [
-                {"method": method, "measure": measure} | _mean(found.values(measure, method)[which])
-                for measure in self.measures
-                for method in found.methods(measure)
-            ]
-            for part, which in parts.items()
-        }
+        return PlausibilityTables(
+            **{
+                part: tuple(
+                    _mean(method, measure, found.values(measure, method)[which])
+                    for measure in self.measures
+                    for method in found.methods(measure)
+                )
+                for part, which in parts.items()
+            }
+        )
 
 
-def _mean(values: Floats) -> dict[str, Any]:
+def _mean(method: str, measure: str, values: Floats) -> MethodMean:
     there = values[~np.isnan(values)]
-    return {"mean": float(there.mean()) if len(there) else None, "n": len(there), "missing": len(values) - len(there)}
+    mean = float(there.mean()) if len(there) else np.nan
+    return MethodMean(method, measure, len(there), len(values) - len(there), mean)
 
 
 def marked(tokens: Tokens, groups: Sequence[Sequence[int]], rationale: Sequence[Span]) -> Bools:

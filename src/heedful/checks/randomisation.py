@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.similarity import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
 from heedful.core.errors import HeedfulError, Unsupported
-from heedful.core.finding import Place
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Place, SideBySide
 from heedful.core.random import seeded
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
@@ -57,20 +57,33 @@ class Randomisation(Checked):
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    title: ClassVar[str] = "Random weights"
+    question: ClassVar[str] = "Does an explanation stay the same when the model loses its trained weights?"
+    reading: ClassVar[str] = (
+        "Similarity is bad here: what stays has nothing to do with what was learned. An explanation may keep some "
+        "similarity for good reasons, so look for a method that stays while others do not; and a method that is pure "
+        "noise passes. One random model serves all texts."
+    )
     summary: ClassVar[str] = "likeness of explanations once the weights are random, part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
     changes: ClassVar[str] = (
         "the weights of a copy of the model: the head's, then each block's from the last, then embeddings"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(LIKENESS["tau"].says, better="lower"),
-        "jsd": Measure(LIKENESS["jsd"].says, better="higher", compared=False),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="lower"),
+        "tau": Measure(LIKENESS["tau"].says, better="lower", range=CORRELATION),
+        "jsd": Measure(LIKENESS["jsd"].says, better="higher", compared=False, range=DIVERGENCE),
+        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="lower", range=FRACTION),
         "similarity of fully random": Measure(
-            "τ-b with the explanation of a model without any trained weight", better="lower"
+            "τ-b with the explanation of a model without any trained weight", better="lower", range=CORRELATION
         ),
-        "output change": Measure("total variation distance between the outputs of the two models"),
+        "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("tau", "τ after all weights were randomised: near 0 is good", head="rand", at={"layers": "all"}),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide("similarity of fully random", "similarity once every weight is random (τ)"),
+    )
 
     def __call__(self, case: Case) -> list[Finding]:
         """Numbers for each method and stage."""

@@ -28,6 +28,7 @@ from heedful.checks.similarity import (
 )
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
+from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens, words
 from heedful.maths.distances import changes
@@ -92,6 +93,13 @@ class Sensitivity(Checked):
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    title: ClassVar[str] = "Sensitivity"
+    question: ClassVar[str] = "Does an explanation stay the same when nothing that matters changes?"
+    reading: ClassVar[str] = (
+        "Changes that flip the label, or that the tokenizer hides, are left out. A steady explanation need not be "
+        "faithful: the position of a word hardly changes. The probability may change though the label does not, and a "
+        "faithful explanation then changes too; a method that samples adds its own noise."
+    )
     summary: ClassVar[str] = "change of an explanation under changes that should not matter"
     paper: ClassVar[str] = "after Yeh et al. 2019 (max-sensitivity), with edits of the text"
     changes: ClassVar[str] = "the text: its case, its punctuation, one function word, one synonym at a time"
@@ -99,12 +107,16 @@ class Sensitivity(Checked):
         "largest change": Measure(
             "largest ‖a − b‖ / ‖a‖ over changes that keep the label", better="lower", compared=False
         ),
-        "tau": Measure(LIKENESS["tau"].says, better="higher"),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher"),
+        "tau": Measure(LIKENESS["tau"].says, better="higher", range=CORRELATION),
+        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher", range=FRACTION),
         "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
-        "label changed": Measure("some change of this kind changes the predicted label", "rate"),
-        "unread": Measure("every change of this kind leaves the model's input as it was", "rate"),
+        "label changed": Measure("some change of this kind changes the predicted label", "rate", range=FRACTION),
+        "unread": Measure("every change of this kind leaves the model's input as it was", "rate", range=FRACTION),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("tau", "τ after changes that should not matter", head="edit", at={"change": "any"}),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("steady",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

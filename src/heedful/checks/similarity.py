@@ -19,7 +19,7 @@ import numpy as np
 from heedful.checks.base import Case, Finding, Floats, Measure, Passes, by_unit, units
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import LEFT_OUT, Place
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, LEFT_OUT, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_overlap
 from heedful.methods import METHODS, Method
@@ -31,9 +31,9 @@ ONCE = "its scores were brought from a file, and cannot be made again"
 DIGITS = 6  # of magnitudes relative to the largest: float32 and another batch move what comes after
 
 LIKENESS: Mapping[str, Measure] = {
-    "tau": Measure("Kendall's τ-b of the words' magnitudes in both explanations"),
-    "top-k overlap": Measure("share of the top fifth of the words that both explanations have"),
-    "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes"),
+    "tau": Measure("Kendall's τ-b of the words' magnitudes in both explanations", range=CORRELATION),
+    "top-k overlap": Measure("share of the top fifth of the words that both explanations have", range=FRACTION),
+    "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes", range=DIVERGENCE),
     "distance": Measure("‖a − b‖ / ‖a‖ of the words' scores, signs kept"),
 }
 NOTHING: Mapping[str, float] = dict.fromkeys(LIKENESS, float("nan"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -25,9 +25,10 @@ from heedful.checks.similarity import (
     times,
     unrelated,
 )
+from heedful.checks.tables import PeakSpread, StabilityTables, spread
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution, Explanation
-from heedful.core.finding import Place
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Place, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
@@ -62,18 +63,34 @@ class Stability(Checked):
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    title: ClassVar[str] = "Stability"
+    question: ClassVar[str] = "Would another seed, more samples or another training give the same explanation?"
+    reading: ClassVar[str] = (
+        "A method without randomness has τ = 1 with another seed: that is no merit. Unstable samples mean that there "
+        "are too few. A low similarity after another training speaks against an explanation only as far as the "
+        "model's output stayed the same."
+    )
     summary: ClassVar[str] = "likeness of explanations with other seeds, samples, checkpoints"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019 (seeds of training); Alvarez-Melis & Jaakkola 2018"
     changes: ClassVar[str] = "the method's seed; its number of samples; the model, by another of the same training"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(LIKENESS["tau"].says, better="higher"),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher"),
-        "jsd": Measure(LIKENESS["jsd"].says, better="lower", compared=False),
+        "tau": Measure(LIKENESS["tau"].says, better="higher", range=CORRELATION),
+        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher", range=FRACTION),
+        "jsd": Measure(LIKENESS["jsd"].says, better="lower", compared=False, range=DIVERGENCE),
         "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
-        "output change": Measure("total variation distance between the outputs of the two models"),
-        "attention jsd": Measure("divergence of the two models' attention over words; of several, the median"),
-        "largest attention": Measure("the model's largest attention to a word, as a share of all words'"),
+        "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
+        "attention jsd": Measure(
+            "divergence of the two models' attention over words; of several, the median", range=DIVERGENCE
+        ),
+        "largest attention": Measure(
+            "the model's largest attention to a word, as a share of all words'", range=FRACTION
+        ),
     }
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide("tau", "similarity with another seed (τ)", at={"with": "seed"}),
+        SideBySide("tau", "similarity with more samples (τ)", at={"with": "samples"}),
+    )
+    roles: ClassVar[tuple[Role, ...]] = ("trainings",)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Numbers for each method and each thing that was changed."""
@@ -129,7 +146,7 @@ class Stability(Checked):
         seeds = times(passes_of(classifier, tokens, methods, names), self.seeds)
         return total([seeds, passes_of(classifier, tokens, more, list(more))])
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> StabilityTables:
         """Wiegreffe & Pinter's figure: the median divergence by bins of the largest attention and predicted label."""
         jsd = found.values("attention jsd", "", {"with": "checkpoints"})
         largest = found.values("largest attention", "", {})
@@ -138,7 +155,7 @@ class Stability(Checked):
             for label, name in enumerate(found.labels)
             for low, high in pairwise(PEAKS)
         ]
-        return {"attention jsd": rows} if any(row["n"] for row in rows) else {}
+        return StabilityTables(tuple(rows) if any(row.n for row in rows) else ())
 
 
 def sampled(method: Any, factor: int) -> Method | None:
@@ -257,13 +274,5 @@ def _within(largest: Floats, low: float, high: float) -> NDArray[np.bool_]:
     return (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
 
 
-def _row(jsd: Floats, label: str, low: float, high: float) -> dict[str, Any]:
-    known = jsd[~np.isnan(jsd)]
-    quartiles = np.quantile(known, (0.25, 0.5, 0.75)).tolist() if len(known) else [None] * 3
-    return {
-        "predicted": label,
-        "largest attention": [low, high],
-        "n": len(known),
-        "median": quartiles[1],
-        "quartiles": [quartiles[0], quartiles[2]],
-    }
+def _row(jsd: Floats, label: str, low: float, high: float) -> PeakSpread:
+    return PeakSpread(**asdict(spread(jsd)), label=label, start=low, end=high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,13 +19,13 @@ from heedful.checks.interventions import (
     Where,
     accuracy,
     by_layer,
+    estimate_finite,
     layers,
-    mean_told,
     outcomes,
-    rate_told,
     rows,
 )
-from heedful.core.finding import Place
+from heedful.checks.tables import PlacedEstimate, UniformTables
+from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Place, SideBySide
 from heedful.core.settings import Checked
 from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -57,6 +57,13 @@ class Uniform(Checked):
     special: bool = True
     activations: tuple[Activation, ...] = ("softmax", "entmax15", "sparsemax")
 
+    title: ClassVar[str] = "Attention made uniform"
+    question: ClassVar[str] = "Does making attention uniform change the answer?"
+    reading: ClassVar[str] = (
+        "This shows whether the trained model needs its attention, not whether the task does: nothing is retrained, "
+        "and a network off its training distribution may answer badly for other reasons. Attention that is nearly "
+        "uniform already changes nothing."
+    )
     summary: ClassVar[str] = "change of the answer when attention is uniform, or sparse"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
@@ -64,13 +71,31 @@ class Uniform(Checked):
         "and sparsemax take each other's place. Nothing is trained again."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the answer"),
-        "jsd": Measure("Jensen–Shannon divergence of the answer"),
-        "flip": Measure("the predicted label changes", kind="rate"),
-        "correct": Measure("the gold label is predicted, attention changed", kind="rate"),
-        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate"),
-        "tvd to uniform": Measure("total variation distance of pooled attention from uniform, mean over heads"),
+        "tvd": Measure("total variation distance of the answer", range=FRACTION),
+        "jsd": Measure("Jensen–Shannon divergence of the answer", range=DIVERGENCE),
+        "flip": Measure("the predicted label changes", kind="rate", range=FRACTION),
+        "correct": Measure("the gold label is predicted, attention changed", kind="rate", range=FRACTION),
+        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
+        "tvd to uniform": Measure(
+            "total variation distance of pooled attention from uniform, mean over heads", range=FRACTION
+        ),
     }
+    highlights: ClassVar[tuple[Highlight, ...]] = (
+        Highlight("tvd", "attention made uniform: change of the output (TVD)", at={"layer": "all"}),
+        Highlight("correct", "attention made uniform: accuracy", at={"layer": "all"}),
+    )
+    compared: ClassVar[tuple[SideBySide, ...]] = (
+        SideBySide(
+            "tvd",
+            "change of the answer with uniform attention (TVD)",
+            words="change (TVD), uniform",
+            at={"layer": "all", "head": "all"},
+        ),
+        SideBySide(
+            "correct", "accuracy with uniform attention", words="accuracy, uniform", at={"layer": "all", "head": "all"}
+        ),
+        SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
+    )
 
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers for each change, and the distance of attention from uniform at each layer."""
@@ -107,12 +132,12 @@ class Uniform(Checked):
             return Passes(1 + rows(uniform + others, len(tokens)))
         return Passes(1 + rows(uniform, len(tokens)) + 2 * others)
 
-    def tables(self, found: Findings) -> dict[str, Any]:
+    def tables(self, found: Findings) -> UniformTables:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
-        return {
-            "accuracy": accuracy(found, rate_told),
-            "distance": [{"at": dict(at)} | mean_told(x) for at, x in by_layer(found, "tvd to uniform")],
-        }
+        distances = [(at, estimate_finite(x)) for at, x in by_layer(found, "tvd to uniform")]
+        return UniformTables(
+            accuracy(found, "rate"), tuple(PlacedEstimate(**asdict(one), at=at) for at, one in distances)
+        )
 
     def _others(self, classifier: Classifier) -> list[Activation]:
         """The activations that replace the model's own."""

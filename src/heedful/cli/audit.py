@@ -155,13 +155,14 @@ def _print(result: Audit, folder: Path, as_json: bool) -> None:
     page = result.to_html().encode("utf-8")
     write_files({folder / "report.html": page})
     if as_json:
-        click.echo(json.dumps(result.summary, ensure_ascii=False, allow_nan=False).encode("utf-8"))
+        click.echo(json.dumps(result.summary.to_dict(), ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:
         from rich.console import Console
 
-        from heedful.report.auditview import show
+        from heedful.report.audit import report
+        from heedful.report.document_terminal import show
 
-        show(result.summary, Console(highlight=False))
+        show(report(result.record), Console(highlight=False))
     if not result.complete:
         click.echo("Stopped early. Run the same command again to continue.", err=True)
     opt.announce(str(folder / "summary.json"), str(folder / "report.html"))

@@ -10,17 +10,16 @@ import click
 
 from heedful.cli import options as opt
 from heedful.core.errors import BadInput
+from heedful.report.writers import WRITERS
 
 if TYPE_CHECKING:
-    from heedful.audits.record import Record
     from heedful.audits.verdict import Rule
-    from heedful.report.document import Report
+    from heedful.report.document import Document
 
-ENDINGS = {"html": "html", "md": "md", "csv": "csv", "latex": "tex"}
 _format = click.option(
-    "--format", "kind", type=click.Choice(list(ENDINGS)), default="html", show_default=True, help="What to write."
+    "--format", "kind", type=click.Choice(list(WRITERS)), default="html", show_default=True, help="What to write."
 )
-_figures = click.option("--figures", metavar="DIR", help="Write every figure to this folder, too, as SVG.")
+_figures = click.option("--figures", metavar="DIR", help="Also write every figure to this folder, as SVG.")
 
 
 @click.command()
@@ -32,17 +31,15 @@ _figures = click.option("--figures", metavar="DIR", help="Write every figure to 
     "--set", "given", multiple=True, metavar="NAME=VALUE", help="A constant of the verdict: most=0.6, least=0.1, …"
 )
 def report(run: str, kind: str, out: str | None, figures: str | None, given: tuple[str, ...]) -> None:
-    """Write the report of the RUN folder of an audit: the verdict, which explanation to use, and the evidence.
+    """Write the report of the RUN folder of an audit: which explanation to use, the verdict, and the evidence.
 
     No model is needed, and nothing is computed again but the verdict.
     """
-    from heedful.audits.record import recorded
-    from heedful.report.audit import report as made
+    from heedful.audits.record import load_record
+    from heedful.report import audit
 
-    record = recorded(run)
-    told = made(record, _rule(given))
-    path = out or str(record.run.folder / f"report.{ENDINGS[kind]}")
-    _write(told, kind, path, figures, record)
+    record = load_record(run)
+    _write(audit.report(record, _rule(given)), kind, out, record.run.folder / "report", figures)
 
 
 @click.command()
@@ -56,39 +53,28 @@ def compare(run_a: str, run_b: str, kind: str, out: str | None, figures: str | N
 
     Where both have the same texts, differences are paired over them.
     """
-    from heedful.audits.record import recorded
-    from heedful.report.compare import versus
+    from heedful.audits.record import load_record
+    from heedful.report import compare
 
-    told = versus(recorded(run_a), recorded(run_b))
-    for sentence in told.sentences:
+    document = compare.compare(load_record(run_a), load_record(run_b))
+    for sentence in document.sentences:
         click.echo(sentence)
-    _write(told, kind, out or f"compare.{ENDINGS[kind]}", figures)
+    _write(document, kind, out, Path("compare"), figures)
 
 
-def _write(told: Report, kind: str, path: str, figures: str | None, record: Record | None = None) -> None:
+def _write(document: Document, kind: str, out: str | None, default: Path, figures: str | None) -> None:
     from heedful.core.files import output
 
+    writer = WRITERS[kind]
+    path = out or f"{default}.{writer.ending}"
     with output(path, "report") as write:
         assert write is not None
-        drawn = _draw(told, figures)
-        write(_rendered(told, kind, figures, record).encode("utf-8"))
-    opt.announce(path, *drawn)
+        written = _write_figures(document, figures)
+        write(writer(document, figures))
+    opt.announce(path, *written)
 
 
-def _rendered(told: Report, kind: str, figures: str | None, record: Record | None) -> str:
-    from heedful.report.markdown import csv, latex, markdown, rows_csv
-    from heedful.report.page import page
-
-    if kind == "html":
-        return page(told)
-    if kind == "md":
-        return markdown(told, figures)
-    if kind == "latex":
-        return latex(told)
-    return csv(told) if record is None else rows_csv(record)
-
-
-def _draw(told: Report, folder: str | None) -> list[str]:
+def _write_figures(document: Document, folder: str | None) -> list[str]:
     from heedful.core.files import write_files
     from heedful.report.charts import standalone
 
@@ -99,7 +85,7 @@ def _draw(told: Report, folder: str | None) -> list[str]:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise BadInput(f"'{folder}' cannot be made ({e.strerror}); give another folder for the figures.") from e
-    drawn = [figure for section in (*told.answers, *told.sections) for figure in section.figures]
+    drawn = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
     write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in drawn})
     return [f"{len(drawn)} figures to {folder}"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,13 @@ LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 Place = Mapping[str, str | int | float]
 Floats = NDArray[np.float64]
 Key = tuple[str, str, str]  # method, measure, at
+FRACTION = (0.0, 1.0)  # the range of a share, a probability or a total variation distance
+CORRELATION = (-1.0, 1.0)  # that of a correlation, Kendall's τ among them
+DIVERGENCE = (0.0, math.log(2))  # that of a Jensen–Shannon divergence
+# What a check's numbers are used for beyond its own section: evidence of the verdict, the ranking, the cost of methods
+Role = Literal[
+    "points", "matters", "used", "from uniform", "elsewhere", "identifiable", "steady", "trainings", "ranking", "cost"
+]
 
 
 @dataclass(frozen=True)
@@ -25,13 +33,49 @@ class Measure:
     """What a check measures, for tables and pages.
 
     A "rate" is 0 or 1 for each text and gets Wilson's interval; a "mean" is any number. `better` says which way is
-    good for an explanation, where one way is; `compared`, whether a method is set beside `random`.
+    good for an explanation, where one way is; `compared`, whether a method is compared with `random`; `range`, between
+    which limits its mean must lie.
     """
 
     says: str
     kind: Literal["mean", "rate"] = "mean"
     better: Literal["higher", "lower"] | None = None
     compared: bool = True
+    range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Highlight:
+    """A number that stands for a check where there is little room: a column of methods, or a line on the model.
+
+    `head` is the column's head; a number of the model (or of the one `method` named) has `says` alone. The row is the
+    first whose place has all of `at`.
+    """
+
+    measure: str
+    says: str
+    head: str = ""
+    at: Place = field(default_factory=dict)
+    method: str = ""
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """A number that `heedful compare` sets side by side.
+
+    With `words`, it is one row of that name, of `method` (empty for the model), at the one place that has all of `at`;
+    without, one row for each method. `says` names it in a sentence. A `headline` is said first of both runs: {more}
+    stands for more or less, {a} and {b} for the runs; `symbol` names its number.
+    """
+
+    measure: str
+    says: str
+    words: str = ""
+    method: str = ""
+    at: Place = field(default_factory=dict)
+    headline: str = ""
+    symbol: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
-"""Statistics over texts: what is decided, and how surely. Needs no torch.
+"""Statistics over texts: estimates with intervals, differences, and decisions. Needs no torch.
 
-Every interval is of a mean over texts, taken as a sample of those that the model will meet; 95 % unless another level
-is asked for. Means have Hall's interval, rates Wilson's. Both are formulas: the same numbers give the same interval, in
-any order of the texts, and no seed has a part in it.
+Every interval of the package is made here. It is of a mean over texts, taken as a sample of the texts that the model
+will meet, at 95 % unless another level is given. Means have Hall's interval, rates Wilson's. Both are formulas:
+deterministic, independent of the order of the texts, and without a seed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import exp, isfinite, lgamma, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -18,16 +21,30 @@ from scipy.special import bdtr, ndtri, stdtr, stdtrit
 from heedful.core.errors import BadInput
 
 Floats = NDArray[np.float64]
-Decision = Literal["higher", "lower", "cannot tell", "too few texts"]
+Kind = Literal["mean", "rate"]
+Range = tuple[float, float]
 NAN = float("nan")
+LEVEL = 0.95  # of an interval
 MINIMUM = 30  # texts: nothing is decided below
 FEW = 10  # texts that differ from all others: too few to learn the skewness from
 ROUNDING = 1e-12  # relative: differences below are those of floating-point numbers, not of texts
 
 
+class Decision(StrEnum):
+    """What a difference says of a against b, after the correction for all comparisons that were made."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NOT_SIGNIFICANT = "not significant"
+    TOO_FEW = "too few texts"
+
+
 @dataclass(frozen=True)
-class Summary:
-    """A measure over texts: `n` that have it and `missing` that do not; `std` is the population's, as papers print."""
+class Estimate:
+    """A measure over texts: `n` that have it and `missing` that do not; `std` is the population's, as papers print.
+
+    Numbers that do not exist are NaN: all of them without a text, and the limits of a single one.
+    """
 
     n: int
     missing: int
@@ -37,38 +54,65 @@ class Summary:
     low: float
     high: float
 
+    @property
+    def known(self) -> bool:
+        """Whether there is a mean."""
+        return isfinite(self.mean)
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are enough texts to decide anything."""
+        return enough(self.n)
+
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of a − b over the `n` texts that have both, its interval, and p of a mean of zero."""
+    """The mean of a − b over the `n` texts that have both, its interval, and p of a mean of zero.
+
+    `decide` adds p after Holm's correction, the decision, and whether the difference is good, where one way is.
+    """
 
     n: int
     mean: float
     low: float
     high: float
     p: float
+    p_adjusted: float | None = None
+    decision: Decision | None = None
+    better: bool | None = None
+
+    @property
+    def significant(self) -> bool:
+        """Whether one of the two is decidedly higher."""
+        return self.decision in (Decision.HIGHER, Decision.LOWER)
 
 
-def summary(values: Float[Floats, "n"], kind: Literal["mean", "rate"] = "mean", level: float = 0.95) -> Summary:
-    """Sum up a measure over texts. NaN is counted and left out; a rate that is not 0 or 1 everywhere is a mean."""
+def estimate(values: Float[Floats, "n"], kind: Kind = "mean", within: Range | None = None) -> Estimate:
+    """A measure over texts. NaN is counted and left out; a rate that is not 0 or 1 everywhere is a mean.
+
+    The interval is clipped to the measure's range, `within`, unless a value lies outside: a regression model has no
+    probabilities, so that its changes have other limits.
+    """
     x = _existing(values)
     n, missing = len(x), len(values) - len(x)
     if not n:
-        return Summary(0, missing, NAN, NAN, NAN, NAN, NAN)
+        return Estimate(0, missing, NAN, NAN, NAN, NAN, NAN)
     rate = kind == "rate" and bool(np.isin(x, (0, 1)).all())
-    low, high = wilson(int(x.sum()), n, level) if rate else mean_interval(x, level)
+    low, high = wilson(int(x.sum()), n) if rate else mean_interval(x)
+    if within is not None and within[0] <= x.min() and x.max() <= within[1]:
+        low, high = (float(np.clip(limit, *within)) for limit in (low, high))
     mean = float(_means(x[None])[0])
     with np.errstate(invalid="ignore"):  # ∞ − ∞
-        return Summary(n, missing, mean, float(np.median(x)), float(np.sqrt(((x - mean) ** 2).mean())), low, high)
+        return Estimate(n, missing, mean, float(np.median(x)), float(np.sqrt(((x - mean) ** 2).mean())), low, high)
 
 
-def mean_interval(x: Float[Floats, "n"], level: float = 0.95) -> tuple[float, float]:
+def mean_interval(x: Float[Floats, "n"], level: float = LEVEL) -> tuple[float, float]:
     """The interval of a mean; see `mean_intervals`. NaN values are left out; (NaN, NaN) for fewer than two."""
     low, high = mean_intervals(_existing(x)[None], level)
     return float(low[0]), float(high[0])
 
 
-def mean_intervals(rows: Float[Floats, "m n"], level: float = 0.95) -> tuple[Float[Floats, "m"], Float[Floats, "m"]]:
+def mean_intervals(rows: Float[Floats, "m n"], level: float = LEVEL) -> tuple[Float[Floats, "m"], Float[Floats, "m"]]:
     """The interval of the mean of each row: Student's t, its skewness taken out by a cubic (Hall 1992).
 
     It errs at O(1/n) on either side, as the studentised bootstrap does, and covered as often in simulation, without
@@ -84,7 +128,7 @@ def mean_intervals(rows: Float[Floats, "m n"], level: float = 0.95) -> tuple[Flo
     return np.minimum(low, shape.mean), np.maximum(high, shape.mean)
 
 
-def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
     """Wilson 1927: the interval of a rate; 0 of 60 -> (0, .060). (NaN, NaN) if n is 0."""
     z = float(ndtri(_upper(level)))
     if n == 0:
@@ -96,7 +140,7 @@ def wilson(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
     return 0.0 if successes == 0 else float(low), 1.0 if successes == n else float(high)
 
 
-def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = 0.95) -> Difference:
+def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = LEVEL) -> Difference:
     """The mean of a − b over the texts where both exist.
 
     The interval holds both Hall's and Student's: Hall's is the surer for skewed differences, Student's for differences
@@ -127,17 +171,56 @@ def holm(p: Float[Floats, "n"]) -> Float[Floats, "n"]:
 
 
 def enough(n: int) -> bool:
-    """Whether so many texts can decide anything."""
+    """Whether this many texts can decide anything."""
     return n >= MINIMUM
 
 
-def decided(difference: Difference, p_adjusted: float, alpha: float = 0.05) -> Decision:
-    """What a difference says of a against b, its p adjusted for all comparisons that were made."""
-    if not enough(difference.n):
-        return "too few texts"
-    if not p_adjusted <= alpha:
-        return "cannot tell"
-    return "higher" if difference.mean > 0 else "lower"
+def decide(
+    differences: Sequence[Difference | None], better: Literal["higher", "lower"] | None = None, alpha: float = 0.05
+) -> list[Difference | None]:
+    """The differences with their decisions, after Holm's correction over all of them; None is no comparison."""
+    adjusted = holm(np.array([NAN if one is None else one.p for one in differences]))
+    return [
+        None if one is None else _decided(one, float(p), better, alpha)
+        for one, p in zip(differences, adjusted, strict=True)
+    ]
+
+
+def _decided(one: Difference, p: float, better: str | None, alpha: float) -> Difference:
+    if not enough(one.n):
+        return replace(one, p_adjusted=p, decision=Decision.TOO_FEW)
+    if not p <= alpha:
+        return replace(one, p_adjusted=p, decision=Decision.NOT_SIGNIFICANT)
+    decision = Decision.HIGHER if one.mean > 0 else Decision.LOWER
+    return replace(one, p_adjusted=p, decision=decision, better=None if better is None else decision == better)
+
+
+def unpaired(a: Estimate, b: Estimate) -> Difference:
+    """The mean of a less that of b, over different texts, from the two estimates.
+
+    The interval holds both Welch's (1947) and that of the estimates' own limits, d ± √(distance² + distance²)
+    (Newcombe 1998 for Wilson's rates; Zou & Donner 2008 for any), which knows of skewness and of rates near 0 and 1. p
+    is what makes the interval just reach zero, and no smaller than the least that dealing out the texts at random to
+    the two samples can give. `n` is that of the smaller sample.
+    """
+    n, d = min(a.n, b.n), a.mean - b.mean
+    if n < 2:
+        return Difference(n, d, NAN, NAN, NAN)
+    errors = a.std**2 / (a.n - 1), b.std**2 / (b.n - 1)
+    # Satterthwaite's degrees of freedom; where nothing varies, the fewest that he could give
+    freedom = (
+        float(sum(errors) ** 2 / sum(e**2 / (k - 1) for e, k in zip(errors, (a.n, b.n), strict=True)))
+        if sum(errors) > 0
+        else float(n - 1)
+    )
+    quantile = float(stdtrit(freedom, _upper(LEVEL)))
+    half = quantile * sqrt(sum(errors))
+    down = max(half, sqrt((a.mean - a.low) ** 2 + (b.high - b.mean) ** 2))
+    up = max(half, sqrt((a.high - a.mean) ** 2 + (b.mean - b.low) ** 2))
+    reach = down if d > 0 else up
+    tested = 2 * float(stdtr(freedom, -abs(d) / reach * quantile)) if reach > 0 else 0.0
+    least = exp(log(2) - lgamma(a.n + b.n + 1) + lgamma(a.n + 1) + lgamma(b.n + 1))  # 2 / (a + b over a)
+    return Difference(n, d, d - down, d + up, 1.0 if d == 0 else min(1.0, max(least, tested)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Colouring: the texts of a run read word by word, and shown with their words coloured by scores."""
+"""Coloured text: the texts of a run read word by word, and shown with their words coloured by scores."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from heedful.audits.record import Record, Row, gold_index
+from heedful.audits.record import Record, TextRow, gold_index
 from heedful.core.explanation import Prediction
 from heedful.core.tokens import Tokens, word_indices
 from heedful.core.tokens import words as cut
 from heedful.report.document import Shown, Word
-from heedful.report.telling import ATTENTION, CONTROLS
+from heedful.report.sections.parts import ATTENTION, CONTROLS, LOO
 from heedful.report.text_runs import TextRun, text_runs
 from heedful.report.wording import said
 
 Floats = NDArray[np.float64]
-LOO = "leave-one-out"
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
 METHODS = 3
 LONG = 40  # characters of a word that are shown
@@ -36,7 +35,7 @@ CUT = "…"
 class Read:
     """A text of a run by words: special tokens are units of their own, and no words."""
 
-    row: Row
+    row: TextRow
     view: Tokens
     groups: list[list[int]]
 
@@ -47,25 +46,25 @@ class Read:
 
     def summed(self, pieces: Sequence[float] | Floats) -> Floats:
         """Scores of pieces added up within each unit."""
-        unit = np.empty(len(self.row["pieces"]), dtype=np.int64)
+        unit = np.empty(len(self.row.pieces), dtype=np.int64)
         for j, group in enumerate(self.groups):
             unit[group] = j
         return np.bincount(unit, np.asarray(pieces, dtype=np.float64), len(self.groups)).astype(np.float64)
 
     def scores(self, method: str) -> tuple[Floats, bool] | None:
         """A method's score of each unit, and whether its sign says for or against; None where it has none."""
-        own = next((told for told in self.row["scores"] or () if told["method"] == method), None)
-        return None if own is None else (self.summed(own["scores"]), bool(own["signed"]))
+        own = next((one for one in self.row.scores if one.method == method), None)
+        return None if own is None else (self.summed(own.scores), own.signed)
 
 
-def read(row: Row) -> Read:
+def read(row: TextRow) -> Read:
     """A row of the run's texts, cut into words as the audit did."""
-    segments = tuple(None if s < 0 else int(s) for s in row["segments"])
-    bounds = zip(row["starts"], row["ends"], strict=True)
+    segments = tuple(None if s < 0 else int(s) for s in row.segments)
+    bounds = zip(row.starts, row.ends, strict=True)
     spans = tuple(None if start < 0 else (int(start), int(end)) for start, end in bounds)
-    pair = row["pair"]
-    indices = tuple(word_indices(spans, segments, (row["text"], pair or "")))
-    view, groups = Tokens(row["text"], pair, (), tuple(row["pieces"]), spans, indices, segments).by("word")
+    pair = row.pair
+    indices = tuple(word_indices(spans, segments, (row.text, pair or "")))
+    view, groups = Tokens(row.text, pair, (), tuple(row.pieces), spans, indices, segments).by("word")
     return Read(row, view, groups)
 
 
@@ -80,8 +79,8 @@ def preferred(present: Iterable[str], most: int = METHODS) -> list[str]:
 
 def explaining(record: Record) -> list[str]:
     """The run's methods that explained some text, in its order."""
-    told = pc.struct_field(pc.list_flatten(record.texts.column("scores")), "method")
-    found = set(told.unique().to_pylist())
+    methods = pc.struct_field(pc.list_flatten(record.texts.column("scores")), "method")
+    found = set(methods.unique().to_pylist())
     return [name for name in record.methods if name in found] + sorted(found - set(record.methods))
 
 
@@ -93,15 +92,9 @@ def short(name: str) -> str:
 # of a run
 
 
-def key(row: Row) -> tuple[str, str | None]:
+def key(row: TextRow) -> tuple[str, str | None]:
     """What makes two texts one."""
-    return row["text"], row["pair"]
-
-
-def row_at(record: Record, place: int) -> Row:
-    """The row of the text at a place of the run."""
-    row: Row = record.texts.slice(place, 1).to_pylist()[0]
-    return row
+    return row.text, row.pair
 
 
 def place_of(record: Record, text: int) -> int:
@@ -125,17 +118,17 @@ def explained(record: Record) -> str | None:
 
 def frame(record: Record, one: Read, title: str) -> Shown:
     """What is said of a text, whatever it is shown for."""
-    chances = tuple(one.row["probabilities"] or ())
+    chances = tuple(one.row.probabilities or ())
     names = tuple(map(short, record.labels))
-    label = said(Prediction(names, chances, chances)) if chances else short(str(one.row["predicted"]))
-    gold = int(record.facts["gold"][place_of(record, one.row["number"])])
-    known = record.labels[gold] if gold >= 0 else one.row["label"]
-    return Shown(title, int(one.row["number"]), label, None if known is None else short(known), ())
+    label = said(Prediction(names, chances, chances)) if chances else short(str(one.row.predicted))
+    gold = int(record.facts["gold"][place_of(record, one.row.number)])
+    known = record.labels[gold] if gold >= 0 else one.row.label
+    return Shown(title, int(one.row.number), label, None if known is None else short(known), ())
 
 
 def noted(one: Read, note: str) -> str:
     """A note, and what the sign between two texts is."""
-    return note + (f" {BETWEEN} stands between the two texts." if one.row["pair"] else "")
+    return note + (f" {BETWEEN} stands between the two texts." if one.row.pair else "")
 
 
 # a text, shown
@@ -219,19 +212,3 @@ def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> Word:
     return Word(
         short(slot.text), "for" if score > 0 else "against" if score < 0 else "none", strength, score, slot.space
     )
-
-
-__all__ = [
-    "Canvas",
-    "Read",
-    "canvas",
-    "exclusive",
-    "explained",
-    "explaining",
-    "frame",
-    "key",
-    "noted",
-    "preferred",
-    "read",
-    "short",
-]

@@ -1,4 +1,4 @@
-"""Pieces: what a report is made of, whatever it becomes. HTML, Markdown, LaTeX and CSV are made of the same pieces."""
+"""Document: what a report is made of. Every format (terminal, HTML, Markdown, LaTeX, CSV) is written from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from heedful.report.saying import DASH, Cell, shown
+from heedful.audits.summary import Row
+from heedful.report.phrases import DASH, Cell, cell
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Report:
-    """A whole report. `answers` come first: the verdict, then the ranking of methods."""
+class Document:
+    """A whole report. `advice` comes first: which explanation to use; then the verdict on attention."""
 
     title: str
-    verdict: str  # "explanation", "not explanation", "not not explanation", "undecided"
+    verdict: str  # "explanation", "not explanation", "not not explanation", "undecided"; empty without one
     sentences: tuple[str, ...]  # the verdict in words, with its reasons
     facts: tuple[tuple[str, str], ...]  # model, data, texts, accuracy, seed, date of versions: name and value
     answers: tuple[Section, ...]
@@ -105,6 +106,9 @@ class Report:
     limits: tuple[str, ...]
     cite: str
     ran: Mapping[str, Any]  # the manifest, as a tree of names and values
+    advice: tuple[str, ...] = ()  # which explanation to use, then why
+    overview: tuple[Table, ...] = ()  # the run at a glance, for little room
+    rows: tuple[Row, ...] = ()  # all estimates of the run
 
 
 STRONGEST = 6  # words of an example
@@ -113,12 +117,13 @@ STRONGEST = 6  # words of an example
 def strongest(colouring: Colouring) -> str:
     """The words that a colouring brings out, the strongest first, with their scores."""
     some = sorted((w for w in colouring.words if w.strength > 0), key=lambda w: -w.strength)[:STRONGEST]
-    return ", ".join(w.text if w.score is None else f"{w.text} ({shown(float(w.score))})" for w in some) or DASH
+    return ", ".join(w.text if w.score is None else f"{w.text} ({cell(float(w.score))})" for w in some) or DASH
 
 
 def cells(table: Table) -> list[list[str]]:
     """The rows of a table as a reader sees them."""
-    return [[shown(cell, c.digits) for cell, c in zip(row, table.columns, strict=True)] for row in table.rows]
+    # strict: a row that is too short would put its numbers under the wrong names
+    return [[cell(value, c.digits) for value, c in zip(row, table.columns, strict=True)] for row in table.rows]
 
 
 def numbers(table: Table) -> list[bool]:

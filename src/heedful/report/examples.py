@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from heedful.audits.record import Detail, Record
 from heedful.report.coloured_text import (
     CUT,
-    LOO,
     ROOM,
     canvas,
     exclusive,
@@ -23,10 +22,10 @@ from heedful.report.coloured_text import (
     place_of,
     preferred,
     read,
-    row_at,
 )
 from heedful.report.document import Colouring, Section, Shown
-from heedful.report.telling import ATTENTION, number, settings, texts
+from heedful.report.phrases import number, texts
+from heedful.report.sections.parts import ATTENTION, EVERYWHERE, LOO
 
 Floats = NDArray[np.float64]
 MOST = 8  # examples
@@ -35,7 +34,6 @@ LEAST = 5  # words, below which an order of words says little
 FIFTH = 0.2
 PROBABILITY_ROUNDING = 1e-6
 CHANGE_ROUNDING = 1e-4
-EVERYWHERE = {"layer": "all", "head": "all"}
 
 
 @dataclass(frozen=True)
@@ -55,13 +53,13 @@ def examples(record: Record) -> Section:
     methods = _methods(record)
     first = farthest(record)
     shown = [] if first is None else [first]
-    used = {key(row_at(record, place_of(record, one.text))) for one in shown}
+    used = {key(record.text_at(place_of(record, one.text))) for one in shown}
     reasons = [*_agreement(record, methods), *_erasure(record, methods), *_shuffled(record, methods)]
     for reason in [*reasons, *_wrong(record, methods)]:
         half = reason.order[: -(-len(reason.order) // 2)]  # what comes later is no extreme, whatever was passed over
         place = next((i for i in half if _fits(record, i, reason, used)), None)
         if place is not None and len(shown) < MOST:
-            used.add(key(row_at(record, place)))
+            used.add(key(record.text_at(place)))
             shown.append(_shown(record, place, reason))
     return Section(
         name="examples",
@@ -85,9 +83,10 @@ def _methods(record: Record) -> tuple[str, ...]:
 
 def _agreement(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     other = next((name for name in (LOO, *methods) if name in methods and name != ATTENTION), None)
-    if ATTENTION not in methods or other is None or "agreement" not in record.checks:
+    check = record.check_for("points")
+    if ATTENTION not in methods or other is None or check is None:
         return
-    found = record.found("agreement")
+    found = record.findings(check)
     taus = found.values("tau", ATTENTION, {"with": other})
     if np.isnan(taus).all():  # a pair stands under the name that comes first
         taus = found.values("tau", other, {"with": ATTENTION})
@@ -103,9 +102,10 @@ def _agreement(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
 def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     """Where words that attention puts first matter least beside those of a method that asks the model."""
     other = next((name for name in ("integrated-gradients", *methods) if name in methods and name != ATTENTION), None)
-    if ATTENTION not in methods or other is None or "input-erasure" not in record.checks:
+    check = record.check_for("matters")
+    if ATTENTION not in methods or other is None or check is None:
         return
-    found = record.found("input-erasure")
+    found = record.findings(check)
     places = [at for at in found.places("tvd", ATTENTION) if at.get("share") == FIFTH]
     at = next((at for at in places if at["masking"] == "delete"), places[0] if places else {})
     own, others = (found.values("tvd", name, at) for name in (ATTENTION, other))
@@ -118,7 +118,7 @@ def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     def note(i: int) -> str:
         more, less, of = int((apart > 0).sum()), int((apart < 0).sum()), texts(int((~np.isnan(apart)).sum()))
         return (
-            f"A fifth of the words is taken out ({at['masking']}): those that one or the other puts first. Of {of} "
+            f"A fifth of the words is removed ({at['masking']}): those that one or the other puts first. Of {of} "
             f"the output moves farther without the words of {other} on {more:,}, "
             f"and without those of attention on {less:,}."
         )
@@ -157,9 +157,10 @@ def _flips(record: Record, falls: Floats) -> Floats:
 
 
 def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
-    if "permutation" not in record.checks:
+    check = record.check_for("used")
+    if check is None:
         return
-    moved = record.found("permutation").values("tvd", at=EVERYWHERE)
+    moved = record.findings(check).values("tvd", at=EVERYWHERE)
 
     def note(i: int) -> str:
         return (
@@ -190,12 +191,12 @@ def _mean(values: Floats, digits: int = 2) -> str:
 
 
 def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str | None]]) -> bool:
-    row = row_at(record, place)
-    return bool(row["pieces"]) and key(row) not in used and len(read(row).words) >= reason.least
+    row = record.text_at(place)
+    return bool(row.pieces) and key(row) not in used and len(read(row).words) >= reason.least
 
 
 def _shown(record: Record, place: int, reason: Reason) -> Shown:
-    one = read(row_at(record, place))
+    one = read(record.text_at(place))
     told = {name: found for name in reason.methods if (found := one.scores(name)) is not None}
     content = list(one.view.content)
     tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in told.items()}
@@ -242,36 +243,36 @@ def _reading(record: Record) -> str:
     )
 
 
-ADVERSARIAL = ("jsd exact", "jsd found", "jsd lower", "jsd witness")  # the surer first
+KINDS = ("exact", "found", "lower", "witness")  # of adversarial attention, the surer first
 
 
 def farthest(record: Record) -> Shown | None:
     """Of the attentions with which the label stays for certain, the one that is farthest from the model's own."""
-    if "adversarial" not in record.checks:
+    check = record.check_for("elsewhere")
+    if check is None:
         return None
     best: tuple[float, float, str, Detail] | None = None
-    found = record.found("adversarial")
-    for measure in ADVERSARIAL:
+    found = record.findings(check)
+    for kind in KINDS:
         changes: dict[str, Floats] = {}
-        for detail in record.details("adversarial", measure):
-            name = f"change {measure.split()[1]}"
-            moved = changes.setdefault(str(detail.at), found.values(name, at=detail.at))
+        for detail in record.details(check, f"jsd {kind}"):
+            moved = changes.setdefault(str(detail.at), found.values(f"change {kind}", at=detail.at))
             change = float(moved[place_of(record, detail.text)])
             farther = best is None or detail.value > best[0] + 1e-6
             if farther and _stays(record, detail, change):
-                best = (detail.value, change, measure, detail)
+                best = (detail.value, change, kind, detail)
     return None if best is None else _beside(record, best[2], best[3], best[1])
 
 
 def _epsilon(record: Record) -> float:
-    return float(settings(record, "adversarial").get("epsilon", 0.05))
+    return float(record.settings(record.check_for("elsewhere") or "").get("epsilon", 0.05))
 
 
 def _stays(record: Record, detail: Detail, change: float) -> bool:
     """Whether the output moves by ε at most and no label can change by that; and whether it can be shown by token."""
-    row = row_at(record, place_of(record, detail.text))
+    row = record.text_at(place_of(record, detail.text))
     near = change <= _epsilon(record) + CHANGE_ROUNDING and detail.value > 0
-    return near and len(detail.details["attention"][0]) == len(row["pieces"]) and keeps(row["probabilities"], change)
+    return near and len(detail.details["attention"][0]) == len(row.pieces) and keeps(row.probabilities, change)
 
 
 def keeps(chances: Sequence[float] | None, change: float) -> bool:
@@ -284,30 +285,30 @@ def keeps(chances: Sequence[float] | None, change: float) -> bool:
     return min(abs(p - 0.5) for p in chances) > len(chances) * change  # the TVD is the mean over labels
 
 
-def _beside(record: Record, measure: str, detail: Detail, change: float) -> Shown:
-    one = read(row_at(record, place_of(record, detail.text)))
+def _beside(record: Record, kind: str, detail: Detail, change: float) -> Shown:
+    one = read(record.text_at(place_of(record, detail.text)))
     weights = [np.mean(detail.details[name], 0) for name in ("attention", "adversarial")]
     scores = [one.summed(w) for w in weights]
     tops = [float(s.max()) for s in scores]
-    sort, epsilon = measure.split()[1], _epsilon(record)
+    epsilon = _epsilon(record)
     heads = len(detail.details["attention"])
     where = f" in head {detail.at['head']} of layer {detail.at['layer']}" if "head" in detail.at else ""
-    kind = {
+    rest = {
         "exact": f"no attention that moves the output by {epsilon:g} at most is farther away",
         "found": "the best of a search, so that a farther one may exist",
         "lower": "one that exists, and a farther one may",
         "witness": "a row with which its head reads nearly the same; a farther one may exist",
-    }[sort]
-    least = "at most " if sort in ("exact", "lower") else ""  # told of two attentions, of which this is one
+    }[kind]
+    least = "at most " if kind in ("exact", "lower") else ""  # told of two attentions, of which this is one
     shown = canvas(one, [s / top for s, top in zip(scores, tops, strict=True)], special=True)
     names = (f"attention{where}", f"another attention{where}")
-    stays = ", and the label stays" if len(one.row["probabilities"] or ()) > 1 else ""
+    stays = ", and the label stays" if len(one.row.probabilities or ()) > 1 else ""
     notes = ("the model's own", f"the output moves by {least}{number(change)} (TVD){stays}")
     colourings = tuple(
         Colouring(name, shown.coloured(s, False, top), f"{note}; the largest weight is {number(top, 2)}")
         for name, s, top, note in zip(names, scores, tops, notes, strict=True)
     )
     several = f" Both are means over {heads} heads, as is the JSD." if heads > 1 else ""
-    note = f"JSD {number(detail.value, 3)} of at most 0.693: {kind}.{several}"
+    note = f"JSD {number(detail.value, 3)} of at most 0.693: {rest}.{several}"
     title = "The attention that changed most without a change of the answer"
     return replace(frame(record, one, title), colourings=colourings, beside=True, note=noted(one, note))

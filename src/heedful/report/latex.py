@@ -1,4 +1,4 @@
-"""Tex: a report, and any text in it, as LaTeX that pdflatex sets. What comes out is ASCII, and no sign is a command.
+"""A document, and any text in it, as LaTeX that pdflatex sets. What comes out is ASCII, and no sign is a command.
 
 A letter that the standard fonts lack, an emoji for one, is named: \\texttt{U+1F600}.
 """
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from heedful.report.document import Report, Section, Table, cells, gold, notes, numbers, strongest, texts
+from heedful.report.document import Document, Section, Table, cells, gold, notes, numbers, strongest, texts
 
 ROWS = 40  # of a table that fits on a page
 WIDE = 60  # characters of a cell that must be broken into lines
@@ -156,14 +156,15 @@ def _raised(c: str) -> str | None:
 # the report
 
 
-def latex(report: Report) -> str:
+def latex(report: Document) -> str:
     r"""The report to be \input in a document with \usepackage{booktabs}. ASCII; tables are \ref{tab:name}.
 
     Figures are in words, and what was run is in the run's manifest.json.
     """
     seen: set[str] = set()
     parts = [r"% needs \usepackage{booktabs}", rf"\section*{{{tex(report.title)}}}"]
-    parts += [rf"\textbf{{{tex(report.verdict)}}}"] if report.verdict else []
+    parts += [rf"\textbf{{{tex(one)}}}" if i == 0 else tex(one) for i, one in enumerate(report.advice)]
+    parts += [rf"\textbf{{Attention: {tex(report.verdict)}}}"] if report.verdict else []
     parts += map(tex, report.sentences)
     parts += [_description(report.facts)] if report.facts else []
     for section in (*report.answers, *report.sections):

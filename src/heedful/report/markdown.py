@@ -1,4 +1,4 @@
-"""Formats: a report as Markdown, as LaTeX and as CSV. Every text in it is taken for hostile and is only a text."""
+"""A document as Markdown and as CSV. Every text in it is treated as hostile, and stays a text."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from heedful.audits.record import Record
+from heedful.audits.summary import Row
 from heedful.core.finding import place
 from heedful.report.document import (
+    Document,
     Figure,
-    Report,
     Section,
     Shown,
     Table,
@@ -28,8 +28,7 @@ from heedful.report.document import (
     strongest,
     texts,
 )
-from heedful.report.latex import latex as latex
-from heedful.report.saying import Cell, shown
+from heedful.report.phrases import Cell, cell
 
 # Markdown
 
@@ -40,13 +39,14 @@ _INTERVAL = re.compile(r"(?<=.)\\\[([−\d.,]+, [−\d.,]+)\\\](?![\[(])")  # no
 _BEGINS = re.compile(r"^(\d{0,9})([-+=.)])")  # of a list, a rule or a heading
 
 
-def markdown(report: Report, figures: str | None = None) -> str:
+def markdown(report: Document, figures: str | None = None) -> str:
     """The report in GitHub's Markdown; figures are the files of the folder `figures`, or their words if there is none.
 
     Nothing in a text becomes a link, an image, a mention or HTML.
     """
     parts = [f"# {_md(report.title)}"]
-    parts += [f"**{_md(report.verdict)}**"] if report.verdict else []
+    parts += [f"**{_line(one)}**" if i == 0 else _line(one) for i, one in enumerate(report.advice)]
+    parts += [f"**Attention: {_md(report.verdict)}**"] if report.verdict else []
     parts += [_line(one) for one in report.sentences]
     parts += [_grid(("", ""), report.facts)] if report.facts else []
     for section in (*report.answers, *report.sections):
@@ -138,39 +138,43 @@ def _steers(c: str) -> bool:
 
 # CSV
 
+ESTIMATE = ("n", "missing", "mean", "median", "std", "low", "high")
+DIFFERENCE = ("mean", "low", "high", "p", "p_adjusted", "decision", "better")
 
-def csv(report: Report) -> str:
-    """Every cell of every table on a line of its own: section, table, row, column, value. Numbers are in full.
+
+def csv(report: Document) -> str:
+    """Every estimate of a run on a line; of a document without any, every cell of its tables. Numbers are in full.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
+    return _rows_csv(report.rows) if report.rows else _tables_csv(report)
+
+
+def _tables_csv(report: Document) -> str:
     lines = (
-        (section.name, table.name, name, column.head, cell)
+        (section.name, table.name, name, column.head, value)
         for section in (*report.answers, *report.sections)
         for table in section.tables
         for name, row in zip(_named(table), table.rows, strict=True)
-        for column, cell in list(zip(table.columns, row, strict=True))[min(1, len(row) - 1) :]
+        for column, value in list(zip(table.columns, row, strict=True))[min(1, len(row) - 1) :]
     )
     return _csv(("section", "table", "row", "column", "value"), lines)
 
 
-def rows_csv(record: Record) -> str:
-    """Every row of a run's summary in full, beside chance where it was compared; what does not exist is empty."""
-    own = ("n", "missing", "mean", "median", "std", "low", "high")
-    beside = ("mean", "low", "high", "p", "holm", "says")
+def _rows_csv(rows: Iterable[Row]) -> str:
+    """Estimates, compared with random where they were; what does not exist is empty."""
     lines = (
         (
-            check,
-            row["measure"],
-            row["method"],
-            place(row["at"]),
-            *(row[name] for name in own),
-            *((row.get("random") or {}).get(name) for name in beside),
+            row.check,
+            row.measure,
+            row.method,
+            place(row.at),
+            *(getattr(row, name) for name in ESTIMATE),
+            *(getattr(row.versus_random, name, None) for name in DIFFERENCE),
         )
-        for check in record.checks
-        for row in record.rows(check)
+        for row in rows
     )
-    return _csv(("check", "measure", "method", "at", *own, *(f"random {name}" for name in beside)), lines)
+    return _csv(("check", "measure", "method", "at", *ESTIMATE, *(f"random {name}" for name in DIFFERENCE)), lines)
 
 
 def _csv(heads: Sequence[str], lines: Iterable[Sequence[Cell]]) -> str:
@@ -196,11 +200,8 @@ def _named(table: Table) -> list[str]:
         names = [", ".join("" if cell is None else str(cell) for cell in row[:k]) for row in table.rows]
         if len(set(names)) == len(names):
             return names
-    return [f"{shown(row[0])} ({i})" for i, row in enumerate(table.rows, 1)]
+    return [f"{cell(row[0])} ({i})" for i, row in enumerate(table.rows, 1)]
 
 
 def _tree(ran: Mapping[str, Any]) -> str:
     return json.dumps(ran, indent=2, ensure_ascii=False, default=str)
-
-
-__all__ = ["csv", "latex", "markdown", "rows_csv"]

@@ -15,8 +15,8 @@ from typing import Any
 import jinja2
 
 from heedful.report import html
-from heedful.report.document import Report, Section, Shown, Table
-from heedful.report.saying import DASH, shown
+from heedful.report.document import Document, Section, Shown, Table, cells
+from heedful.report.phrases import DASH
 from heedful.report.wording import number
 
 OPEN = 3  # sections that show their evidence without being asked
@@ -28,9 +28,13 @@ TONES = {
     "not not explanation": "weight",
     "undecided": "undecided",
 }
-# a verdict is about one model and the texts it was given, and says so where it is quoted
-SCOPES = dict.fromkeys(TONES, "in this model, on these texts") | {
-    "undecided": "whether attention explains this model, on these texts"
+# a verdict is about one model and the texts it was given, and says so where it is quoted; its word means little to a
+# reader who knows none of the papers
+SCOPES = {
+    "explanation": "in this model, on these texts: it may be used as one",
+    "not explanation": "in this model, on these texts: it should not be used as one",
+    "not not explanation": "in this model, on these texts: it carries some, but not all, of what decides",
+    "undecided": "whether attention explains this model, on these texts",
 }
 _NUMBER = re.compile(r"[<>≤≥±]?\s*[+−-]?[\d∞]")
 _KEPT = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
@@ -64,7 +68,7 @@ class Node:
     below: tuple[Node, ...] = ()
 
 
-def page(report: Report) -> str:
+def page(report: Document) -> str:
     """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
     names = iter(anchors([s.name for s in (*report.answers, *report.sections)]))
     return html.page(
@@ -100,16 +104,14 @@ def anchors(names: Iterable[str]) -> list[str]:
 
 def grid(table: Table) -> Grid:
     """A table for the page."""
-    digits = [column.digits for column in table.columns]
-    # strict: a row that is too short would put its numbers under the wrong names
-    rows = [[shown(cell, d) for cell, d in zip(row, digits, strict=True)] for row in table.rows]
-    kinds = [_kind(cells) for cells in zip(*rows, strict=True)] or ["s"] * len(digits)
+    rows = cells(table)
+    kinds = [_kind(column) for column in zip(*rows, strict=True)] or ["s"] * len(table.columns)
     return Grid(table, rows[:ROWS], rows[ROWS:], kinds)
 
 
-def _kind(cells: Iterable[str]) -> str:
+def _kind(column: Iterable[str]) -> str:
     """How a column is set: numbers ("n", alone or with intervals) and short words ("s") unbroken, long ones wide."""
-    said = [cell for cell in cells if cell not in ("", DASH)]
+    said = [cell for cell in column if cell not in ("", DASH)]
     longest = max(map(len, said), default=0)
     if said and longest <= 40 and all(_NUMBER.match(cell) for cell in said):
         return "n"
@@ -168,6 +170,3 @@ def _templates() -> jinja2.Environment:
     return html.environment(
         {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
     )
-
-
-__all__ = ["page"]

@@ -2,147 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from heedful.audits.ranking import RankedMethod, Ranking, reversals
 from heedful.audits.record import Record
-from heedful.maths.stats import MINIMUM
-from heedful.report.charts import Interval, Words, dots
+from heedful.report.charts import Words, dots
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.telling import capital, interval, listed, texts
+from heedful.report.phrases import interval, listed, texts
+from heedful.report.sections.parts import CONTROLS, dot
 
-TIED = 4  # methods that a sentence names
+MAX_TIED = 4  # methods that a sentence names
 
 
 def ranking_section(record: Record) -> Section | None:
-    """The methods with their places, for each way of taking words away."""
-    leagues = ranked(record.summary)
-    if not leagues:
+    """The methods with their ranks, for each masking."""
+    ranked = _ranked(record)
+    if not ranked:
         return None
     return Section(
         name="ranking",
         title="Which explanation to use",
         question="Which method's order of the words follows the model best?",
-        findings=tuple(advice(record.summary)),
-        figures=tuple(_league_figure(one, i) for i, one in enumerate(leagues)),
-        tables=tuple(_league_table(record, one, i) for i, one in enumerate(leagues)),
+        findings=advice(record),
+        figures=tuple(_figure(one, i) for i, one in enumerate(ranked, 1)),
+        tables=tuple(_table(record, one, i) for i, one in enumerate(ranked, 1)),
         reading=(
-            "The mark is the area between two curves: the label's probability with a method's first words alone, less "
-            "that without them, over all fractions of the text. An order that knows nothing has 0 on average. Methods "
-            "are compared two by two over the same texts (Holm's correction over all pairs, 5 %); a place is a range, "
-            "and methods whose ranges overlap may not be told apart. LIME, Shapley values and leave-one-out take words "
-            "away themselves, as the mark does: with another way of taking them away they may lose."
+            "The score is the area between two curves: the label's probability with a method's first words alone, less "
+            "that without them, over all fractions of the text. A random order has 0 on average. Methods are compared "
+            "two by two over the same texts (Holm's correction over all pairs, 5 %); a rank is a range, and methods "
+            "whose ranges overlap may not be significantly different. LIME, Shapley values and leave-one-out remove "
+            "words themselves, as the score does: with another masking they may lose."
         ),
         source="Samek et al. 2017; Petsiuk et al. 2018",
     )
 
 
-def advice(summary: Mapping[str, Any]) -> list[str]:
-    """What to use, who cannot be told from it, which costs least; and whether the masking matters."""
-    leagues = ranked(summary)
-    if not leagues:
-        return []
-    main = leagues[0]
-    best, tied = main["table"][0], main["tied with the best"]
-    if best["n"] < MINIMUM:
-        return [f"Too few texts to rank methods ({texts(best['n'])}); the order below is that of the means alone."]
-    if "random" in tied:
-        return [f"No method's order of the words can be told from a random one ({texts(best['n'])})."]
-    said = (
-        f"{capital(best['method'])} has the highest mark, {interval(best)}, where words are taken away by "
-        f"{main['masking']}{_taken(summary, best['method'])}."
+def advice(record: Record) -> tuple[str, ...]:
+    """Which explanation to use, in one sentence; then why, and whether the masking matters."""
+    ranked = _ranked(record)
+    if not ranked:
+        return ("Which explanation to use was not examined: no check of this run ranks methods.",)
+    main = ranked[0]
+    best = main.methods[0]
+    if not best.enough:
+        return (
+            f"Too few texts to recommend an explanation ({texts(best.n)}).",
+            f"By means alone, {best.method} follows the model best: score {interval(best)} (masking: {main.masking}).",
+        )
+    if "random" in main.tied:
+        return (
+            f"No explanation can be recommended: no method's order of the words is significantly better than a random "
+            f"one ({texts(best.n)}).",
+        )
+    tied = [name for name in main.tied if name not in CONTROLS]
+    costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
+    cheapest = min(costs, key=lambda name: costs[name], default=best.method)
+    why = (
+        f"{best.method} has the highest score, {interval(best)} (insertion − deletion; 0 is random; masking: "
+        f"{main.masking})"
     )
-    others = [name for name in tied[1:] if _kind(name) == "method"]
-    return [said, _beside(summary, best["method"], others), *_orders_told(summary, leagues)]
-
-
-def _beside(summary: Mapping[str, Any], best: str, tied: Sequence[str]) -> str:
-    """Who cannot be told from the best, and which of them costs least."""
-    if not tied:
-        return "It is surely better than every other method."
-    names = listed([*tied[:TIED], *([f"{len(tied) - TIED} more"] if len(tied) > TIED else [])])
-    counted = {name: cost for name in (best, *tied) if (cost := passes(summary, name)) is not None}
-    cheapest = min(counted, key=lambda name: counted[name], default=best)
-    return f"It cannot be told from {names}" + (
-        "." if cheapest == best else f"; the cheapest of them is {cheapest}{_taken(summary, cheapest)}."
+    if len(tied) == 1:
+        return (
+            f"Use {best.method}: its order of the words follows this model best{_passes(record, best.method)}.",
+            f"{_sentence(why)} It is significantly better than every other method.",
+            *_masking_sentences(ranked),
+        )
+    others = [name for name in tied if name != best.method]
+    more = [f"{len(others) - MAX_TIED} more"] if len(others) > MAX_TIED else []
+    return (
+        f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest"
+        f"{_passes(record, cheapest)}.",
+        f"{_sentence(why)} Not significantly different from it: {listed([*others[:MAX_TIED], *more])}.",
+        *_masking_sentences(ranked),
     )
 
 
-def _taken(summary: Mapping[str, Any], method: str) -> str:
-    cost = passes(summary, method)
-    return "" if cost is None else f" ({cost:,.0f} passes for a text)"
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
-def ranked(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The leagues that have methods in them."""
-    return [one for one in summary.get("ranking", {}).get("leagues", []) if one["table"]]
+def _passes(record: Record, method: str) -> str:
+    cost = record.passes(method)
+    return "" if cost is None else f" ({cost:,.0f} passes a text)"
 
 
-def passes(summary: Mapping[str, Any], method: str) -> float | None:
-    """Forward and backward passes of an explanation; None where the run did not count them."""
-    rows = [row for row in summary["checks"].get("cost", {}).get("rows", []) if row["method"] == method]
-    return sum(row["mean"] or 0.0 for row in rows) if rows else None
+def _ranked(record: Record) -> list[Ranking]:
+    """The rankings that have methods in them."""
+    return [one for one in record.summary.rankings if one.methods]
 
 
-def _orders_told(summary: Mapping[str, Any], leagues: Sequence[Mapping[str, Any]]) -> list[str]:
-    turned = summary["ranking"]["reversals"]
+def _masking_sentences(ranked: Sequence[Ranking]) -> list[str]:
+    turned = reversals(ranked)
     if turned:
-        told = [
-            f"{one['better']} is surely better than {one['than']} with {one['under']} and surely worse with "
-            f"{one['worse under']}"
-            for one in turned
+        parts = [
+            f"{one.a} is significantly better than {one.b} with {one.better} and significantly worse with {one.worse}"
+            for one in turned[:2]
         ]
-        more = f"; and {len(told) - 2} more pairs" if len(told) > 2 else ""
-        return [f"The order depends on how words are taken away: {'; '.join(told[:2])}{more}."]
-    if len(leagues) < 2:
+        more = f"; and {len(turned) - 2} more pairs" if len(turned) > 2 else ""
+        return [f"The order depends on the masking: {'; '.join(parts)}{more}."]
+    if len(ranked) < 2:
         return []
-    return [f"No two methods change places surely between {listed([one['masking'] for one in leagues])}."]
+    return [f"No two methods change places significantly between {listed([one.masking for one in ranked])}."]
 
 
-def _league_figure(league: Mapping[str, Any], at: int) -> Figure:
+def _figure(ranking: Ranking, number: int) -> Figure:
     rows = [
-        Interval(row["method"], row["mean"], row["low"], row["high"], note=_places(row), series=_kind(row["method"]))
-        for row in league["table"]
+        dot(one.method, one, "control" if one.method in CONTROLS else "method", _rank(one)) for one in ranking.methods
     ]
     words = Words(
-        f"ranking-{at + 1}",
-        f"Mark of each method, words taken away by {league['masking']}",
-        x="insertion − deletion; 0 is chance",
-        caption="Means over texts with 95 % intervals; at the right, the places that a method may have.",
+        f"ranking-{number}",
+        f"Score of each method, masking: {ranking.masking}",
+        x="insertion − deletion; 0 is random",
+        caption="Means over texts with 95 % intervals; at the right, the ranks that a method may have.",
     )
     return dots(words, rows, zero=0.0)
 
 
-def _kind(method: str) -> str:
-    return "control" if method in ("random", "uniform", "position") else "method"
+def _rank(one: RankedMethod) -> str:
+    return f"{one.first}" if one.first == one.last else f"{one.first}–{one.last}"
 
 
-def _places(row: Mapping[str, Any]) -> str:
-    return f"{row['first']}" if row["first"] == row["last"] else f"{row['first']}–{row['last']}"
-
-
-def _league_table(record: Record, league: Mapping[str, Any], at: int) -> Table:
-    seconds = record.timing.get("methods", {})
+def _table(record: Record, ranking: Ranking, number: int) -> Table:
     columns = (
         Column("method"),
-        Column("place"),
-        Column("mark", 3, "insertion − deletion, with its interval"),
+        Column("rank"),
+        Column("score", 3, "insertion − deletion, with its interval"),
         Column("texts"),
-        Column("passes", 0, "forward and backward passes for a text"),
-        Column("CPU seconds", 3, "for a text, as measured in this run; it differs from machine to machine"),
+        Column("passes", 0, "forward and backward passes a text"),
+        Column("CPU seconds", 3, "a text, as measured in this run; it differs from machine to machine"),
     )
     rows = tuple(
-        (
-            row["method"],
-            _places(row),
-            interval(row),
-            row["n"],
-            passes(record.summary, row["method"]),
-            seconds.get(row["method"], {}).get("seconds each"),
-        )
-        for row in league["table"]
+        (one.method, _rank(one), interval(one), one.n, record.passes(one.method), record.spent(one.method).seconds)
+        for one in ranking.methods
     )
-    left = f" Measured on too few texts to be ranked: {listed(league['unranked'])}." if league["unranked"] else ""
-    return Table(
-        f"ranking-table-{at + 1}", f"Places, words taken away by {league['masking']}", columns, rows, left.strip()
-    )
+    left = f"Measured on too few texts to be ranked: {listed(ranking.unranked)}." if ranking.unranked else ""
+    return Table(f"ranking-table-{number}", f"Ranks, masking: {ranking.masking}", columns, rows, left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from heedful.audits.record import Record
 from heedful.maths import stats
 from heedful.report.charts import Interval, Words, dots
-from heedful.report.coloured_text import LONG, Read, explained, explaining, preferred, read, short
+from heedful.report.coloured_text import LONG, explained, explaining, preferred, read, short
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.telling import digits_for, interval, listed, number, slug, texts
+from heedful.report.phrases import bracketed, digits_for, listed, number, slug, texts
 
 Floats = NDArray[np.float64]
 TOP = 12  # words of a label
@@ -22,7 +22,7 @@ NAMED = 3  # words in a sentence
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedWord:
     """A word over the texts of one label: in how many it is, and its mean score with the interval over them."""
 
     word: str
@@ -31,15 +31,20 @@ class Ranked:
     low: float
     high: float
 
+    @property
+    def interval(self) -> str:
+        """The mean with its interval."""
+        return bracketed(self.mean, self.low, self.high)
+
 
 @dataclass(frozen=True)
-class List:
+class WordList:
     """The first words of one label by one method, of so many that were ranked."""
 
     method: str
     signed: bool
     label: int
-    first: tuple[Ranked, ...]
+    first: tuple[RankedWord, ...]
     ranked: int
 
 
@@ -63,16 +68,16 @@ def words(record: Record) -> Section:
 # numbers
 
 
-def ranked(values: Mapping[str, Sequence[float]], least: int) -> list[Ranked]:
+def ranked(values: Mapping[str, Sequence[float]], least: int) -> list[RankedWord]:
     """Words in at least so many texts by the lower limit of their mean; `values` has a number for each text."""
-    found: list[Ranked] = []
+    found: list[RankedWord] = []
     for n in sorted({len(own) for own in values.values() if len(own) >= max(2, least)}):
         names = [word for word, own in values.items() if len(own) == n]
         rows = np.array([values[word] for word in names], dtype=np.float64)
         low, high = stats.mean_intervals(rows)
         means = np.clip(rows.mean(1), low, high)
         columns = (means.tolist(), low.tolist(), high.tolist())
-        found += [Ranked(word, n, *numbers) for word, *numbers in zip(names, *columns, strict=True)]
+        found += [RankedWord(word, n, *numbers) for word, *numbers in zip(names, *columns, strict=True)]
     return sorted(found, key=lambda one: (-one.low, -one.mean, one.word))
 
 
@@ -91,35 +96,27 @@ def in_text(names: Sequence[str], scores: Floats, signed: bool) -> dict[str, flo
     return {name: sum(some) / len(some) for name, some in occurring.items()}
 
 
-def _lists(record: Record, chosen: Sequence[str], least: int) -> list[List]:
+def _lists(record: Record, chosen: Sequence[str], least: int) -> list[WordList]:
     found: dict[tuple[str, int], dict[str, list[float]]] = {}
     signs: dict[str, bool] = {}
     index = {name: i for i, name in enumerate(record.labels)}
-    for one in _each(record):
+    for one in (read(row) for row in record.each_text() if row.pieces):
         names, content = one.words, list(one.view.content)
         for method in chosen:
-            told = one.scores(method)
-            if told is not None:
-                signs[method] = told[1]
-                own = found.setdefault((method, index.get(one.row["predicted"], -1)), {})
-                for word, score in in_text(names, told[0][content], told[1]).items():
+            scored = one.scores(method)
+            if scored is not None:
+                scores, signs[method] = scored
+                own = found.setdefault((method, index.get(one.row.predicted or "", -1)), {})
+                for word, score in in_text(names, scores[content], signs[method]).items():
                     own.setdefault(word, []).append(score)
     orders = {(m, i): ranked(found.get((m, i), {}), least) for m in chosen for i in range(len(record.labels))}
-    return [List(m, signs[m], i, tuple(own[:TOP]), len(own)) for (m, i), own in orders.items() if own]
-
-
-def _each(record: Record) -> Iterator[Read]:
-    """The texts, of which a few are held as Python lists at a time."""
-    for batch in record.texts.to_batches(max_chunksize=16):
-        for row in batch.to_pylist():
-            if row["pieces"]:
-                yield read(row)
+    return [WordList(m, signs[m], i, tuple(own[:TOP]), len(own)) for (m, i), own in orders.items() if own]
 
 
 # sentences
 
 
-def _findings(record: Record, lists: Sequence[List], least: int) -> Iterator[str]:
+def _findings(record: Record, lists: Sequence[WordList], least: int) -> Iterator[str]:
     if not lists:
         yield f"No word is in {least} texts that the model gives the same label, so none is ranked."
         return
@@ -133,7 +130,7 @@ def _findings(record: Record, lists: Sequence[List], least: int) -> Iterator[str
             yield f"Words that {method} and {charted[0].method} both put first: {told}."
 
 
-def _said(record: Record, one: List) -> str:
+def _said(record: Record, one: WordList) -> str:
     """The first words of a list; of a signed method only those whose interval is above zero."""
     label, towards = _label(record, one), explained(record)
     where = label if towards is None else f"{towards} in texts called {label}"
@@ -143,18 +140,18 @@ def _said(record: Record, one: List) -> str:
             f"By {one.method}, no word can be said to speak for {where}: none of {one.ranked:,} that were ranked has "
             "an interval above zero."
         )
-    named = listed([f"“{short(w.word)}” {interval(asdict(w))}" for w in told[:NAMED]])
+    named = listed([f"“{short(w.word)}” {w.interval}" for w in told[:NAMED]])
     what = f"what speaks most for {where}" if one.signed else f"what weighs most in texts called {label}"
     return f"By {one.method}, {what} is {named}."
 
 
-def _overlap(one: List, other: List) -> str:
+def _overlap(one: WordList, other: WordList) -> str:
     """5 of 12 (4.6 by chance): chance is two draws from the words that were ranked."""
     a, b, n = len(one.first), len(other.first), max(one.ranked, other.ranked)
     return f"{_shared(one, other)} of {min(a, b)} ({number(a * b / n, 1)} by chance)"
 
 
-def _shared(one: List, other: List) -> int:
+def _shared(one: WordList, other: WordList) -> int:
     return len({w.word for w in one.first} & {w.word for w in other.first})
 
 
@@ -178,20 +175,20 @@ def _reading(record: Record, least: int) -> str:
 # tables and charts
 
 
-def _listed(lists: Sequence[List]) -> list[str]:
+def _listed(lists: Sequence[WordList]) -> list[str]:
     return list(dict.fromkeys(one.method for one in lists))
 
 
-def _charted(record: Record, lists: Sequence[List]) -> list[List]:
+def _charted(record: Record, lists: Sequence[WordList]) -> list[WordList]:
     """Those of the labels that the model gives most often."""
     given = np.bincount([i for i in record.facts["predicted"] if i >= 0], minlength=len(record.labels))
     most = set(np.argsort(-given, kind="stable")[:CHARTED].tolist())
     return [one for one in lists if one.label in most]
 
 
-def _figure(record: Record, one: List, name: str) -> Figure:
+def _figure(record: Record, one: WordList, name: str) -> Figure:
     rows = [Interval(short(w.word), w.mean, w.low, w.high, note=texts(w.texts)) for w in one.first]
-    told = (f"{short(w.word)} {interval(asdict(w))} in {texts(w.texts)}" for w in one.first)
+    told = (f"{short(w.word)} {w.interval} in {texts(w.texts)}" for w in one.first)
     label = _label(record, one)
     given = Words(
         name=f"{name}-{one.label}",
@@ -203,7 +200,7 @@ def _figure(record: Record, one: List, name: str) -> Figure:
     return dots(given, rows, zero=0.0)
 
 
-def _table(record: Record, lists: Sequence[List], name: str) -> Table:
+def _table(record: Record, lists: Sequence[WordList], name: str) -> Table:
     digits = digits_for(*(w.mean for one in lists for w in one.first))
     says = "mean score over texts" if lists[0].signed else "mean share of the text's sum of magnitudes"
     return Table(
@@ -231,8 +228,5 @@ def _names(methods: Sequence[str]) -> list[str]:
     return [f"words-{name}" + (f"-x{n}" if n > 1 else "") for name, n in zip(plain, repeated, strict=True)]
 
 
-def _label(record: Record, one: List) -> str:
+def _label(record: Record, one: WordList) -> str:
     return short(record.labels[one.label])
-
-
-__all__ = ["Ranked", "in_text", "ranked", "words"]

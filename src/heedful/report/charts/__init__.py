@@ -25,7 +25,7 @@ from heedful.report.charts.plots import Line, histogram, lines, scatter
 from heedful.report.charts.rows import Box, Group, Interval, boxes, dots, violins
 from heedful.report.charts.svg import WIDTH, element, escaped, width_of, write
 from heedful.report.document import Figure
-from heedful.report.saying import exists, said
+from heedful.report.phrases import exists, fixed
 
 CELL = (34.0, 24.0)  # the smallest cell that has room for "−.99"
 WIDEST = 64.0
@@ -100,7 +100,7 @@ def tone(x: float, limits: tuple[float, float]) -> tuple[str, float]:
 def brief(x: float) -> str:
     """Two signs after the point, or as many as there is room for: .314 -> ".31", −.999 -> "−1.0", 12.3 -> "12"."""
     size = abs(round(x, 2))
-    return re.sub(r"^(−?)0\.", r"\1.", said(x, 2 if size < 1 else 1 if size < 9.95 else 0))
+    return re.sub(r"^(−?)0\.", r"\1.", fixed(x, 2 if size < 1 else 1 if size < 9.95 else 0))
 
 
 def _told(names: Sequence[str], values: Sequence[Sequence[float | None]]) -> str:
@@ -108,7 +108,7 @@ def _told(names: Sequence[str], values: Sequence[Sequence[float | None]]) -> str
     n = range(len(names))
     alike = len(names) > 1 and all(values[i][j] == values[j][i] for i in n for j in n if i != j)
     cells = [(i, j, values[i][j]) for i in n for j in n if (i < j if alike else i != j or exists(values[i][j]))]
-    pairs = [(x, f"{names[i]} and {names[j]} {said(x)}") for i, j, x in cells if x is not None and exists(x)]
+    pairs = [(x, f"{names[i]} and {names[j]} {fixed(x)}") for i, j, x in cells if x is not None and exists(x)]
     return sentence([_ends(pairs), without(len(cells) - len(pairs), "pair")])
 
 
@@ -118,7 +118,7 @@ def _ends(pairs: Sequence[tuple[float, str]]) -> str:
     ranked = [words for _, words in sorted(pairs, key=lambda pair: -pair[0])]
     median = statistics.median(x for x, _ in pairs)
     ends = f"highest: {', '.join(ranked[:5])}; lowest: {', '.join(ranked[-5:])}"
-    return f"{len(pairs)} pairs, median {said(median)}; {ends}"
+    return f"{len(pairs)} pairs, median {fixed(median)}; {ends}"
 
 
 @cache

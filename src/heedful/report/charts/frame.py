@@ -27,7 +27,6 @@ from heedful.report.charts.svg import (
     write,
 )
 from heedful.report.document import Figure
-from heedful.report.saying import exists, said
 
 NOTHING = "nothing to show"
 LABELS, NOTES = 168.0, 112.0  # the widest columns of words beside rows
@@ -74,12 +73,6 @@ def without(missing: int, what: str) -> str:
 def sentence(parts: Iterable[str]) -> str:
     """Parts that are not empty, in one line."""
     return "; ".join(part for part in parts if part)
-
-
-def interval(mean: float, low: float | None, high: float | None, digits: int) -> str:
-    """A number with its interval: "0.31 [0.28, 0.34]"."""
-    both = exists(low) and exists(high)
-    return f"{said(mean, digits)} [{said(low, digits)}, {said(high, digits)}]" if both else said(mean, digits)
 
 
 def reach(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> tuple[float, float]:
@@ -229,7 +222,6 @@ __all__ = [
     "figure",
     "foot",
     "head",
-    "interval",
     "legend",
     "margin",
     "nothing",

@@ -18,7 +18,6 @@ from heedful.report.charts.frame import (
     figure,
     foot,
     head,
-    interval,
     margin,
     nothing,
     numbered,
@@ -46,7 +45,7 @@ from heedful.report.charts.svg import (
     write,
 )
 from heedful.report.document import Figure
-from heedful.report.saying import exists, said
+from heedful.report.phrases import bracketed, exists, fixed
 
 Floats = NDArray[np.float64]
 
@@ -193,7 +192,7 @@ def _course(one: Line, digits: int) -> str:
 
 
 def _value(one: Line, i: int, digits: int) -> str:
-    return interval(one.mean[i], one.low[i] if one.low else None, one.high[i] if one.high else None, digits)
+    return bracketed(one.mean[i], one.low[i] if one.low else None, one.high[i] if one.high else None, digits)
 
 
 def _plain(x: float) -> str:
@@ -222,7 +221,7 @@ def histogram(
     made += [_mark(name, x, plane, row) for row, (name, x) in enumerate(reversed(bounds.items()))]
     missing = sum(int(np.isnan(counts).sum()) for _, counts in bins.values())
     told = [_counted(name, *pair) for name, pair in bins.items()]
-    told += [f"{name} at {said(x, digits_of(extent))}" for name, x in bounds.items()] + [without(missing, "bin")]
+    told += [f"{name} at {fixed(x, digits_of(extent))}" for name, x in bounds.items()] + [without(missing, "bin")]
     return figure(words, plane.height(words), "".join(made), sentence(told))
 
 
@@ -249,7 +248,7 @@ def _counted(name: str, edges: Floats, counts: Floats) -> str:
     if not np.nansum(counts) > 0:
         return f"{name}: none"
     i, digits = int(np.nanargmax(counts)), digits_of(edges.tolist())
-    where = f"most ({counts[i]:,.6g}) between {said(float(edges[i]), digits)} and {said(float(edges[i + 1]), digits)}"
+    where = f"most ({counts[i]:,.6g}) between {fixed(float(edges[i]), digits)} and {fixed(float(edges[i + 1]), digits)}"
     return f"{name + ': ' if name else ''}{np.nansum(counts):,.6g} in all, {where}"
 
 

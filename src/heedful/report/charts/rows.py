@@ -16,7 +16,6 @@ from heedful.report.charts.frame import (
     figure,
     foot,
     head,
-    interval,
     nothing,
     numbered,
     reach,
@@ -26,7 +25,7 @@ from heedful.report.charts.frame import (
 )
 from heedful.report.charts.svg import Point, Scale, colour, element, line, path, rectangle, trace, write
 from heedful.report.document import Figure
-from heedful.report.saying import exists, said
+from heedful.report.phrases import bracketed, exists, fixed
 
 Floats = NDArray[np.float64]
 
@@ -117,7 +116,7 @@ def _none(scale: Scale, y: float) -> str:
 
 def _told(row: Interval, digits: int) -> str:
     name = f"{row.label}, {row.series}" if row.series else row.label
-    return f"{name} {interval(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
+    return f"{name} {bracketed(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
 
 
 def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
@@ -149,9 +148,9 @@ def _box(box: Box, scale: Scale, y: float) -> str:
 
 
 def _five(box: Box, digits: int) -> str:
-    half = f"half within {said(box.lower, digits)} and {said(box.upper, digits)}"
-    whole = f"all within {said(box.lowest, digits)} and {said(box.highest, digits)}"
-    return f"{box.label}: median {said(box.median, digits)}, {half}, {whole}" + (f" (n = {box.n:,})" if box.n else "")
+    half = f"half within {fixed(box.lower, digits)} and {fixed(box.upper, digits)}"
+    whole = f"all within {fixed(box.lowest, digits)} and {fixed(box.highest, digits)}"
+    return f"{box.label}: median {fixed(box.median, digits)}, {half}, {whole}" + (f" (n = {box.n:,})" if box.n else "")
 
 
 def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] | None = None) -> Figure:
@@ -221,7 +220,7 @@ def _spread(group: Group, values: Floats, digits: int) -> str:
     name = f"{group.label}, {group.series}" if group.series else group.label
     if not len(values):
         return f"{name}: no number"
-    a, b, c = (said(float(q), digits) for q in np.quantile(values, (0.25, 0.5, 0.75)))
+    a, b, c = (fixed(float(q), digits) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     return f"{name}: median {b}, half within {a} and {c} (n = {len(values):,})"
 
 

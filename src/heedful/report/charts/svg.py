@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
-from heedful.report.saying import powers, said
+from heedful.report.phrases import fixed, powers
 
 WIDTH = 480
 SIZE = 13.5
@@ -182,7 +182,7 @@ def tick_words(values: Sequence[float]) -> list[str]:
         (d for d in range(12) if all(math.isclose(round(v, d), v, rel_tol=1e-9, abs_tol=1e-12) for v in values)), 12
     )
     tiny = digits > MANY and max(map(abs, values)) < 10 ** (2 - MANY)
-    return [powers(v, ".6g") if tiny else said(v, digits) for v in values]
+    return [powers(v, ".6g") if tiny else fixed(v, digits) for v in values]
 
 
 def digits_for(low: float, high: float) -> int:

@@ -1,97 +1,101 @@
-"""Sections: each check of a run as a part of the report, attention first and methods after."""
+"""Sections: each check of a run as a part of the report, checks of the model first and of methods after.
+
+The section of a check is made by `section(record)` of the module of its name here, of the module that the check names
+itself, or, for a check without either, by `plain`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 
-from heedful.audits.record import Record, Row
-from heedful.report import telling
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections import adversarial as twins
-from heedful.report.sections import agreement as agreeing
-from heedful.report.sections import attention
-from heedful.report.sections import by_method as methodwise
-from heedful.report.sections import erasure as erasing
-from heedful.report.sections import identifiability as identifying
-from heedful.report.sections import input_erasure as removing
-from heedful.report.sections import reexplained as anew
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.telling import exists, interval, known, place_name
-
-SECTIONS: dict[str, Callable[[Record], Section]] = {
-    "permutation": attention.permutation,
-    "uniform": attention.uniform,
-    "adversarial": twins.adversarial,
-    "identifiability": identifying.identifiability,
-    "erasure": erasing.erasure,
-    "agreement": agreeing.agreement,
-    "input-erasure": removing.input_erasure,
-    "sign": methodwise.sign,
-    "infidelity": methodwise.infidelity,
-    "completeness": methodwise.completeness,
-    "sensitivity": anew.sensitivity,
-    "randomisation": anew.randomisation,
-    "stability": anew.stability,
-    "plausibility": methodwise.plausibility,
-    "complexity": methodwise.complexity,
-    "cost": methodwise.cost,
-}
+from heedful.report.phrases import Cell, capital, cautious, interval, place_name, slug, texts, versus_random
+from heedful.report.sections.parts import (
+    MethodColumn,
+    MethodMeasure,
+    by_method,
+    check_section,
+    extremes,
+    methods_table,
+)
 
 
 def sections(record: Record) -> tuple[Section, ...]:
-    """The checks that found something; those that are not known here come last, as tables."""
-    there = record.checks
-    names = [*(name for name in SECTIONS if name in there), *(name for name in there if name not in SECTIONS)]
-    return tuple(SECTIONS[name](record) if name in SECTIONS else plain(record, name) for name in names)
+    """The checks that found something."""
+    ordered = sorted(record.checks, key=lambda name: any(row.method for row in record.rows(name)))
+    return tuple(section(record, name) for name in ordered)
+
+
+def section(record: Record, check: str) -> Section:
+    """The section of a check."""
+    make = _maker(record.about(check).section or f"{__name__}.{check.replace('-', '_')}")
+    return plain(record, check) if make is None else make(record)
+
+
+def _maker(module: str) -> Callable[[Record], Section] | None:
+    """`section` of a module that can be imported; a package that is not installed here leaves the plain section."""
+    if not all(part.isidentifier() for part in module.split(".")):  # the name of a check in a Python session
+        return None
+    try:
+        found = find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return None
+    make: Callable[[Record], Section] | None = getattr(import_module(module), "section", None) if found else None
+    return make
 
 
 def plain(record: Record, check: str) -> Section:
-    """A check without words of its own: every measure by method and place, with intervals."""
+    """Every measure of a check: the first by method with a chart, then all in tables."""
     rows = record.rows(check)
-    measures = list(dict.fromkeys(row["measure"] for row in rows))
-    return made(
+    measures = list(dict.fromkeys(row.measure for row in rows))
+    main = measures[0] if measures else ""
+    placed = any(row.at or not row.method for row in rows)
+    if placed or not measures:
+        findings = [_sentence(record.rows(check, name), _phrase(record, check, name)) for name in measures]
+        return check_section(record, check, findings, _figure(record, check, main), _table(check, rows))
+    better = record.about(check).measures[main].better if main in record.about(check).measures else None
+    first = MethodMeasure(main, _phrase(record, check, main), main, better)
+    columns = [MethodColumn(name, name) for name in measures]
+    return check_section(
         record,
         check,
-        Evidence(
-            tuple(_told(record.rows(check, name), _phrase(record, check, name)) for name in measures),
-            _figure(record, check, measures),
-            _table(check, rows),
-        ),
+        first.findings(record, check),
+        first.figures(record, check),
+        methods_table(record, check, f"{slug(check)}-methods", "By method", columns),
     )
 
 
 def _phrase(record: Record, check: str, measure: str) -> str:
-    says = telling.about(record, check).get("measures", {}).get(measure, {}).get("says", "")
-    return f"{measure} ({says})" if says else measure
+    about = record.about(check).measures.get(measure)
+    return f"{measure} ({about.says})" if about else measure
 
 
 def _first_place(rows: Sequence[Row]) -> list[Row]:
     """Rows of methods at one place: the first."""
-    return [row for row in rows if row["at"] == rows[0]["at"]]
+    return [row for row in rows if row.at == rows[0].at]
 
 
-def _told(rows: Sequence[Row], phrase: str) -> str | None:
-    place = place_name(rows[0]["at"])
+def _sentence(rows: Sequence[Row], phrase: str) -> str | None:
+    place = place_name(rows[0].at)
     here = f"{phrase}, {place}" if place else phrase
     some = _first_place(rows)
-    if any(row["method"] for row in some):
-        return telling.spread(here, some)
+    if any(row.method for row in some):
+        return extremes(here, some)
     row = some[0]
-    return (
-        telling.cautious(f"{telling.capital(here)}: {interval(row)} ({telling.texts(row['n'])}).", row["n"])
-        if known(row)
-        else None
-    )
+    return cautious(f"{capital(here)}: {interval(row)} ({texts(row.n)}).", row.n) if row.known else None
 
 
-def _figure(record: Record, check: str, measures: Sequence[str]) -> tuple[Figure, ...]:
-    """The first measure, at the first place where it is."""
-    rows = _first_place(record.rows(check, measures[0])) if measures else []
-    place = place_name(rows[0]["at"]) if rows else ""
-    title = ", ".join(filter(None, (measures[0], place))) if measures else ""
-    words = Words(f"{telling.slug(check)}-first", telling.capital(title), measures[0] if measures else "")
-    return telling.by_method(words, [row for row in rows if row["method"]])
+def _figure(record: Record, check: str, measure: str) -> tuple[Figure, ...]:
+    """A measure at the first place where it is."""
+    rows = _first_place(record.rows(check, measure)) if measure else []
+    title = ", ".join(filter(None, (measure, place_name(rows[0].at) if rows else "")))
+    words = Words(f"{slug(check)}-first", capital(title), measure)
+    return by_method(words, [row for row in rows if row.method])
 
 
 def _table(check: str, rows: Sequence[Row]) -> tuple[Table, ...]:
@@ -103,20 +107,19 @@ def _table(check: str, rows: Sequence[Row]) -> tuple[Table, ...]:
         Column("mean", 3),
         Column("low", 3, "of the 95 % interval"),
         Column("high", 3),
-        Column("beside random"),
+        Column("against random"),
     )
-    cells = tuple(
+    cells: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            row["measure"],
-            row["method"] or None,
-            place_name(row["at"]) or None,
-            row["n"],
-            *(float(row[name]) if exists(row.get(name)) else None for name in ("mean", "low", "high")),
-            (row.get("random") or {}).get("says"),
+            row.measure,
+            row.method or None,
+            place_name(row.at) or None,
+            row.n,
+            row.mean,
+            row.low,
+            row.high,
+            versus_random(row.versus_random),
         )
         for row in rows
     )
-    return (Table(f"{telling.slug(check)}-rows", "All numbers", columns, cells),) if cells else ()
-
-
-__all__ = ["SECTIONS", "plain", "sections"]
+    return (Table(f"{slug(check)}-rows", "All numbers", columns, cells),) if cells else ()

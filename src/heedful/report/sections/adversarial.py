@@ -1,4 +1,4 @@
-"""Twins: the sections on other attention with the same answer, adversarial attention and identifiability."""
+"""The section on other attention with the same answer."""
 
 from __future__ import annotations
 
@@ -8,130 +8,122 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.audits.record import Record, Row
-from heedful.report import telling
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.checks.tables import AdversarialTables
 from heedful.report.charts import Words, histogram, violins
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.attention import LAYERS, peak_groups
-from heedful.report.telling import cautious, dot, dotted, exactly, interval, known, texts
+from heedful.report.phrases import cautious, interval, listed, texts
+from heedful.report.sections.attention_changes import peak_groups
+from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
 
+CHECK = own_check(__name__)
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-MOST = 0.7  # just above ln 2, as the check's own tables have it
-BINS = np.linspace(0, MOST, 41)
-KINDS = {
-    "exact": "exact",
-    "upper": "upper bound: none is farther",
-    "lower": "lower bound: one exists",
-    "found": "found by search",
-}
-HERE: Mapping[str, Any] = {}
+MAX_JSD = 0.7  # just above ln 2, as the check's own tables have it
+BINS = np.linspace(0, MAX_JSD, 41)
+SHORT = {"exact": "exact", "upper": "upper bound", "lower": "lower bound", "found": "found by search"}
+KINDS = SHORT | {"upper": "upper bound: none is farther", "lower": "lower bound: one exists"}
 
 
-def adversarial(record: Record) -> Section:
+def section(record: Record) -> Section:
     """How far from its own could attention be while the answer moves by ε at most?"""
-    return made(
+    return check_section(
         record,
-        "adversarial",
-        Evidence(
-            (*_alone_told(record), *_witness_told(record)),
-            (*_histogram(record), *_by_peak(record), *_witness_figures(record)),
-            (*_alone_table(record), *_witness_table(record), *_heads(record)),
-        ),
+        CHECK,
+        (*_sentences(record), *_witness_sentences(record)),
+        (*_histogram(record), *_by_peak(record), *_witness_figures(record)),
+        (*_farthest_table(record), *_witness_table(record), *_heads(record)),
     )
 
 
 # one query
 
 
-def _row(record: Record, name: str) -> Row | None:
-    row = exactly(record, "adversarial", name, "", HERE)
-    return row if known(row) else None
-
-
-def _alone_told(record: Record) -> list[str]:
+def _sentences(record: Record) -> list[str]:
     """What exists for networks with one query: the exact maximum or its two bounds, and what a search finds."""
-    epsilon = telling.settings(record, "adversarial").get("epsilon")
+    epsilon = record.settings(CHECK).get("epsilon")
     moves = f"ε = {epsilon:g} at most (TVD)" if isinstance(epsilon, (int, float)) else "ε at most"
     said: list[str] = []
-    exact, upper, lower, found = (_row(record, f"jsd {name}") for name in KINDS)
+    exact, upper, lower, found = (record.row(CHECK, f"jsd {name}") for name in KINDS)
     if exact:
-        tvd = _row(record, "tvd exact")
+        tvd = record.row(CHECK, "tvd exact")
         far = f", and {interval(tvd)} by TVD, at most 1" if tvd else ""
         said.append(
             f"The farthest attention that moves the output by {moves} is {interval(exact)} away from the model's own "
-            f"by JSD, at most 0.69{far}: exact maxima, mean over {texts(exact['n'])}."
+            f"by JSD, at most 0.69{far}: exact maxima, mean over {texts(exact.n)}."
         )
     elif lower and upper:
         said.append(
             f"The farthest attention that moves the output by {moves} is at least {interval(lower)} and at most "
-            f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {texts(lower['n'])})."
+            f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {texts(lower.n)})."
         )
     if found:
         known_by = "Of it, the" if said else "The"
-        said.append(f"{known_by} search of Jain & Wallace finds {interval(found)} (JSD, {texts(found['n'])}).")
+        said.append(f"{known_by} search of Jain & Wallace finds {interval(found)} (JSD, {texts(found.n)}).")
     row = exact or lower or found
-    return [cautious(said[0], row["n"]), *said[1:], *_real(record)] if row and said else []
+    return [cautious(said[0], row.n), *said[1:], *_real(record)] if row and said else []
 
 
 def _real(record: Record) -> list[str]:
-    rows = [(name, row) for name in ("exact", "lower", "found") if (row := _row(record, f"change {name}"))]
-    told = telling.listed([f"{interval(row)} ({KINDS[name].split(':')[0]})" for name, row in rows])
-    return [f"Run through the model, these attentions really move its output by {told} (TVD)."] if rows else []
+    rows = [(name, row) for name in ("exact", "lower", "found") if (row := record.row(CHECK, f"change {name}"))]
+    changes = listed([f"{interval(row)} ({SHORT[name]})" for name, row in rows])
+    return [f"Run through the model, these attentions really move its output by {changes} (TVD)."] if rows else []
 
 
 def _histogram(record: Record) -> tuple[Figure, ...]:
-    found = record.found("adversarial")
-    rows = {name: row for name in KINDS if (row := _row(record, f"jsd {name}"))}
+    found = record.findings(CHECK)
+    rows = {name: row for name in KINDS if (row := record.row(CHECK, f"jsd {name}"))}
     series = {KINDS[name]: counted(found.values(f"jsd {name}")) for name in rows}
     if not series:
         return ()
     title = "How far attention could be with the same answer"
     marked = next(name for name in KINDS if name in rows)
-    said = "; ".join(f"{KINDS[name]}: mean {interval(row)} over {texts(row['n'])}" for name, row in rows.items())
+    said = "; ".join(f"{KINDS[name]}: mean {interval(row)} over {texts(row.n)}" for name, row in rows.items())
     words = Words(
-        "adversarial-jsd",
+        f"{CHECK}-jsd",
         title,
         "JSD from the model's attention",
         "texts",
         f"{said}.",
         "JSD is at most ln 2 = 0.69. The line is a mean over texts.",
     )
-    return (histogram(words, series, {f"mean, {KINDS[marked].split(':')[0]}": float(rows[marked]["mean"])}),)
+    return (histogram(words, series, {f"mean, {SHORT[marked]}": rows[marked].mean}),)
 
 
 def counted(values: Floats) -> tuple[Floats, Ints]:
     """Edges and counts, over the bins of the check's own tables."""
-    return BINS, np.histogram(np.clip(values[np.isfinite(values)], 0, MOST), BINS)[0].astype(np.int64)
+    return BINS, np.histogram(np.clip(values[np.isfinite(values)], 0, MAX_JSD), BINS)[0].astype(np.int64)
 
 
 def _by_peak(record: Record) -> tuple[Figure, ...]:
-    name = next((name for name in ("jsd exact", "jsd lower", "jsd found") if _row(record, name)), None)
-    tables = record.table("adversarial", name) or () if name else ()
-    shown = [group["max attention"] for table in tables if table["at"] == HERE for group in table["groups"]]
-    ranges = sorted({(float(low), float(high)) for low, high in shown})
-    if name is None or not ranges:
+    tables = record.tables(CHECK, AdversarialTables) or AdversarialTables()
+    kinds = {"exact": tables.exact, "lower": tables.lower, "found": tables.found}
+    kind = next((kind for kind in kinds if record.row(CHECK, f"jsd {kind}")), None)
+    if kind is None:
+        return ()
+    ranges = sorted({(group.start, group.end) for table in kinds[kind] if not table.at for group in table.groups})
+    if not ranges:
         return ()
     # ranges without a text are not in the table; no text lies at the end of the last that is, unless that end is 1
-    found = record.found("adversarial")
-    groups = peak_groups(record, found.values(name), found.values("max attention"), ranges)
-    title = f"The farthest attention by the largest weight ({KINDS[name.removeprefix('jsd ')]})"
+    found = record.findings(CHECK)
+    groups = peak_groups(record, found.values(f"jsd {kind}"), found.values("max attention"), ranges)
+    title = f"The farthest attention by the largest weight ({KINDS[kind]})"
     words = Words(
-        "adversarial-by-max-attention",
+        f"{CHECK}-by-max-attention",
         title,
         "JSD from the model's attention",
         "largest weight of attention",
-        caption="Attention on one word can move farthest; if even flat attention has a far twin, shape says little.",
+        caption="Attention on one word can move farthest. If even flat attention can move far, its shape says little.",
     )
-    return (violins(words, groups, (0.0, MOST)),)
+    return (violins(words, groups, (0.0, MAX_JSD)),)
 
 
-def _alone_table(record: Record) -> tuple[Table, ...]:
+def _farthest_table(record: Record) -> tuple[Table, ...]:
     rows = [
-        (KINDS[name], jsd["n"], interval(jsd), _told(record, f"tvd {name}"), _told(record, f"change {name}"))
+        (KINDS[name], jsd.n, interval(jsd), *(_interval(record, f"{other} {name}") for other in ("tvd", "change")))
         for name in KINDS
-        if (jsd := _row(record, f"jsd {name}"))
+        if (jsd := record.row(CHECK, f"jsd {name}"))
     ]
     columns = (
         Column("attention"),
@@ -142,11 +134,11 @@ def _alone_table(record: Record) -> tuple[Table, ...]:
     )
     title = "The farthest attention with the same answer"
     caption = "Means over texts with 95 % intervals; of the largest by JSD and by TVD, the output that moves more."
-    return (Table("adversarial-farthest", title, columns, tuple(rows), caption),) if rows else ()
+    return (Table(f"{CHECK}-farthest", title, columns, tuple(rows), caption),) if rows else ()
 
 
-def _told(record: Record, name: str) -> str | None:
-    row = _row(record, name)
+def _interval(record: Record, measure: str, at: Mapping[str, Any] | None = None) -> str | None:
+    row = record.row(CHECK, measure, at=at)
     return interval(row) if row else None
 
 
@@ -155,28 +147,28 @@ def _told(record: Record, name: str) -> str | None:
 
 def _witnesses(record: Record) -> list[tuple[Row, Row | None, Row | None]]:
     """For each layer and δ, the farthest of the heads' witnesses: TVD, JSD, and how far the output moves."""
-    rows = [row for row in record.rows("adversarial", "tvd any head") if known(row)]
+    rows = [row for row in record.rows(CHECK, "tvd any head") if row.known]
 
-    def beside(name: str, row: Row) -> Row | None:
-        return exactly(record, "adversarial", f"{name} any head", "", row["at"])
+    def other(name: str, row: Row) -> Row | None:
+        return record.row(CHECK, f"{name} any head", at=row.at)
 
-    return [(row, beside("jsd", row), beside("change", row)) for row in rows]
+    return [(row, other("jsd", row), other("change", row)) for row in rows]
 
 
-def _witness_told(record: Record) -> list[str]:
-    last = max((row["at"]["layer"] for row, _, _ in _witnesses(record)), default=None)
+def _witness_sentences(record: Record) -> list[str]:
+    last = max((row.at["layer"] for row, _, _ in _witnesses(record)), default=None)
     said: list[str] = []
     for tvd, jsd, change in _witnesses(record):
-        delta, layer = tvd["at"]["delta"], tvd["at"]["layer"]
+        delta, layer = tvd.at["delta"], tvd.at["layer"]
         if layer != last:
             continue
         reads = "exactly as it is (δ = 0)" if delta == 0 else f"within δ = {delta:g} of its size"
         sentence = (
             f"In layer {layer} some head could have a row of attention {interval(tvd)} away from its own (TVD; JSD "
             f"{interval(jsd)}) that leaves what it reads {reads}; the output then moves by {interval(change)} (TVD; "
-            f"means over {texts(tvd['n'])})."
+            f"means over {texts(tvd.n)})."
         )
-        said.append(sentence if said else cautious(sentence, tvd["n"]))
+        said.append(sentence if said else cautious(sentence, tvd.n))
     return said
 
 
@@ -188,32 +180,30 @@ def _witness_figures(record: Record) -> tuple[Figure, ...]:
     rows = _witnesses(record)
     if not rows:
         return ()
-    found = record.found("adversarial")
+    found = record.findings(CHECK)
     series = {
-        _witness_name(jsd["at"]): counted(found.values("jsd any head", at=jsd["at"]))
-        for _, jsd, _ in rows
-        if jsd is not None and known(jsd)
+        _witness_name(jsd.at): counted(found.values("jsd any head", at=jsd.at)) for _, jsd, _ in rows if jsd is not None
     }
     title = "Witnesses: other rows with which a head reads the same"
-    said = "; ".join(f"{_witness_name(jsd['at'])}: mean {interval(jsd)}" for _, jsd, _ in rows if jsd)
+    said = "; ".join(f"{_witness_name(jsd.at)}: mean {interval(jsd)}" for _, jsd, _ in rows if jsd)
     words = Words(
-        "adversarial-witnesses",
+        f"{CHECK}-witnesses",
         title,
         "JSD from the head's own attention",
         "texts",
         f"{said}.",
         "On each text, the head with the farthest witness by TVD. A witness is no maximum.",
     )
-    marks = Words("adversarial-witness-tvd", "The farthest witness of the heads", "TVD from the head's own attention")
+    marks = Words(f"{CHECK}-witness-tvd", "The farthest witness of the heads", "TVD from the head's own attention")
     return (
         histogram(words, series),
-        *dotted(marks, [dot(_witness_name(tvd["at"]), tvd) for tvd, _, _ in rows], zero=0.0),
+        *dotted(marks, [dot(_witness_name(tvd.at), tvd) for tvd, _, _ in rows], zero=0.0),
     )
 
 
 def _witness_table(record: Record) -> tuple[Table, ...]:
     rows = tuple(
-        (_witness_name(tvd["at"]), tvd["n"], interval(tvd), interval(jsd), interval(change))
+        (_witness_name(tvd.at), tvd.n, interval(tvd), interval(jsd), interval(change))
         for tvd, jsd, change in _witnesses(record)
     )
     columns = (
@@ -224,20 +214,16 @@ def _witness_table(record: Record) -> tuple[Table, ...]:
         Column("output moves by", 2, "TVD of the model's real output"),
     )
     caption = f"Means over texts with 95 % intervals, of the head whose witness is farthest on the text. {LAYERS}"
-    return (Table("adversarial-any-head", "The farthest witness", columns, rows, caption),) if rows else ()
+    return (Table(f"{CHECK}-any-head", "The farthest witness", columns, rows, caption),) if rows else ()
 
 
 def _heads(record: Record) -> tuple[Table, ...]:
-    def cell(measure: str, at: Mapping[str, Any]) -> str | None:
-        row = exactly(record, "adversarial", measure, "", at)
-        return interval(row) if known(row) else None
-
     rows = []
-    for row in record.rows("adversarial", "jsd witness"):
-        at = row["at"]
-        head = {name: at[name] for name in ("layer", "head")}
-        own = (cell("jsd bound", at), cell("change witness", at), cell("null dimension", head))
-        rows.append((f"layer {at['layer']} head {at['head']}, δ = {at['delta']:g}", row["n"], interval(row), *own))
+    for row in record.rows(CHECK, "jsd witness"):
+        at = row.at
+        own = (_interval(record, "jsd bound", at), _interval(record, "change witness", at))
+        null = _interval(record, "null dimension", {name: at[name] for name in ("layer", "head")})
+        rows.append((f"layer {at['layer']} head {at['head']}, δ = {at['delta']:g}", row.n, interval(row), *own, null))
     columns = (
         Column("head"),
         Column("n", 0, "texts"),
@@ -247,4 +233,4 @@ def _heads(record: Record) -> tuple[Table, ...]:
         Column("null dimension", 1, "directions that change nothing that is read"),
     )
     caption = "Means over texts with 95 % intervals. Layers and heads are counted from 0."
-    return (Table("adversarial-heads", "Witnesses by head", columns, tuple(rows), caption),) if rows else ()
+    return (Table(f"{CHECK}-heads", "Witnesses by head", columns, tuple(rows), caption),) if rows else ()

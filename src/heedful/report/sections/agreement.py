@@ -1,82 +1,97 @@
-"""Agreeing: the section on agreement, whether methods put words in the same order."""
+"""The section on agreement: whether methods put words in the same order."""
 
 from __future__ import annotations
 
-from heedful.audits.record import Record, Row
-from heedful.report import telling
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.checks.tables import AgreementTables
 from heedful.report.charts import Words, matrix
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.by_method import HIGHER, Told
-from heedful.report.telling import cautious, exactly, interval, texts
+from heedful.report.phrases import cautious, exists, interval, listed, texts
+from heedful.report.sections.parts import (
+    ATTENTION,
+    GRADIENT,
+    LOO,
+    MethodMeasure,
+    check_section,
+    extremes,
+    own_check,
+    tally_methods,
+)
 
-GRADIENT, LOO = "gradient-x-input", "leave-one-out"
+CHECK = own_check(__name__)
+POINTING = MethodMeasure(
+    "pointing", "effect of a method's top fifth of the words, over that of leave-one-out's own top fifth", "share",
+    "higher",
+)  # fmt: skip
+HEADS = {"tau": "τ", "weighted tau": "weighted τ", "top-k tau": "top-k τ", "top-k overlap": "overlap", "jsd": "JSD"}
 
 
-def agreement(record: Record) -> Section:
+def section(record: Record) -> Section:
     """Do two methods put the words of a text in the same order?"""
-    phrase = "effect of a method's top fifth of the words, over that of leave-one-out's own top fifth"
-    pointing = Told("pointing", phrase, "share", HIGHER)
-    others = [row for row in pointing.rows(record, "agreement") if row["method"] != LOO]
-    told = (telling.spread(phrase, others), telling.beside_random(others))
-    return made(
+    others = [row for row in POINTING.rows(record, CHECK) if row.method != LOO]
+    tables = record.tables(CHECK, AgreementTables)
+    return check_section(
         record,
-        "agreement",
-        Evidence(
-            (_attention_told(record), _ceiling_told(record), *told),
-            (*_matrix(record), *pointing.figures(record, "agreement")),
-            (*_published(record), *_with_loo(record)),
+        CHECK,
+        (
+            _attention_sentence(record),
+            _ceiling_sentence(record),
+            extremes(POINTING.phrase, others),
+            tally_methods(others),
         ),
+        (*(_matrix(tables) if tables else ()), *POINTING.figures(record, CHECK)),
+        (*(_published(tables) if tables else ()), *_with_loo(record)),
     )
 
 
 def pair(record: Record, measure: str, one: str, other: str) -> Row | None:
     """The row of two methods, under whichever name comes first."""
-    both = (exactly(record, "agreement", measure, a, {"with": b}) for a, b in ((one, other), (other, one)))
-    return telling.first([row for row in both if row is not None])
+    both = (record.row(CHECK, measure, a, {"with": b}) for a, b in ((one, other), (other, one)))
+    return next((row for row in both if row is not None), None)
 
 
-def _attention_told(record: Record) -> str | None:
-    rows = [(name, pair(record, "tau", telling.ATTENTION, name)) for name in (GRADIENT, LOO)]
-    said = [f"τ = {interval(row)} with {name}" for name, row in rows if row]
-    some = next((row for _, row in rows if row), None)
-    if some is None:
+def _attention_sentence(record: Record) -> str | None:
+    rows = {name: row for name in (GRADIENT, LOO) if (row := pair(record, "tau", ATTENTION, name)) is not None}
+    if not rows:
         return None
-    return cautious(f"The order of {telling.ATTENTION} has {telling.listed(said)} ({texts(some['n'])}).", some["n"])
+    taus = listed([f"τ = {interval(row)} with {name}" for name, row in rows.items()])
+    n = next(iter(rows.values())).n
+    return cautious(f"The order of {ATTENTION} has {taus} ({texts(n)}).", n)
 
 
-def _ceiling_told(record: Record) -> str | None:
-    """What to compare with: two methods that both ask the model, and chance."""
+def _ceiling_sentence(record: Record) -> str | None:
+    """What to compare with: two methods that both query the model, and random."""
     ceiling, floor = pair(record, "tau", GRADIENT, LOO), pair(record, "tau", "random", LOO)
     if ceiling is None:
         return None
     chance = f"; a random order has {interval(floor)} with {LOO}" if floor else ""
     return cautious(
-        f"The ceiling to compare with: {GRADIENT} and {LOO}, which both ask the model, have τ = {interval(ceiling)}"
+        f"The ceiling to compare with: {GRADIENT} and {LOO}, which both query the model, have τ = {interval(ceiling)}"
         f"{chance}.",
-        ceiling["n"],
+        ceiling.n,
     )
 
 
-def _matrix(record: Record) -> tuple[Figure, ...]:
-    table = record.table("agreement", "matrix") or {"methods": (), "tau": ()}
-    some = [i for i, row in enumerate(table["tau"]) if any(telling.exists(x) for x in row)]
-    names = [table["methods"][i] for i in some]
-    values = [[table["tau"][i][j] for j in some] for i in some]
+def _matrix(tables: AgreementTables) -> tuple[Figure, ...]:
+    table = tables.matrix
+    some = [i for i, row in enumerate(table.tau) if any(exists(x) for x in row)]
+    names = [table.methods[i] for i in some]
+    values = [[table.tau[i][j] for j in some] for i in some]
     words = Words(
-        "agreement-matrix",
+        f"{CHECK}-matrix",
         "Agreement of every two methods",
         caption="Mean τ over texts, of magnitudes. A cell is empty where τ does not exist.",
     )
     return (matrix(words, names, values),) if names else ()
 
 
-def _published(record: Record) -> tuple[Table, ...]:
+def _published(tables: AgreementTables) -> tuple[Table, ...]:
     """Jain & Wallace's Table 2."""
     rows = tuple(
-        (f"{row['method']}, {row['with']}", label, cell["n"], cell["mean"], cell["std"], cell["significant"])
-        for row in record.table("agreement", "published") or ()
-        for label, cell in (("all", row["all"]), *row["classes"].items())
+        (f"{row.method}, {row.other}", label, cell.n, cell.mean, cell.std, cell.significant)
+        for row in tables.published
+        for label, cell in (("all", row.all), *row.classes.items())
     )
     columns = (
         Column("methods"),
@@ -86,19 +101,18 @@ def _published(record: Record) -> tuple[Table, ...]:
         Column("std", 2, "standard deviation over texts"),
         Column("Sig. Frac.", 2, "share of texts with p ≤ .05, two-sided, of τ = 0"),
     )
-    title = "The published pairs, by predicted label"
-    return (
-        (Table("agreement-published", title, columns, rows, "As in Table 2 of Jain & Wallace 2019."),) if rows else ()
-    )
+    title, caption = "The published pairs, by predicted label", "As in Table 2 of Jain & Wallace 2019."
+    return (Table(f"{CHECK}-published", title, columns, rows, caption),) if rows else ()
 
 
 def _with_loo(record: Record) -> tuple[Table, ...]:
     """Every method with leave-one-out."""
-    heads = {"tau": "τ", "weighted tau": "weighted τ", "top-k tau": "top-k τ", "top-k overlap": "overlap", "jsd": "JSD"}
-    rows = [(name, [pair(record, measure, name, LOO) for measure in heads]) for name in record.methods if name != LOO]
+    rows = {name: [pair(record, measure, name, LOO) for measure in HEADS] for name in record.methods if name != LOO}
     cells = tuple(
-        (name, found[0]["n"], *(interval(row) if row else None for row in found)) for name, found in rows if found[0]
+        (name, found[0].n, *(interval(row) if row else None for row in found))
+        for name, found in rows.items()
+        if found[0]
     )
-    columns = (Column("method"), Column("n", 0, "texts"), *(Column(head) for head in heads.values()))
+    columns = (Column("method"), Column("n", 0, "texts"), *(Column(head) for head in HEADS.values()))
     caption = "Means over texts with 95 % intervals. Compare with the row of random, not with 0."
-    return (Table("agreement-leave-one-out", f"Agreement with {LOO}", columns, cells, caption),) if cells else ()
+    return (Table(f"{CHECK}-{LOO}", f"Agreement with {LOO}", columns, cells, caption),) if cells else ()

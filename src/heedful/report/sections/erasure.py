@@ -1,115 +1,100 @@
-"""Erasing: the section on attention that is erased until the label changes."""
+"""The section on attention that is erased until the label changes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from heedful.audits.record import Record, Row
-from heedful.maths.stats import MINIMUM
-from heedful.report import telling
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.checks.tables import ErasureTables, Fewer, Flips, Stops
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.saying import Cell
-from heedful.report.sections.asking import MARKS, Evidence, made, mark
-from heedful.report.telling import (
-    cautious,
-    exactly,
-    interval,
-    known,
-    number,
-    texts,
-)
+from heedful.report.phrases import MARKS, Cell, cautious, exists, interval, mark, number, p_value, texts
+from heedful.report.sections.parts import check_section, own_check
 
+CHECK = own_check(__name__)
+EMPTY = ErasureTables({}, (), {}, {})
 ORDER = "attention"  # the order that erasure asks about: attention itself, highest first
 OWN = (ORDER, "attention-slope", "attention-x-slope", "random", "attention-ascending")  # the check's own orders
-FLIPS = ("only top", "both", "only random", "neither")
 
 
-def erasure(record: Record) -> Section:
-    """Is what attention points at what the label hangs on?"""
-    return made(
+def section(record: Record) -> Section:
+    """Does the label depend on what attention points at?"""
+    tables = record.tables(CHECK, ErasureTables) or EMPTY
+    return check_section(
         record,
-        "erasure",
-        Evidence(
-            (_delta_told(record), _fractions_told(record), *_fewer_told(record)),
-            (*_scatter(record), *_boxes(record)),
-            (*_flips_table(record), *_stops_table(record), *_negative_table(record)),
-        ),
+        CHECK,
+        (_delta_sentence(record, tables), _fractions_sentence(record, tables), *_fewer_sentences(tables)),
+        (*_scatter(record), *_boxes(record, tables)),
+        (*_flips_table(record, tables), *_stops_table(record), *_negative_table(tables)),
     )
 
 
-def _orders(record: Record, names: Sequence[str]) -> list[str]:
+def _orders(record: Record, names: Iterable[str]) -> list[str]:
     """The check's own orders first, then the methods as the run has them."""
     places = [*OWN, *(name for name in record.methods if name not in OWN)]
     return sorted(names, key=lambda name: (places.index(name) if name in places else len(places), name))
 
 
-def _delta_told(record: Record) -> str | None:
-    delta = exactly(record, "erasure", "delta js", ORDER, {})
-    if delta is None or not known(delta):
+def _delta_sentence(record: Record, tables: ErasureTables) -> str | None:
+    delta = record.row(CHECK, "delta js", ORDER)
+    if delta is None:
         return None
-    flips = (record.table("erasure", "flips") or {}).get(ORDER, {"n": 0})
+    flips = tables.flips.get(ORDER, Flips(0, 0, 0, 0, 0))
     labels = (
-        f"; it changes the label on {flips['only top'] + flips['both']:,} of {texts(flips['n'])}, another item on "
-        f"{flips['only random'] + flips['both']:,}"
-        if flips["n"]
+        f"; it changes the label on {flips.only_top + flips.both:,} of {texts(flips.n)}, another item on "
+        f"{flips.only_random + flips.both:,}"
+        if flips.n
         else ""
     )
     return cautious(
-        f"Erasing the item with the most attention {_more(delta)}: ΔJS = {interval(delta)} ({texts(delta['n'])})"
+        f"Erasing the item with the most attention {_compared(delta)}: ΔJS = {interval(delta)} ({texts(delta.n)})"
         f"{labels}.",
-        delta["n"],
+        delta.n,
     )
 
 
-def _more(delta: Row) -> str:
+def _compared(delta: Row) -> str:
     """What the interval of ΔJS says."""
-    if delta["n"] < MINIMUM:
+    if not delta.enough:
         return "and another one"
-    if telling.exists(delta["low"]) and delta["low"] > 0:
+    if exists(delta.low) and delta.low > 0:
         return "moves the answer more than erasing another"
-    if telling.exists(delta["high"]) and delta["high"] < 0:
+    if exists(delta.high) and delta.high < 0:
         return "moves the answer less than erasing another"
-    return "cannot be told from erasing another"
+    return "is not significantly different from erasing another"
 
 
-def _fractions_told(record: Record) -> str | None:
-    table = record.table("erasure", "fractions") or {}
-    said = [
-        f"{name}: median {number(row['median'], 2)} over {texts(row['n'])}, never on {number(row['never share'], 2)}"
-        for name in _orders(record, [name for name in OWN[:-1] if name in table])
-        if (row := table[name])["n"]
+def _fractions_sentence(record: Record, tables: ErasureTables) -> str | None:
+    parts = [
+        f"{name}: median {number(stops.median, 2)} over {texts(stops.n)}, never on {number(stops.never_share, 2)}"
+        for name in _orders(record, (name for name in OWN[:-1] if name in tables.fractions))
+        if (stops := tables.fractions[name]).n
     ]
-    return f"Fraction of items erased when the label first changes: {'; '.join(said)} of the texts." if said else None
+    return f"Fraction of items erased when the label first changes: {'; '.join(parts)} of the texts." if parts else None
 
 
-def _fewer_told(record: Record) -> list[str]:
-    """Attention beside chance, and beside its slopes: who needs fewer items on how many texts."""
-    rows = {frozenset((row["a"], row["b"])): row for row in record.table("erasure", "fewer") or ()}
+def _fewer_sentences(tables: ErasureTables) -> list[str]:
+    """Attention beside random, and beside its slopes: who needs fewer items on how many texts."""
+    rows = {frozenset((row.a, row.b)): row for row in tables.fewer}
     pairs = [(other, rows.get(frozenset((ORDER, other)))) for other in ("random", "attention-x-slope")]
-    return [_fewer(other, row) for other, row in pairs if row is not None and row["n"]]
+    return [_fewer_sentence(other, row) for other, row in pairs if row is not None and row.n]
 
 
-def _fewer(other: str, row: Mapping[str, Any]) -> str:
-    ours, theirs = ("a fewer", "b fewer") if row["a"] == ORDER else ("b fewer", "a fewer")
+def _fewer_sentence(other: str, row: Fewer) -> str:
+    ours, theirs = (row.a_fewer, row.b_fewer) if row.a == ORDER else (row.b_fewer, row.a_fewer)
     return cautious(
-        f"Attention needs fewer items than {other} on {row[ours]:,} and more on {row[theirs]:,} of {texts(row['n'])} "
-        f"(McNemar's exact test, two-sided, p = {p_told(row['p'])}).",
-        row["n"],
+        f"Attention needs fewer items than {other} on {ours:,} and more on {theirs:,} of {texts(row.n)} "
+        f"(McNemar's exact test, two-sided, p = {p_value(row.p)}).",
+        row.n,
     )
-
-
-def p_told(p: float) -> str:
-    """Two digits; small ones as a power of ten."""
-    return number(p, 2) if p >= 0.01 else number(p) if p < 1e-3 else number(p, 3)
 
 
 def _scatter(record: Record) -> tuple[Figure, ...]:
     """Serrano & Smith 2019: ΔJS against the difference of attention."""
-    found = record.found("erasure")
+    found = record.findings(CHECK)
     x, y = (found.values(measure, ORDER) for measure in ("alpha difference", "delta js"))
     there = np.isfinite(x) & np.isfinite(y)
     if not there.any():
@@ -125,37 +110,28 @@ def _scatter(record: Record) -> tuple[Figure, ...]:
     return (scatter(words, x[there], y[there]),)
 
 
-def _boxes(record: Record) -> tuple[Figure, ...]:
-    table = record.table("erasure", "fractions") or {}
-    names = [name for name in _orders(record, list(table)) if table[name]["n"]]
-    if not names:
-        return ()
-    title = "Fraction of items erased when the label first changes"
-    marks = [_box(name, table[name]) for name in names]
-    caption = (
-        "Median, quartiles and range over the texts whose label changes. Of random, each text is a mean over its "
-        "orders that change the label."
+def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
+    names = [name for name in _orders(record, tables.fractions) if tables.fractions[name].n]
+    words = Words(
+        f"{CHECK}-first-flip",
+        "Fraction of items erased when the label first changes",
+        "fraction erased",
+        caption="Median, quartiles and range over the texts whose label changes. Of random, each text is a mean over "
+        "its orders that change the label.",
     )
-    return (boxes(Words("erasure-first-flip", title, "fraction erased", caption=caption), marks),)
+    return (boxes(words, [_box(name, tables.fractions[name]) for name in names]),) if names else ()
 
 
-def _box(name: str, row: Mapping[str, Any]) -> Box:
-    return Box(
-        name,
-        lowest=row["lowest"],
-        lower=row["lower quartile"],
-        median=row["median"],
-        upper=row["upper quartile"],
-        highest=row["highest"],
-        note=f"never: {row['never']:,}",
-        n=row["n"],
-    )
+def _box(name: str, stops: Stops) -> Box:
+    five = (stops.lowest, stops.lower, stops.median, stops.upper, stops.highest)
+    return Box(name, *five, note=f"never: {stops.never:,}", n=stops.n)
 
 
-def _flips_table(record: Record) -> tuple[Table, ...]:
-    table = record.table("erasure", "flips") or {}
+def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
     rows = tuple(
-        (name, table[name]["n"], *(table[name][cell] for cell in FLIPS)) for name in _orders(record, list(table))
+        (name, flips.n, flips.only_top, flips.both, flips.only_random, flips.neither)
+        for name in _orders(record, tables.flips)
+        for flips in [tables.flips[name]]
     )
     columns = (
         Column("order"),
@@ -166,15 +142,15 @@ def _flips_table(record: Record) -> tuple[Table, ...]:
         Column("neither", 0, "without neither"),
     )
     title, caption = "Which item's erasure changes the label", "Counts of texts; the other item is drawn at random."
-    return (Table("erasure-flips", title, columns, rows, caption),) if rows else ()
+    return (Table(f"{CHECK}-flips", title, columns, rows, caption),) if rows else ()
 
 
 def _stops_table(record: Record) -> tuple[Table, ...]:
     measures = ("delta js", "fraction", "never", "mass")
-    rows = {(row["method"], row["measure"]): row for name in measures for row in record.rows("erasure", name)}
-    names = _orders(record, list(dict.fromkeys(method for method, _ in rows)))
+    rows = {(row.method, row.measure): row for name in measures for row in record.rows(CHECK, name)}
+    names = _orders(record, dict.fromkeys(method for method, _ in rows))
     cells = tuple(
-        (name, *(x for m in measures for x in _number(rows.get((name, m)), with_n=m == "fraction"))) for name in names
+        (name, *(x for m in measures for x in _cells(rows.get((name, m)), with_n=m == "fraction"))) for name in names
     )
     columns = (
         Column("order"),
@@ -185,21 +161,24 @@ def _stops_table(record: Record) -> tuple[Table, ...]:
         Column("mass", 2, "attention erased by then"),
     )
     title, caption = "Orders of erasing", f"Means over texts with 95 % intervals. {MARKS}"
-    return (Table("erasure-orders", title, columns, cells, caption),) if cells else ()
+    return (Table(f"{CHECK}-orders", title, columns, cells, caption),) if cells else ()
 
 
-def _number(row: Row | None, with_n: bool) -> tuple[Cell, ...]:
-    told = f"{interval(row)}{mark(row)}" if row is not None and known(row) else None
-    return (told, row["n"] if row else None) if with_n else (told,)
+def _cells(row: Row | None, with_n: bool) -> tuple[Cell, ...]:
+    mean = f"{interval(row)}{mark(row)}" if row is not None and row.known else None
+    return (mean, row.n if row else None) if with_n else (mean,)
 
 
-def _negative_table(record: Record) -> tuple[Table, ...]:
-    rows = [row for row in (record.table("erasure", "negative") or {}).get(ORDER, ()) if row["n"]]
+def _negative_table(tables: ErasureTables) -> tuple[Table, ...]:
     columns = (
         Column("difference of attention"),
         Column("n", 0, "texts"),
         Column("share negative", 2, "of texts on which the other item moves the answer more"),
     )
-    cells = tuple((f"{number(r['from'], 2)} to {number(r['to'], 2)}", r["n"], r["negative"]) for r in rows)
+    cells = tuple(
+        (f"{number(row.start, 2)} to {number(row.end, 2)}", row.n, row.share)
+        for row in tables.negative.get(ORDER, ())
+        if row.n
+    )
     title = "How often another item matters more than the one with the most attention"
-    return (Table("erasure-negative", title, columns, cells),) if cells else ()
+    return (Table(f"{CHECK}-negative", title, columns, cells),) if cells else ()

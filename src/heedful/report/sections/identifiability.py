@@ -1,120 +1,131 @@
-"""Identifying: the section on identifiability, which other weights would give a layer the same output."""
+"""The section on identifiability: which other weights would give a layer the same output."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from heedful.audits.record import Record, Row
-from heedful.report import telling
+from heedful.audits.record import Record
+from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
+from heedful.maths.stats import Estimate
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.sections.asking import Evidence, made
-from heedful.report.sections.attention import LAYERS
-from heedful.report.telling import cautious, dot, dotted, exactly, interval, known, number, texts
+from heedful.report.phrases import cautious, interval, number, texts
+from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
+
+CHECK = own_check(__name__)
+EMPTY = IdentifiabilityTables((), (), 0, 0)
 
 
-def identifiability(record: Record) -> Section:
+def section(record: Record) -> Section:
     """Which other weights would give a layer the same output?"""
-    by_length = record.table("identifiability", "by length") or ()
-    return made(
+    tables = record.tables(CHECK, IdentifiabilityTables) or EMPTY
+    last = max(tables.by_layer, key=lambda row: (isinstance(row.layer, str), row.layer), default=None)
+    directions = [(_tokens(row), row.null_constrained) for row in tables.by_length]
+    correlations = [(_tokens(row), row.correlation_pooled) for row in tables.by_length]
+    return check_section(
         record,
-        "identifiability",
-        Evidence(
-            (_null_told(record), _correlation_told(record), _farthest_told(record)),
-            (
-                *_lengths("null constrained", "Directions in which attention may move, by length", by_length),
-                *_lengths("correlation pooled", "Effective attention against attention, by length", by_length),
+        CHECK,
+        (*((_null_sentence(record, last), _correlation_sentence(last)) if last else ()), _farthest_sentence(record)),
+        (
+            *_lengths(
+                "null-constrained", "Directions in which attention may move, by length", "dimensions", directions
             ),
-            (*_layers_table(record), *_farthest_table(record)),
+            *_lengths(
+                "correlation-pooled", "Effective attention against attention, by length", "Pearson's r", correlations
+            ),
         ),
+        (*_layers_table(tables.by_layer), *_farthest_table(record)),
     )
 
 
-def _last_layer(record: Record) -> Row | None:
-    rows = record.table("identifiability", "by layer") or ()
-    return max(rows, key=lambda row: (isinstance(row["layer"], str), row["layer"]), default=None)
-
-
-def _null_told(record: Record) -> str | None:
-    last = _last_layer(record)
-    if last is None or not known(last["null constrained"]):
+def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
+    if not last.null_constrained.known:
         return None
-    found = record.found("identifiability")
-    places = [row["at"] for row in record.rows("identifiability", "null constrained", layer=last["layer"])]
+    found = record.findings(CHECK)
+    places = [row.at for row in record.rows(CHECK, "null constrained", layer=last.layer)]
     free = np.array([found.values("null constrained", at=at) for at in places])
     there = np.isfinite(free).any(0)
     some = int((free[:, there] > 0).any(0).sum())
-    null = last["null constrained"]
     return cautious(
-        f"In layer {last['layer']} attention is not identifiable on {some:,} of {texts(int(there.sum()))}: weights "
-        f"that add up to one may move in {interval(null)} directions (mean over heads), and the layer gives the same.",
+        f"In layer {last.layer} attention is not identifiable on {some:,} of {texts(int(there.sum()))}: weights that "
+        f"add up to one may move in {interval(last.null_constrained)} directions (mean over heads), and the layer's "
+        "output stays the same.",
         int(there.sum()),
     )
 
 
-def _correlation_told(record: Record) -> str | None:
-    last = _last_layer(record)
-    row = last["correlation pooled"] if last else None
-    if last is None or row is None or not known(row):
+def _correlation_sentence(last: LayerNullSpaces) -> str | None:
+    if not last.correlation_pooled.known:
         return None
     return (
-        f"Effective attention, the part that is not cancelled, correlates with attention by r = {interval(row)} in "
-        f"layer {last['layer']} (mean over heads and {texts(row['n'])})."
+        "Effective attention, the part that is not cancelled, correlates with attention by r = "
+        f"{interval(last.correlation_pooled)} in layer {last.layer} (mean over heads and "
+        f"{texts(last.correlation_pooled.n)})."
     )
 
 
-def _farthest_told(record: Record) -> str | None:
-    rows = sorted((r for r in record.rows("identifiability", "farthest") if known(r)), key=lambda row: row["mean"])
+def _farthest_sentence(record: Record) -> str | None:
+    rows = sorted((row for row in record.rows(CHECK, "farthest") if row.known), key=lambda row: row.mean)
     if not rows:
         return None
     if len(rows) == 1:
-        bound = exactly(record, "identifiability", "farthest bound", "", rows[0]["at"])
-        most = f", and none is farther than {interval(bound)}" if known(bound) else ""
+        bound = record.row(CHECK, "farthest bound", at=rows[0].at)
+        most = f", and none is farther than {interval(bound)}" if bound else ""
         return f"The farthest attention found with the same output is {interval(rows[0])} away (TVD){most}."
     low, high = rows[0], rows[-1]
     return (
-        f"The farthest attention found with the same output is from {interval(low)} (head {low['at']['head']}) to "
-        f"{interval(high)} (head {high['at']['head']}) away (TVD), over the {len(rows)} heads of layer "
-        f"{high['at']['layer']}."
+        f"The farthest attention found with the same output is from {interval(low)} (head {low.at['head']}) to "
+        f"{interval(high)} (head {high.at['head']}) away (TVD), over the {len(rows)} heads of layer "
+        f"{high.at['layer']}."
     )
 
 
-def _lengths(measure: str, title: str, rows: Any) -> tuple[Figure, ...]:
-    there = [row for row in rows if known(row[measure])]
-    axis = "dimensions" if measure.startswith("null") else "Pearson's r"
+def _lengths(name: str, title: str, axis: str, rows: Sequence[tuple[str, Estimate]]) -> tuple[Figure, ...]:
     caption = "Texts in four groups by length, mean over heads and layers, 95 % intervals."
-    words = Words(f"identifiability-{telling.slug(measure)}", title, axis, caption=caption)
-    return dotted(words, [dot(_tokens(row), row[measure]) for row in there], zero=0.0)
+    words = Words(f"{CHECK}-{name}", title, axis, caption=caption)
+    return dotted(words, [dot(label, one) for label, one in rows if one.known], zero=0.0)
 
 
-def _tokens(row: Row) -> str:
-    low, high = (number(row[name], 0) for name in ("from", "to"))
+def _tokens(row: LengthNullSpaces) -> str:
+    low, high = (number(x, 0) for x in (row.start, row.end))
     return f"{low} tokens" if low == high else f"{low}–{high} tokens"
 
 
-def _layers_table(record: Record) -> tuple[Table, ...]:
-    names = {
-        "null": Column("null space", 1, "dimension of the null space of T"),
-        "null constrained": Column("with sums of one", 1, "the same for weights that add up to one"),
-        "correlation": Column("r, all queries", 2, "effective attention with attention"),
-        "correlation pooled": Column("r, pooled", 2, "the same, of the pooled position's row"),
-        "special mass": Column("special tokens", 2, "attention on special tokens, mean over queries"),
-    }
-    rows = record.table("identifiability", "by layer") or ()
-    cells = tuple((str(row["layer"]), *(interval(row[name]) for name in names)) for row in rows)
+def _layers_table(rows: Sequence[LayerNullSpaces]) -> tuple[Table, ...]:
+    columns = (
+        Column("layer"),
+        Column("null space", 1, "dimension of the null space of T"),
+        Column("with sums of one", 1, "the same for weights that add up to one"),
+        Column("r, all queries", 2, "effective attention with attention"),
+        Column("r, pooled", 2, "the same, of the pooled position's row"),
+        Column("special tokens", 2, "attention on special tokens, mean over queries"),
+    )
+    cells = tuple(
+        (
+            str(row.layer),
+            *map(
+                interval,
+                (row.null, row.null_constrained, row.correlation, row.correlation_pooled, row.special_mass),
+            ),
+        )
+        for row in rows
+    )
     caption = f"Means over heads and texts with 95 % intervals. {LAYERS}"
-    columns = (Column("layer"), *names.values())
-    return (Table("identifiability-layers", "Null spaces by layer", columns, cells, caption),) if cells else ()
+    return (Table(f"{CHECK}-layers", "Null spaces by layer", columns, cells, caption),) if cells else ()
 
 
 def _farthest_table(record: Record) -> tuple[Table, ...]:
-    rows = [row for row in record.rows("identifiability", "farthest") if known(row)]
-    bounds = [exactly(record, "identifiability", "farthest bound", "", row["at"]) for row in rows]
+    rows = [row for row in record.rows(CHECK, "farthest") if row.known]
     cells = tuple(
-        (f"layer {row['at']['layer']} head {row['at'].get('head', 0)}", row["n"], interval(row), interval(bound))
-        for row, bound in zip(rows, bounds, strict=True)
+        (
+            f"layer {row.at['layer']} head {row.at.get('head', 0)}",
+            row.n,
+            interval(row),
+            interval(record.row(CHECK, "farthest bound", at=row.at)),
+        )
+        for row in rows
     )
     columns = (
         Column("head"),
@@ -122,9 +133,5 @@ def _farthest_table(record: Record) -> tuple[Table, ...]:
         Column("farthest found", 2, "TVD of the farthest attention found with the same output"),
         Column("at most", 2, "the distance that none can exceed"),
     )
-    title = "The farthest attention with the same output"
-    return (
-        (Table("identifiability-farthest", title, columns, cells, "Means over texts with 95 % intervals."),)
-        if cells
-        else ()
-    )
+    title, caption = "The farthest attention with the same output", "Means over texts with 95 % intervals."
+    return (Table(f"{CHECK}-farthest", title, columns, cells, caption),) if cells else ()

@@ -1,130 +1,144 @@
-"""Removing: the section on words that are taken out of the text, highest score first."""
+"""The section on words that are removed from the text, highest score first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from heedful.audits.record import Record, Row
-from heedful.report import telling
+from heedful.audits.ranking import BOUNDS
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.checks.tables import Curve, InputErasureTables
 from heedful.report.charts import Line, Words, lines
 from heedful.report.document import Figure, Section, Table
-from heedful.report.sections.asking import Asked, Evidence, made, methods_table
-from heedful.report.telling import ATTENTION, BOUNDS, CONTROLS, exactly, interval, known, number
+from heedful.report.phrases import interval, number, slug
+from heedful.report.sections.parts import (
+    ATTENTION,
+    CONTROLS,
+    MethodColumn,
+    by_method,
+    check_section,
+    extremes,
+    methods_table,
+    own_check,
+    tally_methods,
+)
 
-SHARE = 0.2
-BEST = 5  # methods on a chart, beside attention
+CHECK = own_check(__name__)
+EMPTY = InputErasureTables({}, {}, (), {})
+SHARE = 0.2  # of the words, for the columns at one share
+MAX_CURVES = 5  # methods on a chart, beside attention
+SAME_ORDER = 0.8  # Kendall's τ below which two maskings give different orders of methods
 MAIN = "aopc comprehensiveness"
 
 
-def input_erasure(record: Record) -> Section:
+def section(record: Record) -> Section:
     """Do the words that an explanation puts first carry the prediction?"""
-    ways = list(dict.fromkeys(row["at"]["masking"] for row in record.rows("input-erasure", MAIN)))
-    return made(
+    tables = record.tables(CHECK, InputErasureTables) or EMPTY
+    maskings = list(dict.fromkeys(str(row.at["masking"]) for row in record.rows(CHECK, MAIN)))
+    disagreeing = [row for row in tables.agreement if row.tau < SAME_ORDER]
+    return check_section(
         record,
-        "input-erasure",
-        Evidence(
-            (
-                *(sentence for way in ways for sentence in _way_told(record, way)),
-                *(telling.capital(warning) + "." for warning in record.table("input-erasure", "warnings") or ()),
+        CHECK,
+        (
+            *(sentence for masking in maskings for sentence in _sentences(record, masking)),
+            *(
+                f"The order of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
+                for row in disagreeing
             ),
-            tuple(figure for way in ways for figure in (*_curves(record, way), *_aopc(record, way))),
-            tuple(table for way in ways for table in _way_table(record, way)),
         ),
+        (
+            figure
+            for masking in maskings
+            for figure in (*_curves(record, masking, tables), *_comprehensiveness(record, masking))
+        ),
+        (table for masking in maskings for table in _methods(record, masking)),
     )
 
 
-def _main(record: Record, way: str) -> list[Row]:
-    return [row for row in record.rows("input-erasure", MAIN, masking=way) if row["method"] not in BOUNDS]
+def _main(record: Record, masking: str) -> list[Row]:
+    return [row for row in record.rows(CHECK, MAIN, masking=masking) if row.method not in BOUNDS]
 
 
-def _way_told(record: Record, way: str) -> list[str | None]:
-    phrase = f"fall of the label's probability without a method's first words (AOPC comprehensiveness, {way})"
-    rows = _main(record, way)
-    whole = exactly(record, "input-erasure", "tvd without words", "", {"masking": way})
-    all_gone = f"Without any word ({way}) the answer moves by {interval(whole)} (TVD)." if known(whole) else None
-    return [telling.spread(phrase, rows), telling.beside_random(rows), all_gone]
+def _sentences(record: Record, masking: str) -> list[str | None]:
+    phrase = f"fall of the label's probability without a method's first words (AOPC comprehensiveness, {masking})"
+    rows = _main(record, masking)
+    whole = record.row(CHECK, "tvd without words", at={"masking": masking})
+    without = f"Without any word ({masking}) the answer moves by {interval(whole)} (TVD)." if whole else None
+    return [extremes(phrase, rows), tally_methods(rows), without]
 
 
-def _texts_of_curve(record: Record, way: str) -> dict[str, int]:
+def _texts_of_curves(record: Record, masking: str) -> dict[str, int]:
     """Over how many texts each curve is; the fewest of its points."""
     counts: dict[str, int] = {}
-    for row in record.rows("input-erasure", "curve", masking=way):
-        counts[row["method"]] = min(row["n"], counts.get(row["method"], row["n"]))
+    for row in record.rows(CHECK, "curve", masking=masking):
+        counts[row.method] = min(row.n, counts.get(row.method, row.n))
     return counts
 
 
-def _curves(record: Record, way: str) -> tuple[Figure, ...]:
-    table = (record.table("input-erasure", "curves") or {}).get(way, {})
-    counts = _texts_of_curve(record, way)
+def _curves(record: Record, masking: str, tables: InputErasureTables) -> tuple[Figure, ...]:
+    curves = tables.curves.get(masking, {})
+    counts = _texts_of_curves(record, masking)
     most = max(counts.values(), default=0)
-    names = sorted(table, key=lambda name: (name in BOUNDS, name in CONTROLS, np.mean(table[name]["mean"])))
-    every = [_line(name, table[name], counts.get(name, most), most) for name in names]
+    names = sorted(curves, key=lambda name: (name in BOUNDS, name in CONTROLS, np.mean(curves[name].mean)))
+    every = [_line(name, curves[name], counts.get(name, most), most) for name in names]
     if not every:
         return ()
-    made = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
-    title = f"The label's probability as words go ({way})"
-    said = "; ".join(f"{line.label} {number(_at_share(line), 2)}" for line in every)
-    left = f" Drawn are the {BEST} lowest, attention and random; the words below have all." if made != every else ""
-    words = Words(
-        f"input-erasure-curves-{telling.slug(way)}",
-        title,
-        "fraction of words gone, highest first",
-        "probability of the label",
-        f"with a fifth of the words gone: {said}.",
-        "Mean over texts with a 95 % band; lower is better. Faint lines are controls and bounds. Greedy takes at each "
-        "step the word that lowers the probability most, on short texts only: an n in brackets is of that line alone."
-        + left,
+    some = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
+    at_share = "; ".join(f"{line.label} {number(float(np.interp(SHARE, line.x, line.mean)), 2)}" for line in every)
+    left = (
+        f" Drawn are the {MAX_CURVES} lowest, attention and random; the words below have all." if some != every else ""
     )
-    return (lines(words, made, (0.0, 1.0)) if _within(made) else lines(words, made),)
+    words = Words(
+        f"{CHECK}-curves-{slug(masking)}",
+        f"The label's probability as words are removed ({masking})",
+        "fraction of words removed, highest first",
+        "probability of the label",
+        f"with a fifth of the words removed: {at_share}.",
+        "Mean over texts with a 95 % band; lower is better. Faint lines are controls and bounds. Greedy removes at "
+        "each step the word that lowers the probability most, on short texts only: an n in brackets is of that line "
+        "alone." + left,
+    )
+    # a regression model's curve is no probability and has other limits
+    within = all(0 <= x <= 1 for line in some for x in line.mean)
+    return (lines(words, some, (0.0, 1.0)) if within else lines(words, some),)
 
 
 def _drawn(names: Sequence[str]) -> list[str]:
     """Of many methods, lowest first, those whose lines can be told apart on one chart."""
-    if len(names) <= BEST + 3:
+    if len(names) <= MAX_CURVES + 3:
         return list(names)
     methods = [name for name in names if name not in (*CONTROLS, *BOUNDS)]
-    return [*methods[:BEST], ATTENTION, "random", "greedy"]
+    return [*methods[:MAX_CURVES], ATTENTION, "random", "greedy"]
 
 
-def _within(some: Sequence[Line]) -> bool:
-    """Whether all are probabilities: a model that gives a number has other limits."""
-    return all(0 <= x <= 1 for line in some for x in line.mean)
-
-
-def _at_share(line: Line) -> float:
-    return float(np.interp(SHARE, line.x, line.mean))
-
-
-def _line(name: str, row: Mapping[str, Any], n: int, most: int) -> Line:
-    low, high = ([x if telling.exists(x) else np.nan for x in row[end]] for end in ("low", "high"))
+def _line(name: str, curve: Curve, n: int, most: int) -> Line:
     label = name if n == most else f"{name} (n = {n:,})"
-    return Line(label, row["removed"], row["mean"], low, high, faint=name in (*CONTROLS, *BOUNDS))
+    return Line(label, curve.removed, curve.mean, curve.low, curve.high, faint=name in (*CONTROLS, *BOUNDS))
 
 
-def _aopc(record: Record, way: str) -> tuple[Figure, ...]:
+def _comprehensiveness(record: Record, masking: str) -> tuple[Figure, ...]:
     words = Words(
-        f"input-erasure-aopc-{telling.slug(way)}",
-        f"AOPC comprehensiveness ({way})",
+        f"{CHECK}-aopc-{slug(masking)}",
+        f"AOPC comprehensiveness ({masking})",
         "fall of the label's probability, mean over shares",
         caption="Higher is better. 95 % intervals over texts.",
     )
-    return telling.by_method(words, _main(record, way))
+    return by_method(words, _main(record, masking))
 
 
-def _way_table(record: Record, way: str) -> tuple[Table, ...]:
-    at = {"masking": way}
-    asked = (
-        Asked("comprehensiveness", MAIN, at),
-        Asked("sufficiency", "aopc sufficiency", at),
-        Asked(f"compr. at {SHARE:g}", "comprehensiveness", at | {"share": SHARE}),
-        Asked(f"suff. at {SHARE:g}", "sufficiency", at | {"share": SHARE}),
-        Asked("deletion", "deletion", at),
-        Asked("insertion", "insertion", at),
-        Asked("first flip", "first flip", at),
-        Asked("never", "never", at),
+def _methods(record: Record, masking: str) -> tuple[Table, ...]:
+    at = {"masking": masking}
+    columns = (
+        MethodColumn("comprehensiveness", MAIN, at),
+        MethodColumn("sufficiency", "aopc sufficiency", at),
+        MethodColumn(f"compr. at {SHARE:g}", "comprehensiveness", at | {"share": SHARE}),
+        MethodColumn(f"suff. at {SHARE:g}", "sufficiency", at | {"share": SHARE}),
+        MethodColumn("deletion", "deletion", at),
+        MethodColumn("insertion", "insertion", at),
+        MethodColumn("first flip", "first flip", at),
+        MethodColumn("never", "never", at),
     )
-    title = f"Words taken away ({way}); comprehensiveness and sufficiency are AOPC, the mean over shares"
-    return methods_table(record, "input-erasure", (f"input-erasure-{telling.slug(way)}", title), asked)
+    title = f"Words removed ({masking}); comprehensiveness and sufficiency are AOPC, the mean over shares"
+    return methods_table(record, CHECK, f"{CHECK}-{slug(masking)}", title, columns)

@@ -1,0 +1,122 @@
+"""Contrasts: the same estimate of two runs, and how different they are. Needs no torch.
+
+Where both runs have the same texts, both means are over those that have both numbers, and their difference is paired;
+otherwise it is unpaired. p is corrected (Holm) over all rows of a check that are compared together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from heedful.audits.ranking import BOUNDS
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.core.finding import Findings, SideBySide
+from heedful.maths import stats
+from heedful.maths.stats import Decision, Difference, Kind, Range
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """An estimate of two runs: rows of both, None where a run has none, and a − b with its decision."""
+
+    key: SideBySide
+    a: Row | None
+    b: Row | None
+    difference: Difference | None = None
+
+    @property
+    def decision(self) -> Decision | None:
+        """Whether a is higher or lower; None where one of them has no number."""
+        return None if self.difference is None else self.difference.decision
+
+    @property
+    def texts(self) -> tuple[int, int]:
+        """How many texts each mean is over."""
+        n, m = (0 if row is None else row.n for row in (self.a, self.b))
+        return n, m
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """The texts of two runs: places in a and in b of those that both have, and whether one run has all the other's."""
+
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    same: bool
+
+
+def match(a: Record, b: Record) -> Matching:
+    """Which text of one run is which of the other: by what they say, the first with the first where some are equal."""
+    left, right = _places(a), _places(b)
+    both = [text for text in left if text in right]
+    same = len(both) > 0 and len(both) == min(len(left), len(right))
+    return Matching(np.array([left[t] for t in both], np.int64), np.array([right[t] for t in both], np.int64), same)
+
+
+def contrast(a: Record, b: Record, check: str, matching: Matching) -> list[Contrast]:
+    """What the check sets side by side, as far as a run has it, with Holm's correction over all of it."""
+    rows = [(key, _row(a, check, key), _row(b, check, key)) for key in _keys(a, b, check)]
+    there = [(key, x, y) for key, x, y in rows if x is not None or y is not None]
+    both = any(x is not None and y is not None for _, x, y in there)
+    found = [run.findings(check) for run in (a, b)] if both and matching.same else []
+    made = [_contrast(Contrast(key, x, y), found, matching, *_measure(a, check, key)) for key, x, y in there]
+    decided = stats.decide([one.difference for one in made])
+    return [replace(one, difference=difference) for one, difference in zip(made, decided, strict=True)]
+
+
+def _keys(a: Record, b: Record, check: str) -> list[SideBySide]:
+    """One for each number of the model, and for each method that either run has."""
+    compared = a.about(check).compared or b.about(check).compared
+    measured = {row.method for record in (a, b) for row in record.rows(check)}
+    methods = [m for m in dict.fromkeys([*a.methods, *b.methods]) if m in measured and m not in BOUNDS]
+    return [
+        key
+        for one in compared
+        for key in ([one] if one.words else [replace(one, words=name, method=name) for name in methods])
+    ]
+
+
+def _contrast(c: Contrast, found: Sequence[Findings], texts: Matching, kind: Kind, within: Range | None) -> Contrast:
+    """With a difference, if both have a number."""
+    if c.a is None or c.b is None:
+        return c
+    if not texts.same:
+        return replace(c, difference=stats.unpaired(c.a, c.b))
+    one, other = (f.values(row.measure, row.method, row.at) for f, row in zip(found, (c.a, c.b), strict=True))
+    x, y = one[texts.a], other[texts.b]
+    there = np.isfinite(x) & np.isfinite(y)
+    if not there.any():
+        return c
+    a, b = (replace(row, **asdict(stats.estimate(own[there], kind, within))) for row, own in ((c.a, x), (c.b, y)))
+    return replace(c, a=a, b=b, difference=stats.paired(x, y))
+
+
+def _measure(record: Record, check: str, key: SideBySide) -> tuple[Kind, Range | None]:
+    measure = record.about(check).measures.get(key.measure)
+    return ("mean", None) if measure is None else (measure.kind, measure.range)
+
+
+def _row(record: Record, check: str, key: SideBySide) -> Row | None:
+    """The one row that a key means, if it has a number. A pair of methods stands under either name."""
+    rows = record.rows(check, key.measure, key.method, **key.at)
+    if not rows and key.method and "with" in key.at:
+        rows = record.rows(check, key.measure, str(key.at["with"]), **{"with": key.method})
+    return rows[0] if len(rows) == 1 and rows[0].known else None
+
+
+def _places(record: Record) -> dict[tuple[str, str | None, int], int]:
+    """Where each text is in a run's order; equal ones are numbered."""
+    table: pa.Table = record.run.texts(["text", "pair"])
+    seen: Counter[tuple[str, str | None]] = Counter()
+    places = {}
+    for i, (text, pair) in enumerate(zip(*(table.column(c).to_pylist() for c in ("text", "pair")), strict=True)):
+        places[text, pair, seen[text, pair]] = i
+        seen[text, pair] += 1
+    return places

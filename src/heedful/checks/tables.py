@@ -1,0 +1,293 @@
+"""Tables: the classes of what checks make of their findings on all texts, beyond rows. Needs no torch.
+
+A check's `tables(found)` returns one of them; the run's summary stores it, and `Record.tables` reads it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.core.finding import Place
+from heedful.maths.stats import Estimate
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median and the quartiles of n numbers."""
+
+    n: int
+    median: float = NAN
+    lower: float = NAN
+    upper: float = NAN
+
+
+def spread(values: NDArray[np.float64]) -> Spread:
+    """Of the numbers that exist."""
+    there = values[np.isfinite(values)]
+    if not len(there):
+        return Spread(0)
+    lower, median, upper = np.quantile(there, (0.25, 0.5, 0.75)).tolist()
+    return Spread(len(there), median, lower, upper)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakSpread(Spread):
+    """Over texts with this predicted label whose largest weight lies from `start` to `end`."""
+
+    n: int
+    label: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedEstimate(Estimate):
+    """An estimate at a place; of an accuracy, how it `change`s text by text."""
+
+    at: Place
+    change: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class PermutationTables:
+    """Jain & Wallace 2019, figs. 6–7; and accuracy as it is ({"layer": "none"}) and at each place."""
+
+    by_peak: tuple[PeakSpread, ...]
+    accuracy: tuple[PlacedEstimate, ...]
+
+
+@dataclass(frozen=True)
+class UniformTables:
+    """Accuracy as it is ({"layer": "none"}) and with each change; the distance of attention from uniform."""
+
+    accuracy: tuple[PlacedEstimate, ...]
+    distance: tuple[PlacedEstimate, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakHistogram:
+    """Counts over bins, of texts with this predicted label whose largest weight lies from `start` to `end`."""
+
+    label: str
+    start: float
+    end: float
+    n: int
+    median: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram:
+    """Counts over bins, of all texts and by group."""
+
+    at: Place
+    bins: tuple[float, ...]
+    n: int
+    median: float
+    counts: tuple[int, ...]
+    groups: tuple[PeakHistogram, ...]
+
+
+@dataclass(frozen=True)
+class AdversarialTables:
+    """Histograms of JSD, one for each place."""
+
+    exact: tuple[Histogram, ...] = ()
+    lower: tuple[Histogram, ...] = ()
+    found: tuple[Histogram, ...] = ()
+    witness: tuple[Histogram, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NullSpaces:
+    """Of a layer, or of texts of similar length: null spaces and correlations, means over heads."""
+
+    null: Estimate
+    null_constrained: Estimate
+    correlation: Estimate
+    correlation_pooled: Estimate
+    special_mass: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthNullSpaces(NullSpaces):
+    """Of texts of `start` to `end` tokens."""
+
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNullSpaces(NullSpaces):
+    """Of a layer."""
+
+    layer: str | int | float
+
+
+@dataclass(frozen=True)
+class IdentifiabilityTables:
+    """By length and by layer; how often dim LN(T) ≥ max(0, n − d_v) was examined, and how often it held."""
+
+    by_length: tuple[LengthNullSpaces, ...]
+    by_layer: tuple[LayerNullSpaces, ...]
+    bound_examined: int
+    bound_held: int
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Serrano & Smith's table of two by two: texts whose label changes without the top item, and without another."""
+
+    n: int
+    both: int
+    only_top: int
+    only_random: int
+    neither: int
+
+
+@dataclass(frozen=True)
+class Fewer:
+    """On how many texts each of two orders needs fewer items until the label changes; McNemar's p."""
+
+    a: str
+    b: str
+    n: int
+    a_fewer: int
+    b_fewer: int
+    equal: int
+    never: int
+    p: float
+
+
+@dataclass(frozen=True)
+class Stops:
+    """A box plot of the fraction erased when the label first changes, over the n texts where it does."""
+
+    n: int
+    never: int
+    never_share: float = NAN
+    lowest: float = NAN
+    lower: float = NAN
+    median: float = NAN
+    upper: float = NAN
+    highest: float = NAN
+
+
+@dataclass(frozen=True)
+class NegativeShare:
+    """Of n texts whose difference of attention is from `start` to `end`: the share with a negative ΔJS."""
+
+    start: float
+    end: float
+    n: int
+    share: float
+
+
+@dataclass(frozen=True)
+class ErasureTables:
+    """By order of erasing: flips two by two, the spread of fractions, negative ΔJS; and orders two by two."""
+
+    flips: Mapping[str, Flips]
+    fewer: tuple[Fewer, ...]
+    fractions: Mapping[str, Stops]
+    negative: Mapping[str, tuple[NegativeShare, ...]]
+
+
+@dataclass(frozen=True)
+class MaskingAgreement:
+    """Kendall's τ between the orders of methods under two maskings."""
+
+    a: str
+    b: str
+    tau: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The label's probability by the fraction of words removed: mean over texts, and its interval."""
+
+    removed: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class InputErasureTables:
+    """By masking: the methods in order, their mean AOPC comprehensiveness, and their curves."""
+
+    order: Mapping[str, tuple[str, ...]]
+    means: Mapping[str, Mapping[str, float]]
+    agreement: tuple[MaskingAgreement, ...]
+    curves: Mapping[str, Mapping[str, Curve]]
+
+
+@dataclass(frozen=True)
+class TauCell:
+    """Mean τ ± population std and the share of texts with a significant τ, over n; `missing` have no τ."""
+
+    n: int
+    missing: int
+    mean: float = NAN
+    std: float = NAN
+    significant: float = NAN
+
+
+@dataclass(frozen=True)
+class TauPair:
+    """Two methods: over all texts, and by predicted label."""
+
+    method: str
+    other: str
+    all: TauCell
+    classes: Mapping[str, TauCell]
+
+
+@dataclass(frozen=True)
+class TauMatrix:
+    """Mean τ of every two methods; NaN on the diagonal and where there is none."""
+
+    methods: tuple[str, ...]
+    tau: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class AgreementTables:
+    """Jain & Wallace's Table 2 for all pairs, those that they published, the matrix, and the ceiling."""
+
+    published: tuple[TauPair, ...]
+    pairs: tuple[TauPair, ...]
+    matrix: TauMatrix
+    ceiling: TauPair | None = None
+
+
+@dataclass(frozen=True)
+class MethodMean:
+    """The mean of a measure of a method, over the n texts that have it."""
+
+    method: str
+    measure: str
+    n: int
+    missing: int
+    mean: float = NAN
+
+
+@dataclass(frozen=True)
+class PlausibilityTables:
+    """Means where the model is right, and where it is wrong."""
+
+    right: tuple[MethodMean, ...] = ()
+    wrong: tuple[MethodMean, ...] = ()
+
+
+@dataclass(frozen=True)
+class StabilityTables:
+    """The divergence of attention between trainings, by largest weight and predicted label."""
+
+    attention_jsd: tuple[PeakSpread, ...] = field(default=())

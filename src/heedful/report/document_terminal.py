@@ -1,0 +1,51 @@
+"""A document on the terminal: which explanation to use, the verdict on attention, and the run at a glance."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from heedful.report.document import Document, Section, Table, cells, notes, numbers
+from heedful.report.terminal import clean
+
+
+def show(document: Document, console: Console) -> None:
+    """Print the answers first, then the tables, then what was left out."""
+    for i, sentence in enumerate(document.advice):
+        console.print(Text(clean(sentence), style="bold" if i == 0 else ""))
+    if document.verdict:
+        console.print(Text.assemble("\nAttention: ", (document.verdict, "bold")))
+    for sentence in document.sentences:
+        console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
+    for name, value in document.facts:
+        if name in ("data", "accuracy"):
+            console.print(Text(clean(f"{name}: {value}"), style="dim"))
+    for table in document.overview:
+        console.print()
+        console.print(_grid(table))
+        for note in filter(None, (notes(table.columns), table.caption)):
+            console.print(Text(clean(note), style="dim"))
+    for section in document.sections:
+        if section.name == "left-out":
+            _show_left_out(section, console)
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=None, padding=(0, 1, 0, 0), show_edge=False)
+    for i, (column, numeric) in enumerate(zip(table.columns, numbers(table), strict=True)):
+        grid.add_column(clean(column.head), justify="right" if numeric or i else "left", no_wrap=i > 0)
+    for row in cells(table):
+        grid.add_row(*(Text(clean(cell)) for cell in row))
+    return grid
+
+
+def _show_left_out(section: Section, console: Console) -> None:
+    """What was left out for the same reason, together."""
+    by_reason: dict[str, list[str]] = {}
+    for table in section.tables:
+        for what, texts, reason in cells(table):
+            by_reason.setdefault(reason, []).append(f"{what} on {texts} texts")
+    for reason, parts in by_reason.items():
+        console.print(Text(clean(f"left out: {', '.join(parts)}: {reason}"), style="dim"))

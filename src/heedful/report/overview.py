@@ -1,0 +1,67 @@
+"""Overview: a run at a glance, in two small tables of the numbers that checks highlight."""
+
+from __future__ import annotations
+
+from heedful.audits.ranking import COMPARABLE
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.core.finding import Highlight
+from heedful.report.document import Column, Table
+from heedful.report.phrases import Cell, fixed, interval, symbol
+
+
+def overview(record: Record) -> tuple[Table, ...]:
+    """What checks found about the model, and about each method; none that has no rows."""
+    return (*_model(record), *_methods(record))
+
+
+def _highlights(record: Record, of_methods: bool) -> list[tuple[str, Highlight]]:
+    return [
+        (name, one) for name in record.checks for one in record.about(name).highlights if bool(one.head) == of_methods
+    ]
+
+
+def _model(record: Record) -> tuple[Table, ...]:
+    found = [
+        (one.says, rows[0])
+        for check, one in _highlights(record, of_methods=False)
+        if (rows := [row for row in record.rows(check, one.measure, one.method, **one.at) if row.known])
+    ]
+    columns = (
+        Column("the model's attention"),
+        Column("mean", says="over texts, with a 95 % interval"),
+        Column("texts"),
+    )
+    cells = tuple((says, interval(row), row.n) for says, row in found)
+    return (Table("overview-model", "The model's attention at a glance", columns, cells),) if cells else ()
+
+
+def _methods(record: Record) -> tuple[Table, ...]:
+    found = [(one, _by_method(record, check, one)) for check, one in _highlights(record, of_methods=True)]
+    columns = [(one, rows) for one, rows in found if rows]
+    names = list(dict.fromkeys([*record.methods, *(m for _, rows in columns for m in rows)]))
+    cells = [(name, *(_cell(one, rows, name) for one, rows in columns)) for name in names]
+    shown = tuple(row for row in cells if any(cell is not None for cell in row[1:]))
+    heads = (Column("method"), *(Column(one.head, one.digits, one.says) for one, _ in columns))
+    caption = "* not significantly different from random; ? too few texts to decide; – not measured."
+    return (Table("overview-methods", "Methods at a glance", heads, shown, caption),) if shown else ()
+
+
+def _by_method(record: Record, check: str, one: Highlight) -> dict[str, Row]:
+    """A method's row; a pair of methods has one under the name that comes first."""
+    rows: dict[str, Row] = {}
+    for row in record.rows(check, one.measure, None, **one.at):
+        if row.method and row.known:
+            rows.setdefault(row.method, row)  # the first place
+    if "with" in one.at:
+        turned = record.rows(check, one.measure, str(one.at["with"]))
+        rows |= {str(row.at["with"]): row for row in turned if row.known and "with" in row.at}
+    return rows
+
+
+def _cell(one: Highlight, rows: dict[str, Row], method: str) -> Cell:
+    """A mean; none over fewer texts than the others', with which it cannot be compared."""
+    row, most = rows.get(method), max(row.n for row in rows.values())
+    if row is None or row.n < COMPARABLE * most:
+        return None
+    return f"{fixed(row.mean, one.digits)}{symbol(row.versus_random)}"

@@ -1,0 +1,236 @@
+"""Phrases: numbers, estimates and decisions as words, the same in every format, table and figure.
+
+Nothing is computed here: an estimate is written with the interval that it has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from heedful.audits.summary import Row
+from heedful.maths.stats import MINIMUM, Decision, Difference, Estimate
+
+Cell = str | int | float | None  # None is what does not exist, shown as a dash
+
+DASH = "–"
+MAX_DIGITS = 4
+MAX_NAMES = 4  # that a sentence lists
+
+
+# numbers
+
+
+def exists(x: Any) -> bool:
+    """Whether there is a number."""
+    return x is not None and math.isfinite(x)
+
+
+def fixed(x: float | None, digits: int = 2) -> str:
+    """With commas and a true minus sign: fixed(-1234.5, 1) -> "−1,234.5"; a dash for what does not exist."""
+    if x is None or not math.isfinite(x):
+        return DASH if x is None or math.isnan(x) else "∞" if x > 0 else "−∞"
+    return f"{round(x, digits) + 0.0:,.{digits}f}".replace("-", "−")  # + 0.0: no −0.00
+
+
+def powers(x: float, form: str) -> str:
+    """A tiny number: powers(2.5e-07, ".1e") -> "2.5e−7"."""
+    return re.sub(r"e([-+])0*", r"e\1", f"{x:{form}}").replace("-", "−").replace("+", "")
+
+
+def digits_for(*numbers: float | None) -> int:
+    """As many that the largest has two figures: .36 -> 2, .081 -> 3, 12.3 -> 1, 250 -> 0; at most MAX_DIGITS."""
+    size = max((abs(float(x)) for x in numbers if x is not None and math.isfinite(x)), default=0.0)
+    if size == 0:
+        return 2
+    places = math.floor(math.log10(size))
+    return min(MAX_DIGITS, 1 - places) if places < 0 else max(0, 2 - places)
+
+
+def number(x: float | None, digits: int | None = None) -> str:
+    """With a true minus sign and commas; a dash for none: −0.25, 1,024, 1.2e−7."""
+    if x is None or not math.isfinite(x):
+        return DASH
+    if digits is None and 0 < abs(x) < 1e-3:
+        return powers(x, ".1e")
+    return fixed(x, digits_for(x) if digits is None else digits)
+
+
+def cell(value: Cell, digits: int = 2) -> str:
+    """A cell of a table: words as they are, whole numbers without digits."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}".replace("-", "−")
+    return fixed(value, digits)
+
+
+def p_value(p: float) -> str:
+    """Two digits; small ones as a power of ten."""
+    return number(p, 2) if p >= 0.01 else number(p) if p < 1e-3 else number(p, 3)
+
+
+# estimates
+
+
+def bracketed(mean: float, low: float | None, high: float | None, digits: int | None = None) -> str:
+    """A mean with its limits, if it has any: 0.36 [0.30, 0.42]."""
+    if low is None or high is None or not exists(low) or not exists(high):
+        return number(mean, digits)
+    size = max(abs(x) for x in (mean, low, high))
+    if digits is None and not 0 < size < 1e-3:
+        digits = _digits_with_signs(low, high, digits_for(mean, low, high))
+    return f"{number(mean, digits)} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def _digits_with_signs(low: float, high: float, digits: int) -> int:
+    """More digits where a limit would be written as zero and is not: [−0.15, −0.004], and not [−0.15, 0.00]."""
+    while digits < MAX_DIGITS and any(x != 0 and round(x, digits) == 0 for x in (low, high)):
+        digits += 1
+    return digits
+
+
+def interval(of: Estimate | Difference | None) -> str:
+    """An estimate with its interval: 0.36 [0.30, 0.42]; a dash for none."""
+    return DASH if of is None or not exists(of.mean) else bracketed(of.mean, of.low, of.high)
+
+
+def percent(share: float, low: float | None = None, high: float | None = None) -> str:
+    """A share with its limits: 54 % [45, 62]."""
+    if not exists(share):
+        return DASH
+    limits = f" [{fixed(100 * low, 0)}, {fixed(100 * high, 0)}]" if low is not None and high is not None else ""
+    return f"{fixed(100 * share, 0)} %" + (limits if exists(low) and exists(high) else "")
+
+
+def percentage(share: Estimate | None) -> str:
+    """The estimate of a share: 85 % [74, 92]."""
+    return DASH if share is None else percent(share.mean, share.low, share.high)
+
+
+# words
+
+
+def texts(n: int) -> str:
+    """1 text, 1,024 texts."""
+    return f"{n:,} text{'' if n == 1 else 's'}"
+
+
+def cautious(sentence: str, n: int) -> str:
+    """A sentence that says first if there are too few texts for it to decide anything."""
+    return sentence if n >= MINIMUM else f"Too few texts to decide (n = {n}). {sentence}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def capital(sentence: str) -> str:
+    """The first letter large."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def slug(name: str) -> str:
+    """For a file's name: letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
+
+
+def place_name(at: Mapping[str, Any]) -> str:
+    """Where something was changed: everywhere, layer 2, layer 2 head 0, δ = 0.05, delete 0.2."""
+    if at.get("layer") == "none":
+        return "unchanged"
+    if at.get("layer") == "all":
+        return "everywhere"
+    named = {"layer": "layer {}", "head": "head {}", "delta": "δ = {}", "activation": "{}"}
+    parts = [
+        named.get(name, "{}").format(at[name])
+        for name in sorted(at, key=lambda name: (name not in ("layer", "head"), name != "layer", name))
+        if not (name == "head" and at[name] == "all")
+    ]
+    return "sentences" if parts == ["layer sentence"] else " ".join(parts)
+
+
+def range_name(low: float, high: float) -> str:
+    """0.25–0.5."""
+    return f"{low:g}–{high:g}"
+
+
+# beside random
+
+
+def versus_random(of: Difference | None) -> str | None:
+    """How a number compares with random's, in a cell or at the right of a chart."""
+    if of is None or of.decision is None:
+        return None
+    if of.better is not None:
+        return "better" if of.better else "worse"
+    return {
+        Decision.HIGHER: "higher",
+        Decision.LOWER: "lower",
+        Decision.NOT_SIGNIFICANT: "not significant",
+        Decision.TOO_FEW: "too few texts",
+    }[of.decision]
+
+
+MARKS = (
+    "* not significantly different from random; “worse” is worse than random (paired over texts, p ≤ .05 after Holm's "
+    f"correction over all rows of the measure); ? fewer than {MINIMUM} texts: nothing is decided. An n in brackets is "
+    "of that number alone."
+)
+
+
+def symbol(of: Difference | None) -> str:
+    """A sign after a number that is not decidedly different from random's."""
+    decision = None if of is None else of.decision
+    return "*" if decision == Decision.NOT_SIGNIFICANT else "?" if decision == Decision.TOO_FEW else ""
+
+
+def mark(row: Row) -> str:
+    """What stands after a number to say how it compares with random's; see MARKS."""
+    worse = row.versus_random is not None and row.versus_random.better is False
+    return " worse" if worse else symbol(row.versus_random)
+
+
+def tally(rows: Sequence[Row]) -> str | None:
+    """How many methods are better than random, worse, or not significantly different from it."""
+    own = [row for row in rows if row.versus_random is not None]
+    groups = {
+        "better than random": [r for r in own if _difference(r).better is True],
+        "worse than random": [r for r in own if _difference(r).better is False],
+        "higher than random": [r for r in own if _undirected(r, Decision.HIGHER)],
+        "lower than random": [r for r in own if _undirected(r, Decision.LOWER)],
+        "not significantly different from random": [r for r in own if _undirected(r, Decision.NOT_SIGNIFICANT)],
+    }
+    parts = [
+        f"{_counted(some, len(own))} {'is' if len(some) == 1 else 'are'} {what}"
+        for what, some in groups.items()
+        if some
+    ]
+    if not parts:
+        return None
+    few = [row for row in own if _undirected(row, Decision.TOO_FEW)]
+    if few:
+        parts.append(f"{_counted(few, len(own))} cannot be decided with fewer than {MINIMUM} texts")
+    return capital("; ".join(parts)) + " (paired over texts, Holm-corrected, p ≤ .05)."
+
+
+def _difference(row: Row) -> Difference:
+    assert row.versus_random is not None
+    return row.versus_random
+
+
+def _undirected(row: Row, decision: Decision) -> bool:
+    return _difference(row).better is None and _difference(row).decision == decision
+
+
+def _counted(rows: Sequence[Row], of: int) -> str:
+    names = [row.method for row in rows]
+    listing = f" ({listed(names)})" if len(names) <= MAX_NAMES else ""
+    return f"{len(names)} of {of} method{'' if of == 1 else 's'}{listing}"

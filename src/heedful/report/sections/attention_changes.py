@@ -1,0 +1,105 @@
+"""Attention changes: what the sections on shuffled and on uniform attention have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.checks.tables import PlacedEstimate
+from heedful.maths.stats import Estimate
+from heedful.report.charts import Group, Words
+from heedful.report.document import Column, Figure, Table
+from heedful.report.phrases import Cell, capital, cautious, exists, interval, place_name, range_name, texts
+from heedful.report.sections.parts import EVERYWHERE, LAYERS, dot, dotted
+
+Floats = NDArray[np.float64]
+MAX_LABELS = 4  # that can be told apart in one chart
+
+
+def change_sentence(record: Record, check: str, what: str, over: str, share: str) -> str | None:
+    """How far the answer moves when attention is changed everywhere."""
+    tvd, flip = (record.row(check, measure, at=EVERYWHERE) for measure in ("tvd", "flip"))
+    if tvd is None:
+        return None
+    flips = f", and changes the label in {interval(flip)} {share}" if flip else ""
+    return cautious(
+        f"{capital(what)} moves the answer by {interval(tvd)} (TVD{over}; mean over {texts(tvd.n)}){flips}.", tvd.n
+    )
+
+
+def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
+    """How accuracy changes when attention is changed everywhere, if the data has labels."""
+    rows = {place_name(row.at): row for row in accuracy}
+    before, after = rows.get("unchanged"), rows.get("everywhere")
+    if before is None or after is None or not before.known or after.change is None or not after.change.known:
+        return None
+    change = after.change
+    numbers = f"from {interval(before)} to {interval(after)}, a change of {interval(change)} ({texts(change.n)})"
+    if not change.enough or not exists(change.low):
+        return cautious(f"Accuracy goes {numbers}.", change.n)
+    if change.low <= 0 <= change.high:
+        return f"Accuracy goes {numbers}, which is not significant."
+    return f"Accuracy {'falls' if change.high < 0 else 'rises'} {numbers}."
+
+
+def accuracy_figure(check: str, title: str, accuracy: Sequence[PlacedEstimate]) -> tuple[Figure, ...]:
+    """Unchanged first, then everywhere, then by layer, then other activations."""
+    order = {"unchanged": 0, "everywhere": 1}
+    rows = sorted(
+        (row for row in accuracy if row.known),
+        key=lambda row: (order.get(place_name(row.at), 2), "activation" in row.at),
+    )
+    words = Words(f"{check}-accuracy", title, "accuracy", caption=f"95 % intervals. {LAYERS}")
+    return dotted(words, [dot(place_name(row.at), row) for row in rows]) if len(rows) > 1 else ()
+
+
+def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate]) -> tuple[Table, ...]:
+    """Every layer and every activation, with accuracy where there are labels."""
+    by_place = {place_name(row.at): row for row in accuracy}
+    before = by_place.get("unchanged")
+    unchanged: tuple[tuple[Cell, ...], ...] = (
+        (("unchanged", before.n, None, None, None, interval(before), None),) if before and before.known else ()
+    )
+    rows = [row for row in record.rows(check, "tvd") if row.at.get("head", "all") == "all"]
+    after = tuple(_place(record, check, row, by_place.get(place_name(row.at))) for row in rows)
+    columns = (
+        Column("attention"),
+        Column("n", 0, "texts"),
+        Column("TVD", 2, "total variation distance of the answer"),
+        Column("JSD", 2, "Jensen–Shannon divergence of the answer, at most 0.69"),
+        Column("label changes", 2, "share of the texts, or of the shuffles of each"),
+        Column("accuracy"),
+        Column("change of accuracy", 2, "text by text"),
+    )
+    caption = f"Means over texts with 95 % intervals. {LAYERS}"
+    return (
+        (Table(f"{check}-places", "Where attention is changed", columns, (*unchanged, *after), caption),)
+        if after
+        else ()
+    )
+
+
+def _place(record: Record, check: str, tvd: Row, accuracy: PlacedEstimate | None) -> tuple[Cell, ...]:
+    others: list[Estimate | None] = [record.row(check, measure, at=tvd.at) for measure in ("jsd", "flip")]
+    right = (accuracy, accuracy.change) if accuracy else (None, None)
+    cells = (interval(one) if one is not None and one.known else None for one in (tvd, *others, *right))
+    return (place_name(tvd.at), tvd.n, *cells)
+
+
+def peak_groups(record: Record, values: Floats, peaks: Floats, ranges: Sequence[tuple[float, float]]) -> list[Group]:
+    """Values by the largest weight of the text's attention, and by predicted label where labels are few."""
+    predicted = record.facts["predicted"][: len(values)]
+    labels = list(enumerate(record.labels)) if len(record.labels) <= MAX_LABELS else [(None, "")]
+    top = max((high for _, high in ranges), default=1.0)
+    groups = [
+        Group(range_name(low, high), values[inside & there], label)
+        for low, high in ranges
+        for i, label in labels
+        for there in [np.isfinite(values) & ((predicted == i) if i is not None else True)]
+        for inside in [(peaks >= low) & ((peaks < high) | (high == top))]
+    ]
+    return [group for group in groups if len(group.values)]

@@ -1,0 +1,211 @@
+"""Parts: what the sections of checks have in common: sentences on methods, tables of methods, marks of charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from heedful.audits.ranking import BOUNDS, COMPARABLE
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.audits.verdict import Rule
+from heedful.maths.stats import Estimate
+from heedful.report.charts import Interval, Words, dots
+from heedful.report.document import Column, Figure, Section, Table
+from heedful.report.phrases import (
+    MARKS,
+    Cell,
+    capital,
+    cautious,
+    exists,
+    interval,
+    mark,
+    slug,
+    tally,
+    texts,
+    versus_random,
+)
+
+CONTROLS = ("random", "uniform", "position")
+ATTENTION = Rule().attention
+LOO, GRADIENT = "leave-one-out", "gradient-x-input"
+EVERYWHERE = {"layer": "all", "head": "all"}
+NOTHING = "No text of this run has a number here."
+LAYERS = "Layers are counted from 0."
+
+
+def own_check(module: str) -> str:
+    """The check whose section a module makes: "heedful.report.sections.input_erasure" -> "input-erasure"."""
+    return module.rpartition(".")[2].replace("_", "-")
+
+
+def check_section(
+    record: Record,
+    check: str,
+    findings: Iterable[str | None],
+    figures: Iterable[Figure] = (),
+    tables: Iterable[Table] = (),
+) -> Section:
+    """The section of a check, under its own words; None among the findings is a sentence that has no number."""
+    about = record.about(check)
+    return Section(
+        name=check,
+        title=about.title or check,
+        question=about.question or capital(about.summary),
+        findings=tuple(sentence for sentence in findings if sentence) or (NOTHING,),
+        figures=tuple(figures),
+        tables=tuple(tables),
+        reading=about.reading or about.changes,
+        source=about.paper.strip("–"),
+    )
+
+
+# methods
+
+
+def comparable(rows: Iterable[Row]) -> list[Row]:
+    """Those with a mean over about as many texts as any has."""
+    there = [row for row in rows if row.known]
+    most = max((row.n for row in there), default=0)
+    return [row for row in there if row.n >= COMPARABLE * most]
+
+
+def extremes(phrase: str, rows: Sequence[Row]) -> str | None:
+    """A measure from the lowest method to the highest, with attention and random."""
+    there = comparable(rows)
+    own = sorted((row for row in there if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
+    if not there:
+        return None
+    ends = own[:1] if not own or own[0].mean == own[-1].mean else [own[0], own[-1]]
+    said = " to ".join(f"{interval(row)} ({_sharing(row, own)})" for row in ends)
+    others = [
+        f"{row.method} {interval(row)}" for row in there if row.method in (ATTENTION, "random") and row not in ends
+    ]
+    parts = [part for part in (said and (f"from {said}" if len(ends) > 1 else said), *others) if part]
+    low, high = (f(row.n for row in there) for f in (min, max))
+    counted = texts(high) if low == high else f"{low:,} to {texts(high)}"
+    return cautious(f"{capital(phrase)}: {'; '.join(parts)} ({counted}).", low)
+
+
+def _sharing(end: Row, rows: Sequence[Row]) -> str:
+    """A method, and how many more have its mean."""
+    more = sum(row.mean == end.mean for row in rows) - 1
+    return f"{end.method} and {more} more" if more else end.method
+
+
+def tally_methods(rows: Sequence[Row]) -> str | None:
+    """How many of the methods that can be compared are better than random, or worse."""
+    return tally([row for row in comparable(rows) if row.method not in CONTROLS])
+
+
+@dataclass(frozen=True)
+class MethodMeasure:
+    """A measure that every method has, at one place: its sentences and its chart."""
+
+    measure: str
+    phrase: str
+    axis: str
+    better: str | None = None
+    at: Mapping[str, Any] = field(default_factory=dict)
+
+    def rows(self, record: Record, check: str) -> list[Row]:
+        """Of every method, at this very place."""
+        return [row for row in record.rows(check, self.measure) if row.method and row.at == self.at]
+
+    def findings(self, record: Record, check: str) -> list[str | None]:
+        """From the lowest to the highest, and how many are better than random."""
+        rows = self.rows(record, check)
+        return [extremes(self.phrase, rows), tally_methods(rows)]
+
+    def figures(self, record: Record, check: str) -> tuple[Figure, ...]:
+        """A mark for each method."""
+        name = slug("-".join([check, self.measure, *map(str, self.at.values())]))
+        note = f"{capital(self.better)} is better. " if self.better else ""
+        words = Words(name, capital(self.phrase), self.axis, caption=f"{note}95 % intervals.")
+        return by_method(words, self.rows(record, check), lower=self.better == "lower")
+
+
+@dataclass(frozen=True)
+class MethodColumn:
+    """A column of a table of methods: a measure at the place that has just these."""
+
+    head: str
+    measure: str
+    at: Mapping[str, Any] = field(default_factory=dict)
+
+
+def methods_table(
+    record: Record, check: str, name: str, title: str, wanted: Sequence[MethodColumn]
+) -> tuple[Table, ...]:
+    """A row for each method and a column for each measure; none if nothing was measured."""
+    found = {
+        (row.method, i): row
+        for i, one in enumerate(wanted)
+        for row in record.rows(check, one.measure)
+        if row.method and row.at == one.at and row.known
+    }
+    names = sorted({method for method, _ in found}, key=lambda method: _order(record, method))
+    heads = [(i, one) for i, one in enumerate(wanted) if any(j == i for _, j in found)]
+    rows = tuple(_cells(method, [found.get((method, i)) for i, _ in heads]) for method in names)
+    columns = (Column("method"), Column("n", 0, "texts"), *(_column(record, check, one) for _, one in heads))
+    compared = any(row.versus_random for row in found.values())
+    caption = "Means over texts with 95 % intervals. " + (MARKS if compared else "")
+    return (Table(name, title, columns, rows, caption.strip()),) if rows else ()
+
+
+def _order(record: Record, method: str) -> tuple[bool, bool, int, str]:
+    """The run's order, controls after methods and bounds last."""
+    place = record.methods.index(method) if method in record.methods else len(record.methods)
+    return method in BOUNDS, method in CONTROLS, place, method
+
+
+def _cells(method: str, rows: Sequence[Row | None]) -> tuple[Cell, ...]:
+    n = max(row.n for row in rows if row is not None)
+
+    def cell(row: Row | None) -> Cell:
+        if row is None:
+            return None
+        return f"{interval(row)}{mark(row)}" + ("" if row.n == n else f" (n = {row.n:,})")
+
+    return (method, n, *map(cell, rows))
+
+
+def _column(record: Record, check: str, wanted: MethodColumn) -> Column:
+    measure = record.about(check).measures.get(wanted.measure)
+    if measure is None:
+        return Column(wanted.head, 2, wanted.measure)
+    return Column(wanted.head, 2, measure.says + (f"; {measure.better} is better" if measure.better else ""))
+
+
+# charts
+
+
+def dot(label: str, of: Estimate, series: str = "", note: str = "") -> Interval:
+    """An estimate as a mark."""
+    low, high = (limit if exists(limit) else None for limit in (of.low, of.high))
+    return Interval(label, of.mean, low, high, series, note)
+
+
+def dotted(words: Words, marks: Sequence[Interval], zero: float | None = None) -> tuple[Figure, ...]:
+    """A chart of estimates; none without marks."""
+    return (dots(words, marks, zero=zero),) if marks else ()
+
+
+def series_of(method: str) -> str:
+    """What a method is, for its colour."""
+    return "controls" if method in CONTROLS else "bounds" if method in BOUNDS else "methods"
+
+
+def by_method(words: Words, rows: Sequence[Row], lower: bool = False) -> tuple[Figure, ...]:
+    """A mark for each method, the highest first (the lowest, if lower is better), then the controls.
+
+    Those over other texts are left out. The line is at random's mean, if it was measured, and else at zero.
+    """
+    ordered = sorted(comparable(rows), key=lambda row: (row.method in CONTROLS, row.mean * (1 if lower else -1)))
+    chance = next((row.mean for row in ordered if row.method == "random"), None)
+    line = "" if chance is None else "The line is random's mean."
+    compared = "At the right: compared with random." if any(row.versus_random for row in ordered) else ""
+    full = replace(words, caption=" ".join(filter(None, (words.caption, line, compared))))
+    marks = [dot(row.method, row, series_of(row.method), versus_random(row.versus_random) or "") for row in ordered]
+    return dotted(full, marks, zero=chance or 0.0)

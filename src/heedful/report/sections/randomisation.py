@@ -1,0 +1,66 @@
+"""The section on explanations of a model that loses its trained weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from heedful.audits.record import Record
+from heedful.audits.summary import Row
+from heedful.report.charts import Line, Words, lines
+from heedful.report.document import Figure, Section
+from heedful.report.phrases import interval, listed
+from heedful.report.sections.parts import CONTROLS, MethodColumn, MethodMeasure, check_section, methods_table, own_check
+
+CHECK = own_check(__name__)
+MAIN = MethodMeasure("similarity of fully random", "similarity once every weight is random (τ)", "Kendall's τ", "lower")
+
+
+def section(record: Record) -> Section:
+    """Does an explanation stay the same when the model loses its trained weights?"""
+    places = {row.at["stage"]: dict(row.at) for row in record.rows(CHECK, "tau")}
+    stages = [places[stage] for stage in sorted(places)]
+    columns = [MethodColumn(str(at["layers"]), "tau", at) for at in stages]
+    title = "Similarity (τ) to the explanation of the trained model, as parts lose their weights from left to right"
+    return check_section(
+        record,
+        CHECK,
+        (*MAIN.findings(record, CHECK), _output_sentence(record, stages)),
+        (*_cascade(record, stages), *MAIN.figures(record, CHECK)),
+        methods_table(record, CHECK, f"{CHECK}-stages", title, columns),
+    )
+
+
+def _output_sentence(record: Record, stages: Sequence[Mapping[str, Any]]) -> str | None:
+    rows = [row for at in stages if (row := record.row(CHECK, "output change", at=at)) is not None]
+    if not rows:
+        return None
+    some = rows if len(rows) == 1 else [rows[0], rows[-1]]
+    changes = listed([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in some])
+    return f"The model's output has moved by {changes} (TVD)."
+
+
+def _cascade(record: Record, stages: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
+    rows = {(row.method, row.at["stage"]): row for row in record.rows(CHECK, "tau") if row.known}
+    names = [name for name in record.methods if any(method == name for method, _ in rows)]
+    curves = [_line(name, [rows[name, at["stage"]] for at in stages if (name, at["stage"]) in rows]) for name in names]
+    named = ", ".join(f"{at['stage']} {at['layers']}" for at in stages)
+    words = Words(
+        f"{CHECK}-cascade",
+        "Similarity as the model loses its weights",
+        "stage",
+        "Kendall's τ with the trained model's explanation",
+        caption=f"Lower is better; mean with a 95 % band. At each stage one more part has lost its weights: {named}.",
+    )
+    return (lines(words, curves),) if curves and len(stages) > 1 else ()
+
+
+def _line(name: str, rows: Sequence[Row]) -> Line:
+    return Line(
+        name,
+        [float(row.at["stage"]) for row in rows],
+        [row.mean for row in rows],
+        [row.low for row in rows],
+        [row.high for row in rows],
+        faint=name in CONTROLS,
+    )

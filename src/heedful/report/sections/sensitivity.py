@@ -1,0 +1,35 @@
+"""The section on explanations of a text that is edited."""
+
+from __future__ import annotations
+
+from heedful.audits.record import Record
+from heedful.report.document import Section
+from heedful.report.phrases import interval, texts
+from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_section, methods_table, own_check
+
+CHECK = own_check(__name__)
+ANY = {"change": "any"}
+MAIN = MethodMeasure("tau", "similarity after changes that should not matter (τ)", "Kendall's τ", "higher", ANY)
+
+
+def section(record: Record) -> Section:
+    """Does an explanation stay the same when the text changes in ways that should not matter?"""
+    kinds = list(dict.fromkeys(row.at["change"] for row in record.rows(CHECK, "tau")))
+    columns = [
+        *(MethodColumn(f"τ, {kind}", "tau", {"change": kind}) for kind in kinds),
+        MethodColumn("overlap", "top-k overlap", ANY),
+        MethodColumn("largest change", "largest change", ANY),
+    ]
+    changed = record.row(CHECK, "label changed", at=ANY)
+    labels = (
+        f"Some such change changes the label itself on {interval(changed)} of {texts(changed.n)}; it is left out."
+        if changed
+        else None
+    )
+    return check_section(
+        record,
+        CHECK,
+        (*MAIN.findings(record, CHECK), labels),
+        MAIN.figures(record, CHECK),
+        methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of change", columns),
+    )
