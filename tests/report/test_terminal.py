@@ -16,7 +16,7 @@ from heedful.core.explanation import Attribution, Counterfactual, Explanation, I
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens, words
 from heedful.core.tree import Edge, Tree
-from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, clean, columns, show_explanations, show_tree
+from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, clean, show_explanations, show_tree
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -334,17 +334,6 @@ def test_a_tree_says_how_it_was_made() -> None:
 
 def test_a_tree_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in planted(grown(tokens=cut("\x1b[31m [bold]x[/bold]")))
-
-
-# columns
-
-
-def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert columns([("a", "1"), ("long", "1,000")], right=[1]) == "a         1\nlong  1,000"
-
-
-def test_wide_letters_take_two_places_in_a_column() -> None:
-    assert columns([("映画", "x"), ("film", "y")]) == "映画  x\nfilm  y"
 
 
 # unruly content

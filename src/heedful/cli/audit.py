@@ -170,7 +170,7 @@ def _print(result: Audit, folder: Path, as_json: bool) -> None:
 
 def _cost_table(plan: Forecast) -> str:
     """Passes by method and check, and the time expected."""
-    from heedful.report.terminal import columns
+    from heedful.core.table import align
 
     rows = [("", "", "forward", "backward")]
     for line in plan.lines:
@@ -182,7 +182,7 @@ def _cost_table(plan: Forecast) -> str:
     rows.append(("", "together, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
     cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of one core in the model"
-    return "\n".join([columns(rows, right=(2, 3)), "", *skipped, cost])
+    return "\n".join([align(rows, right=(2, 3)), "", *skipped, cost])
 
 
 def _duration(seconds: float) -> str:

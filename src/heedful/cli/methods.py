@@ -35,25 +35,25 @@ def methods(name: str | None, as_json: bool) -> None:
 def checks(name: str | None, as_json: bool) -> None:
     """List the checks, or describe the check NAME: what it changes, what it measures, and its settings."""
     from heedful.checks import CHECKS
-    from heedful.report.terminal import columns
+    from heedful.core.table import align
 
     _list(CHECKS, name, as_json)
     if name is not None and not as_json:
         better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
         measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
-        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{columns(measures)}")
+        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align(measures)}")
 
 
 def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
     """All entries of a catalogue in columns, or one in full; as JSON, a list in any case."""
-    from heedful.report.terminal import columns
+    from heedful.core.table import align
 
     if as_json:
         click.echo(json.dumps(catalogue.rows(name), ensure_ascii=False, default=str).encode("utf-8"))
     elif name is not None:
         click.echo(catalogue.description(name))
     else:
-        click.echo(columns([[str(row[key]) for key in ("name", "summary", "paper")] for row in catalogue.rows()]))
+        click.echo(align([[str(row[key]) for key in ("name", "summary", "paper")] for row in catalogue.rows()]))
 
 
 @click.command()

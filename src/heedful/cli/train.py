@@ -134,15 +134,15 @@ def _print(result: Trained, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes for `heedful train`, or describe the recipe NAME and its settings."""
+    from heedful.core.table import align
     from heedful.nets.training.recipes import RECIPES
-    from heedful.report.terminal import columns
 
     chosen = list(RECIPES.values()) if name is None else [RECIPES[name]]
     if as_json:
         for one in chosen:
             click.echo(json.dumps(_row(one)))
     elif name is None:
-        click.echo(columns([(one.name, one.summary, one.paper) for one in chosen]))
+        click.echo(align([(one.name, one.summary, one.paper) for one in chosen]))
         click.echo("\nheedful recipes NAME lists the settings of one.")
     else:
         click.echo(_description(chosen[0]))
@@ -165,7 +165,7 @@ def _row(recipe: Recipe) -> dict[str, Any]:
 
 def _description(recipe: Recipe) -> str:
     from heedful.core.settings import of, text_of
-    from heedful.report.terminal import columns
+    from heedful.core.table import align
 
     ready = recipe.settings({})
     docs = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
@@ -174,7 +174,7 @@ def _description(recipe: Recipe) -> str:
         for s in of(recipe.kind).values()
     ]
     head = f"{recipe.name}: {recipe.summary}\n{recipe.paper}"
-    return "\n\n".join([head, *docs, f"settings, for --set:\n{columns(rows)}"])
+    return "\n\n".join([head, *docs, f"settings, for --set:\n{align(rows)}"])
 
 
 @click.command()

@@ -12,6 +12,7 @@ from typing import Any
 
 from heedful.core import settings
 from heedful.core.errors import BadInput, nearest
+from heedful.core.table import align
 
 
 class UnknownName(BadInput, KeyError):  # noqa: N818
@@ -98,11 +99,10 @@ class Catalogue(Mapping[str, Any]):
         """All about one entry, for a reader: summary, paper, docstring, settings."""
         cls = self[name]
         known = settings.of(cls).values()
-        width = max((len(s.name) for s in known), default=0)
-        lines = [f"  {s.name:<{width}}  {s.words}; default {settings.text_of(s.default)}" for s in known]
+        lines = align([(s.name, f"{s.words}; default {settings.text_of(s.default)}") for s in known], indent="  ")
         head = f"{self.full_name(name)}: {getattr(cls, 'summary', '')}\n{getattr(cls, 'paper', '')}"
         return "\n\n".join(
-            [head, inspect.getdoc(cls) or "", "settings, for --set:\n" + "\n".join(lines) if lines else "no settings"]
+            [head, inspect.getdoc(cls) or "", f"settings, for --set:\n{lines}" if lines else "no settings"]
         )
 
     @cached_property

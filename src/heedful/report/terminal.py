@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from rich.cells import cell_len
 from rich.color import Color
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
@@ -23,6 +22,7 @@ from heedful.core.explanation import (
     Reduction,
     Source,
 )
+from heedful.core.table import align
 from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import wording
@@ -221,23 +221,12 @@ def clean(text: str) -> str:
     return "".join("�" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> str:
-    """Rows as aligned lines of text; the columns in `right` are aligned to the right."""
-    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-
-    def padded(i: int, cell: str) -> str:
-        space = " " * (widths[i] - cell_len(cell))
-        return space + cell if i in right else cell + space
-
-    return "\n".join("  ".join(padded(i, cell) for i, cell in enumerate(row)).rstrip() for row in rows)
-
-
 def cost_table(plan: Plan) -> str:
     """The passes of each method, of the prediction, and of all together."""
     rows = [("method", "forward", "backward"), *((cost.method, *_passes(cost.passes)) for cost in plan.costs)]
     rows.append(("the prediction itself", f"{plan.predictions:,}", "0"))
     rows.append((f"total{' and what is unknown' if plan.unknown else ''}", *_passes(plan.total)))
-    return columns(rows, right=(1, 2))
+    return align(rows, right=(1, 2))
 
 
 def _passes(passes: Passes | None) -> tuple[str, str]:
