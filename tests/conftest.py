@@ -42,7 +42,9 @@ PRINTED_AT_END: list[str] = []
 
 def pytest_addoption(parser: Any) -> None:
     """Options of this suite."""
-    parser.addoption("--families", choices=("some", "all"), default="some", help="model families (default: some)")
+    parser.addoption(
+        "--families", choices=("some", "all"), default="some", help="all: also `thorough` tests (default: some)"
+    )
     parser.addoption("--cpu", type=int, metavar="N", help="print CPU seconds by file, and those of the N longest tests")
 
 
@@ -81,9 +83,9 @@ def _check_shapes() -> None:
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Leave out the families that were not asked for; begin with what takes long, so that no worker ends with it."""
+    """Leave out what was not asked for; begin with what takes long, so that no worker ends with it."""
     if config.getoption("families") == "some":
-        left_out = _of_other_families(items)
+        left_out = [*_of_other_families(items), *(item for item in items if item.get_closest_marker("thorough"))]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
     order = {name: i for i, name in enumerate(LONGEST_FILES)}

@@ -396,6 +396,7 @@ def test_the_summary_as_json(whole: Path) -> None:
     assert json.loads(found.stdout) == json.loads(summary(whole))
 
 
+@pytest.mark.thorough
 def test_a_command_that_is_stopped_and_then_killed_goes_on(whole: Path, tmp_path: Path) -> None:
     asked = [sys.executable, "-m", "heedful", *COMMAND, "--out", str(tmp_path / "a")]
 

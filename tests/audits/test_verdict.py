@@ -296,7 +296,7 @@ def test_five_texts_never_decide(toy: toys.Toy) -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("architecture", ["bert", "gpt2"])
+@pytest.mark.parametrize("architecture", ["bert", pytest.param("gpt2", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     ("toy", "word"),
     [(toys.POINTER, "explanation"), (toys.DEAF, "not explanation"), (toys.BAG_TOY, "undecided")],
@@ -307,15 +307,19 @@ def test_known_models_in_other_architectures(architecture: str, toy: toys.Toy, w
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_the_dial_moves_one_way(printed_at_end: list[str]) -> None:
+@pytest.mark.parametrize("dial", [operating.DIAL[::2], pytest.param(operating.DIAL, marks=pytest.mark.thorough)])
+def test_the_dial_moves_one_way(dial: tuple[float, ...]) -> None:
     """Fewer and fewer audits find an explanation, the more the bag has to say."""
-    dial = {f"mix({c})": toys.mix(c) for c in operating.DIAL}
-    known = {"pointer": toys.POINTER, "deaf": toys.DEAF, "bag": toys.BAG_TOY}
-    printed_at_end += [
-        f"explanation / not not explanation / undecided / not explanation, of {operating.SEEDS} audits",
-        *operating.table("bilstm", POOL, known | dial),
-    ]
-    audits = [operating.drawn("bilstm", toy, POOL, 40) for toy in dial.values()]
+    audits = [operating.drawn("bilstm", toys.mix(c), POOL, 40) for c in dial]
     places = [sum(RANK[found.word] for found in some) for some in audits]
     assert places == sorted(places, reverse=True)
     assert (places[0], places[-1]) == (2 * operating.SEEDS, 0)
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("unchecked")
+def test_the_operating_table_has_a_line_for_each_model(printed_at_end: list[str]) -> None:
+    """It is printed when all tests are done, to be compared with docs/verdict.md."""
+    lines = operating.table("bilstm", POOL, operating.named())
+    printed_at_end += [" / ".join(operating.WORDS) + f", of {operating.SEEDS} audits", *lines]
+    assert len(lines) == 2 + len(operating.named())

@@ -429,6 +429,7 @@ def test_conforms(name: str) -> None:
     conforms(method(name, QUICK.get(name)), classifier())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("encoder", "flat"), [("none", False), ("conv", True)])
 @pytest.mark.parametrize("name", [n for n in METHODS if "att" in n or "gradient" in n])
 def test_others_conform_where_attention_is_asked(name: str, encoder: Encoder, flat: bool) -> None:

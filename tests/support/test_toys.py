@@ -131,6 +131,7 @@ def test_the_dial_moves_with_c(architecture: str) -> None:
     assert effects[-1] < 1e-3 < 0.5 < effects[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", ["bert", "bilstm"])
 @pytest.mark.parametrize("name", INSIDE)
 def test_the_battery_holds_on_toys(architecture: str, name: str) -> None:
