@@ -51,7 +51,7 @@ def plain() -> Plain:
 def variant(plain: Plain, text: str, gone: set[int], way: str = "delete", pair: str | None = None) -> Any:
     tokens = plain.tokens(text, pair)
     keep = np.array([[i not in gone for i in range(len(tokens))]])
-    return plain.spliced(tokens, keep, way)[0]
+    return Variants(tokens, keep, way).texts(plain, slice(None))[0]
 
 
 # the cut
@@ -130,7 +130,7 @@ def test_the_texts_of_a_pair_are_changed_each_by_itself(plain: Plain) -> None:
 def test_ways_that_need_a_tokenizer_are_refused(plain: Plain, way: str) -> None:
     with pytest.raises(BadInput) as e:
         explain(plain, TEXT, method("leave-one-out", {"masking": way}))
-    assert str(e.value) == "bag reads plain text, so words can be taken away by delete or token:WORD only."
+    assert str(e.value) == "bag reads plain text, so words can be removed by delete or token:WORD only."
 
 
 # what it answers

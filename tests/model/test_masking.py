@@ -526,7 +526,7 @@ def test_draws_do_not_use_the_global_generator(tmp_path: Path) -> None:
 
 def test_many_gaps_are_drawn_a_few_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saved(tmp_path)
-    monkeypatch.setattr("heedful.model.masking.FILLED", 64)
+    monkeypatch.setattr("heedful.model.masking.MLM_BATCH_TOKENS", 64)
     widest: list[int] = []
     forward = BertForMaskedLM.forward
 

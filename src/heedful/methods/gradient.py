@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
@@ -23,6 +22,7 @@ from heedful.methods.base import Passes, Together, array, real
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import held
+from heedful.model.masking import special_token
 from heedful.model.seam import paused
 
 
@@ -290,15 +290,12 @@ def _put(points: Tensor) -> Any:
 
 def baseline(classifier: Classifier, tokens: Tokens, vectors: Tensor, kind: Baseline) -> tuple[Tensor, str]:
     """Word vectors [t,d] of the text with every word replaced, and what they were replaced by."""
-    names = {"mask": "mask_token_id", "pad": "pad_token_id"}
     if kind == "auto":
         kind = "mask" if getattr(classifier.tokenizer, "mask_token_id", None) is not None else "zero"
     replaced = vectors.clone()
     if kind == "zero":
         replaced[list(tokens.content)] = 0
         return replaced, "zero vectors"
-    token = getattr(classifier.tokenizer, names[kind], None)
-    if token is None:
-        raise BadInput(f"the tokenizer of {classifier.name} has no {kind} token; use baseline=zero.")
+    token = special_token(classifier, kind, "baseline=zero")
     ids = tuple(i if special else token for i, special in zip(tokens.ids, tokens.special, strict=True))
     return word_vectors(classifier, classifier.batch([replace(tokens, ids=ids)]))[0], f"{kind} token"

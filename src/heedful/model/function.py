@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from heedful.core.errors import BadInput, Unsupported
@@ -121,15 +120,6 @@ class Plain(Classifier):
             raise BadInput(f"{self.name} answered with numbers that are no probabilities: rows must add up to 1.")
         return torch.from_numpy(answer.copy())  # torch takes no reversed view, and warns of a read-only one
 
-    def spliced(self, tokens: Tokens, keep: NDArray[np.bool_], way: str) -> list[str | tuple[str, str]]:
-        """The text with words cut out ("delete") or replaced ("token:WORD"), once for each row of keep[n,t]."""
-        if way != "delete" and not way.startswith("token:"):
-            raise BadInput(f"{self.name} reads plain text, so words can be taken away by delete or token:WORD only.")
-        word = None if way == "delete" else way.partition(":")[2]
-        texts = [tokens.text] if tokens.pair is None else [tokens.text, tokens.pair]
-        found = [[_splice(text, tokens, s, row, word) for s, text in enumerate(texts)] for row in keep]
-        return [parts[0] if len(parts) == 1 else (parts[0], parts[1]) for parts in found]
-
     # what a function does not have
 
     def _refuse(self) -> NoReturn:
@@ -164,23 +154,3 @@ class Plain(Classifier):
     def answering(self) -> Iterator[None]:
         """Nothing needs to be prepared."""
         yield
-
-
-def _splice(text: str, tokens: Tokens, segment: int, keep: NDArray[np.bool_], word: str | None) -> str:
-    """Cut a word out with the white space before it (after it, if it is the first), or put another in its place."""
-    own = [
-        (span, kept)
-        for side, span, kept in zip(tokens.segments, tokens.spans, keep, strict=True)
-        if side == segment and span is not None
-    ]
-    parts: list[str] = []
-    at = 0
-    for span, kept in own:
-        between = text[at : span[0]]
-        if kept or word is not None:
-            parts += [between, text[slice(*span)] if kept else word or ""]
-        else:
-            parts.append(between.rstrip())
-        at = span[1]
-    whole = "".join([*parts, text[at:]])
-    return whole if word is not None or own[0][1] else whole.lstrip()

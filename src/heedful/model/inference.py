@@ -178,7 +178,7 @@ class Engine:
     def _splice(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
         """A function of texts gets texts."""
         assert isinstance(self.classifier, Plain)
-        texts = [t for one, part in chunk for t in self.classifier.spliced(one.tokens, one.keep[part], one.way)]
+        texts = [t for one, part in chunk for t in one.texts(self.classifier, part)]
         new = self._new(texts)
         if new:
             classifier = self.classifier

@@ -1,17 +1,18 @@
-"""Masking: ways of taking words away. keep[n,d] over features -> token ids for the model, never a decoded text.
+"""Masking: ways of removing words. keep[n,d] over features -> token ids for the model, never a decoded text.
 
 delete          the pieces are left out, and what follows moves up
-mask, unk, pad  that token stands in the place of each piece
-token:WORD      the token WORD does
+mask, unk, pad  that token replaces each piece
 attention       they stay, and no position may attend to them
+token:WORD      the token WORD replaces each piece
 mlm:FOLDER      a masked language model with the same vocabulary fills them in, drawn at random
 
-Special tokens are never taken away. A text of which nothing is left is its special tokens, or one stand-in token.
+Special tokens are never removed. A text of which nothing is left is its special tokens, or one token that says nothing.
+A classifier that reads plain texts gets strings: words are cut out ("delete") or replaced ("token:WORD").
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
@@ -31,17 +32,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 TOKENS = {"mask": "mask_token_id", "unk": "unk_token_id", "pad": "pad_token_id"}
-WAYS = ("delete", *TOKENS, "attention")
-GIVEN = ("token:", "mlm:")
-FILLED = 512  # tokens that a language model reads at a time: its answer is the whole vocabulary for each
+MLM_BATCH_TOKENS = 512  # that a language model reads at a time: its answer is the whole vocabulary for each
 
 
 def check_masking(way: str) -> None:
-    """Refuse what names no way of taking words away."""
-    if way in WAYS or any(way.startswith(given) and len(way) > len(given) for given in GIVEN):
+    """Refuse what is not a masking."""
+    name, _, argument = way.partition(":")
+    operator = MASKINGS.get(name)
+    if operator is not None and (bool(argument) if operator.argument else way == name):
         return
-    hint = nearest(way, WAYS) or "."
-    raise BadInput(f"masking '{way}' is not one of {', '.join(WAYS)}, token:WORD, mlm:FOLDER{hint}")
+    known = [f"{name}:{operator.argument}".removesuffix(":") for name, operator in MASKINGS.items()]
+    raise BadInput(f"masking '{way}' is not one of {', '.join(known)}{nearest(way, WAYS) or '.'}")
 
 
 Masking = Annotated[str, Must(check_masking)]
@@ -150,7 +151,38 @@ class Variants:
             None if self.tokens.types is None else np.broadcast_to(np.array(self.tokens.types), keep.shape),
             np.full(len(keep), keep.shape[1]),
         )
-        return _with_something(classifier, _MADE.get(self.way.partition(":")[0], _token)(self, classifier, rows, keep))
+        return _with_something(classifier, self.operator.rows(self, classifier, rows, keep))
+
+    def texts(self, classifier: Classifier, at: slice) -> list[str | tuple[str, str]]:
+        """The inputs of some of the variants for a classifier that reads plain texts."""
+        if self.operator.text is None:
+            raise BadInput(f"{classifier.name} reads plain text, so words can be removed by delete or token:WORD only.")
+        word = self.operator.text(self.argument)
+        texts = [self.tokens.text] if self.tokens.pair is None else [self.tokens.text, self.tokens.pair]
+        rows = [[_splice(text, self.tokens, s, row, word) for s, text in enumerate(texts)] for row in self.keep[at]]
+        return [row[0] if len(row) == 1 else (row[0], row[1]) for row in rows]
+
+    @property
+    def operator(self) -> Operator:
+        """What happens to the positions that do not stay."""
+        return MASKINGS[self.way.partition(":")[0]]
+
+    @property
+    def argument(self) -> str:
+        """The word of "token:WORD", the folder of "mlm:FOLDER"."""
+        return self.way.partition(":")[2]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One masking: of token ids, and (if it can) of plain text, where None cuts a word out.
+
+    `argument` names what stands after a colon, if something does.
+    """
+
+    rows: Callable[[Variants, Classifier, Rows, Bools], Rows]
+    text: Callable[[str], str | None] | None = None
+    argument: str = ""
 
 
 def _delete(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
@@ -164,7 +196,7 @@ def _delete(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools)
     return Rows(moved(rows.ids), np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
 
 
-def _attention(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _hide(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
     if not classifier.mask_hides_words:
         raise BadInput(
             f"{classifier.name} still reads a word that attention may not use (it pools words of the text, or has a "
@@ -173,44 +205,52 @@ def _attention(variants: Variants, classifier: Classifier, rows: Rows, keep: Boo
     return replace(rows, seen=keep)
 
 
-def _token(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _replace(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
     return replace(rows, ids=np.where(keep, rows.ids, stand_in(classifier, variants.way)))
 
 
-def _sampled(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _fill_in(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
     """Each gap drawn from what the language model gives for it, with all gaps masked; independent of each other."""
     from heedful.model.loading import language_model
 
-    filler = language_model(variants.way.partition(":")[2], classifier.tokenizer)
+    filler = language_model(variants.argument, classifier.tokenizer)
     blank = np.where(keep, rows.ids, stand_in(classifier, "mask"))
     chosen = blank.copy()
-    fit = max(1, FILLED // blank.shape[1])
+    fit = max(1, MLM_BATCH_TOKENS // blank.shape[1])
     for some in (slice(start, start + fit) for start in range(0, len(keep), fit)):
         gaps = ~keep[some]
         if gaps.any():
             ids = torch.from_numpy(blank[some])
             types = None if rows.types is None else torch.from_numpy(rows.types[some].copy())
             chances = filler(Batch(ids, torch.ones_like(ids), types))[torch.from_numpy(gaps)]
-            chosen[some] = _put(blank[some], gaps, torch.multinomial(chances, 1, generator=variants.rng)[:, 0].numpy())
+            chosen[some][gaps] = torch.multinomial(chances, 1, generator=variants.rng)[:, 0].numpy()
     return replace(rows, ids=chosen)
 
 
-def _put(ids: Ints, where: Bools, values: Ints) -> Ints:
-    ids = ids.copy()
-    ids[where] = values
-    return ids
+MASKINGS = {
+    "delete": Operator(_delete, text=lambda _: None),
+    "mask": Operator(_replace),
+    "unk": Operator(_replace),
+    "pad": Operator(_replace),
+    "attention": Operator(_hide),
+    "token": Operator(_replace, text=lambda word: word, argument="WORD"),
+    "mlm": Operator(_fill_in, argument="FOLDER"),
+}
+WAYS = tuple(name for name, operator in MASKINGS.items() if not operator.argument)
 
 
-_MADE = {"delete": _delete, "attention": _attention, "mlm": _sampled}
+def special_token(classifier: Classifier, name: str, instead: str) -> int:
+    """The tokenizer's mask, unk or pad token; where it has none, the error says what to use instead."""
+    token = getattr(classifier.tokenizer, TOKENS[name], None)
+    if token is None:
+        raise BadInput(f"the tokenizer of {classifier.name} has no {name} token; use {instead}.")
+    return int(token)
 
 
 def stand_in(classifier: Classifier, way: str) -> int:
-    """The token that stands in for a word taken away."""
+    """The token that replaces a removed word."""
     if way in TOKENS:
-        found = getattr(classifier.tokenizer, TOKENS[way], None)
-        if found is None:
-            raise BadInput(f"the tokenizer of {classifier.name} has no {way} token; use masking=delete or token:WORD.")
-        return int(found)
+        return special_token(classifier, way, "masking=delete or token:WORD")
     word = way.partition(":")[2]
     if word in classifier.tokenizer.get_vocab():
         return int(classifier.tokenizer.get_vocab()[word])
@@ -233,3 +273,23 @@ def _with_something(classifier: Classifier, rows: Rows) -> Rows:
     ids, seen = rows.ids.copy(), rows.seen.copy()
     ids[empty, 0], seen[empty, 0] = token, True
     return Rows(ids, seen, rows.types, np.where(empty, 1, rows.lengths))
+
+
+def _splice(text: str, tokens: Tokens, segment: int, keep: NDArray[np.bool_], word: str | None) -> str:
+    """Cut a word out with the white space before it (after it, if it is the first), or put another in its place."""
+    own = [
+        (span, kept)
+        for side, span, kept in zip(tokens.segments, tokens.spans, keep, strict=True)
+        if side == segment and span is not None
+    ]
+    parts: list[str] = []
+    at = 0
+    for span, kept in own:
+        between = text[at : span[0]]
+        if kept or word is not None:
+            parts += [between, text[slice(*span)] if kept else word or ""]
+        else:
+            parts.append(between.rstrip())
+        at = span[1]
+    whole = "".join([*parts, text[at:]])
+    return whole if word is not None or own[0][1] else whole.lstrip()
