@@ -164,7 +164,7 @@ class Repeating(Engine):
     def _cut(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
         rows = joined([one.rows(self.classifier, part) for one, part in chunk])
         before = sum(len(part) for part in self.found)
-        with self.classifier.answering():
+        with self.classifier.fast_inference():
             self.found.append(self._run(rows, rough=False))
         return np.arange(before, before + len(rows))
 

@@ -47,7 +47,7 @@ from heedful.maths.adversary_search import (
 )
 from heedful.methods import Method, Passes
 from heedful.methods.attention import Layer
-from heedful.model import huggingface as facts
+from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Adversarial(Checked):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
         layers = sum(kind == last_kind(classifier) for kind, _ in classifier.sites)
-        rows = facts.heads(classifier.model, classifier.reads) * len(self.delta)
+        rows = huggingface.heads(classifier.model, classifier.reads) * len(self.delta)
         per_head = 1 + (layers if self.layer == "all" else 1) * forward_count(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
             return Passes(per_head, exactly=False)

@@ -16,7 +16,7 @@ from heedful.maths.distances import changes
 from heedful.methods.attention import Layer, chosen, kind_of, two_levels
 from heedful.methods.base import array
 from heedful.model import seam
-from heedful.model.batch import Batch, beside
+from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site, at
 from heedful.nets.single import Attended
@@ -89,7 +89,7 @@ class QueryAttention:
 
     def answers(self, rows: Sequence[Row]) -> Tensor:
         """Logits [1+m,c]: of the unchanged text, then with each row's weights."""
-        size = beside(self.batch.ids.shape[1])
+        size = copies_per_batch(self.batch.ids.shape[1])
         parts = [self._answers(rows[i : i + size]) for i in range(0, len(rows), size)]
         return torch.cat([parts[0][:1], *[part[1:] for part in parts]])
 
@@ -127,7 +127,7 @@ class QueryAttention:
 
 def forward_count(rows: int, width: int) -> int:
     """Texts that go through the model for `answers` with this many rows."""
-    return rows + -(-rows // beside(width))
+    return rows + -(-rows // copies_per_batch(width))
 
 
 def query_attentions(case: Case, layer: Layer) -> list[QueryAttention]:

@@ -35,7 +35,7 @@ from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
 from heedful.methods.attention import Layer, Share, chosen, kind_of, laid_open, two_levels
 from heedful.methods.base import array
-from heedful.model.batch import Batch, beside
+from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site, at, without_positions
 
@@ -76,7 +76,7 @@ class Erased:
         """Logits [m,c] without the items of each row."""
         keys = [row.tobytes() for row in gone]
         new = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
-        fit = beside(self.batch.ids.shape[1])
+        fit = copies_per_batch(self.batch.ids.shape[1])
         for batch in (new[i : i + fit] for i in range(0, len(new), fit)):
             self.known |= zip((keys[i] for i in batch), self._run(gone[batch]), strict=True)
         return torch.stack([self.known[key] for key in keys])
@@ -179,7 +179,7 @@ class Erasure(Checked):
         n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(RANKINGS) + len(self._methods(methods))
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
-        runs = n.bit_length() + 2 + -(-sets // beside(len(tokens)))  # each with the unchanged text
+        runs = n.bit_length() + 2 + -(-sets // copies_per_batch(len(tokens)))  # each with the unchanged text
         return Passes(1 + sets + runs, 1, exactly=False)
 
     @staticmethod

@@ -20,8 +20,8 @@ from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
 from heedful.maths.stats import Estimate, Kind, Range, estimate
 from heedful.methods.attention import Share
-from heedful.model import huggingface as facts
-from heedful.model.batch import beside
+from heedful.model import huggingface
+from heedful.model.batch import copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
 
@@ -61,7 +61,7 @@ def layers(classifier: Classifier) -> list[Where]:
 
 def heads(classifier: Classifier) -> list[Where]:
     """The heads of the layers that attend to the text's tokens, where a layer has several."""
-    count = facts.heads(classifier.model, classifier.reads)
+    count = huggingface.heads(classifier.model, classifier.reads)
     sites = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.reads and count > 1]
     return [Where(kind, layer, head) for kind, layer in sites for head in range(count)]
 
@@ -138,7 +138,7 @@ def rows(copies: int, width: int) -> int:
 
 def _batches(order: Sequence[int], width: int) -> Iterator[Sequence[int]]:
     """As many copies at a time as fit into a batch with the unchanged text."""
-    size = beside(width)
+    size = copies_per_batch(width)
     return (order[i : i + size] for i in range(0, len(order), size))
 
 

@@ -25,7 +25,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import Method
 from heedful.methods.explain import try_method
-from heedful.model import huggingface as facts
+from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.probes import PROBE
@@ -205,7 +205,7 @@ def staged(classifier: Classifier) -> list[Stage]:
     """The model's weights in the order in which they are destroyed, each in one stage. Runs a probe text."""
     parts = list(_parts(classifier.model))
     first = _order(classifier, parts)
-    table = facts.words(classifier.model)
+    table = huggingface.word_embeddings(classifier.model)
     if any(part.block and first[part.name] >= 0 for part in parts):
         groups = _by_blocks(parts, first)
     else:

@@ -16,7 +16,7 @@ Side = Literal["right", "left"]
 BUDGET = 4096  # tokens that run at a time
 
 
-def beside(width: int) -> int:
+def copies_per_batch(width: int) -> int:
     """How many changed copies of a text of this width run beside it."""
     return max(1, BUDGET // width - 1)
 

@@ -23,8 +23,7 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head, activation
 from heedful.core.tokens import Tokens, check_text
-from heedful.model import huggingface as facts
-from heedful.model import probes, seam
+from heedful.model import huggingface, probes, seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, tracked
 from heedful.model.huggingface import read
@@ -59,7 +58,7 @@ class Classifier:
             raise BadInput(f"the model is a {type(model).__name__}; give a Hugging Face sequence classification model.")
         if not callable(tokenizer):
             raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
-        if type(model).__name__.endswith(facts.OTHER_HEADS):
+        if type(model).__name__.endswith(huggingface.OTHER_HEADS):
             raise Unsupported(_no_classifier(model))
         if holds_bf16(model) and (fault := bf16_fault()) is not None:
             raise BadInput(
@@ -103,22 +102,22 @@ class Classifier:
     @cached_property
     def head(self) -> Head:
         """How logits become probabilities."""
-        return facts.head(self.config)
+        return huggingface.head(self.config)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the labels."""
-        return facts.labels(self.config)
+        return huggingface.labels(self.config)
 
     @cached_property
     def limit(self) -> int | None:
         """How many tokens the model reads, or None for no limit."""
-        return facts.limit(self.model, self.tokenizer)
+        return huggingface.limit(self.model, self.tokenizer)
 
     @cached_property
     def sites(self) -> list[tuple[str, int]]:
         """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
-        return facts.sites(self.model)
+        return huggingface.sites(self.model)
 
     @property
     def reads(self) -> str:
@@ -129,9 +128,9 @@ class Classifier:
     def fingerprint(self) -> str:
         """A hash of the configuration and of every weight; computed anew when the weights have changed."""
         with self.lock:
-            state = facts.state(self.model)
+            state = huggingface.state(self.model)
             if self._fingerprint[0] != state:
-                self._fingerprint = (state, facts.fingerprint(self.model))
+                self._fingerprint = (state, huggingface.fingerprint(self.model))
             return self._fingerprint[1]
 
     # texts
@@ -147,7 +146,7 @@ class Classifier:
         marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
         if all(tokens.ids[i] in marks for i in tokens.content):
             raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
-        table = facts.words(self.model)
+        table = huggingface.word_embeddings(self.model)
         if table is None:
             raise Unsupported(f"{self._full_name} has no table of word embeddings.")
         if max(tokens.ids) >= table.num_embeddings:
@@ -187,7 +186,7 @@ class Classifier:
         return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
 
     @contextmanager
-    def answering(self) -> Iterator[None]:
+    def fast_inference(self) -> Iterator[None]:
         """Inside, forward passes run as fast as they can: no gradients, torch's fused attention where it is safe."""
         with self.lock, ExitStack() as stack:
             if self.fused_attention_agrees:
@@ -249,7 +248,7 @@ class Classifier:
     @contextmanager
     def _padding_token(self, batch: Batch) -> Iterator[Tensor]:
         """Decoder heads refuse batches without a padding token: lend them one that is in none of the texts."""
-        config = facts.text_config(self.model)
+        config = huggingface.text_config(self.model)
         if getattr(config, "pad_token_id", None) is not None or len(batch) == 1 or not hasattr(config, "pad_token_id"):
             yield batch.ids
             return
@@ -376,7 +375,7 @@ class Classifier:
     def run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
         """As `run`, with copies of the text that join it at some layers."""
         blocks = seam.blocks(self.model, len(self.sites))
-        with seam.branched([(blocks[layer], copies) for layer, copies in branch], facts.batch_axis(self.model)):
+        with seam.branched([(blocks[layer], copies) for layer, copies in branch], huggingface.batch_axis(self.model)):
             return self.run(batch)
 
 

@@ -151,6 +151,6 @@ class Plain(Classifier):
         self._refuse()
 
     @contextmanager
-    def answering(self) -> Iterator[None]:
+    def fast_inference(self) -> Iterator[None]:
         """Nothing needs to be prepared."""
         yield

@@ -108,7 +108,7 @@ def reported(out: Any) -> list[Tensor]:
     return list(getattr(out, "attentions", None) or ())
 
 
-def words(model: Any) -> nn.Embedding | None:
+def word_embeddings(model: Any) -> nn.Embedding | None:
     """The table of word embeddings, if there is one."""
     try:
         table = model.get_input_embeddings()

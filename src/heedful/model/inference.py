@@ -27,9 +27,9 @@ from heedful.model.precision import bf16_fault, has_bf16_units
 
 Precision = Literal["float32", "bf16"]
 CHUNK = 4096  # variants made into inputs at a time
-ALONE = 8  # as many inputs of one length as run without company
-WASTE = 0.15  # the share of a batch that may be padding
-CHECKED = 5  # inputs, at least, that run in both precisions
+MIN_UNPADDED_GROUP = 8  # same-length inputs that get a batch of their own
+MAX_PADDING_SHARE = 0.15  # of a batch
+MIN_CHECKED = 5  # inputs that run in both precisions
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Engine:
         new = self._new(keys)
         if new:
             some = rows.take(np.array(list(new.values())))
-            with self.classifier.answering():
+            with self.classifier.fast_inference():
                 if self.precision == "float32" or not self._answer_roughly(some):
                     self._recall(list(new), lambda which: self._run(some.take(which), rough=False))
         return self._which(keys, new)
@@ -210,7 +210,7 @@ class Engine:
 
     def _answer_roughly(self, rows: Rows) -> bool:
         """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""
-        some = torch.randperm(len(rows), generator=self.rng)[: max(CHECKED, len(rows) // 20)]
+        some = torch.randperm(len(rows), generator=self.rng)[: max(MIN_CHECKED, len(rows) // 20)]
         try:
             rough = self._run(rows, rough=True)
         except Exception as e:  # a family's own code; what is wrong in float32 too will raise again there
@@ -280,7 +280,7 @@ def _groups(classifier: Classifier, rows: Rows, budget: Callable[[], int]) -> It
         lengths = {int(n): np.flatnonzero((kinds == kind) & (rows.lengths == n)) for n in np.unique(rows.lengths)}
         few: list[Ints] = []
         for n, group in sorted(lengths.items()):
-            if len(group) >= ALONE or (len(group) and classifier.padding is None):
+            if len(group) >= MIN_UNPADDED_GROUP or (len(group) and classifier.padding is None):
                 yield from _split(group, n, budget)
             elif len(group):
                 few.append(group)
@@ -301,7 +301,7 @@ def _merged(groups: Sequence[Ints], lengths: Ints, budget: Callable[[], int]) ->
     for i in (int(i) for group in groups for i in group):
         cells = int(lengths[i]) * (len(batch) + 1)
         real = int(lengths[batch].sum() + lengths[i])
-        if batch and (cells > budget() or cells - real > WASTE * cells):
+        if batch and (cells > budget() or cells - real > MAX_PADDING_SHARE * cells):
             yield np.array(batch)
             batch = []
         batch.append(i)

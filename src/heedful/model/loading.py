@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
-from heedful.model import huggingface as facts
+from heedful.model import huggingface
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
@@ -63,7 +63,7 @@ def load(
             "device": None if device is None else str(device),
             "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
         }
-        classifier.loaded = arguments, facts.state(classifier.model)
+        classifier.loaded = arguments, huggingface.state(classifier.model)
         return classifier
     if isinstance(model, Classifier):
         return model
@@ -84,7 +84,7 @@ def describe(classifier: Classifier, folder: Path) -> dict[str, Any]:
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
     about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
-    if classifier.loaded is not None and classifier.loaded[1] == facts.state(classifier.model):
+    if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
     try:
         if isinstance(classifier.model, Net):
@@ -282,7 +282,7 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
         raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
     if model.config.pad_token_id is None:
         raise Unsupported(f"'{source}' has no padding token, so its texts cannot be trained in batches.")
-    return model, tokenizer, facts.limit(model, tokenizer)
+    return model, tokenizer, huggingface.limit(model, tokenizer)
 
 
 @lru_cache(maxsize=2)
@@ -308,7 +308,7 @@ def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
     if own.get_vocab() != tokenizer.get_vocab():
         raise BadInput(f"'{source}' has another vocabulary than the classifier; its words cannot fill the gaps.")
     special = sorted(set(own.all_special_ids))
-    limit = facts.limit(model, own)
+    limit = huggingface.limit(model, own)
 
     def chances(batch: Batch) -> Tensor:
         if limit is not None and batch.ids.shape[1] > limit:
