@@ -483,7 +483,7 @@ def test_what_explains_again_leaves_it_out_and_says_so(tmp_path: Path) -> None:
         heedful.check("cost"),
     ]
     found = audited(copied(tmp_path / "x.jsonl"), checks)
-    reason = "its scores were brought from a file, and cannot be made again"
+    reason = "its scores were read from a file and cannot be computed again"
     assert sorted(found.summary.left_out, key=lambda row: row.check) == [
         LeftOut(check, "brought", reason, len(texts())) for check in ("randomisation", "sensitivity", "stability")
     ]

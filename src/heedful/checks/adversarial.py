@@ -87,48 +87,54 @@ class Adversarial(Checked):
     )
     summary: ClassVar[str] = "the most different attention that gives the same output"
     paper: ClassVar[str] = "Jain & Wallace 2019; Brunner et al. 2020"
-    changes: ClassVar[str] = "the pooled position's attention is replaced by the most different one with a like output"
+    changes: ClassVar[str] = (
+        "the pooled position's attention is replaced by the most different one with nearly the same output"
+    )
     measures: ClassVar[Mapping[str, Measure]] = {
         "jsd exact": Measure(
-            "the largest JSD of an attention that moves the output by ε at most", better="lower", range=DIVERGENCE
+            "largest JSD of an attention that changes the output by at most ε", better="lower", range=DIVERGENCE
         ),
-        "tvd exact": Measure("the largest TVD of such an attention", better="lower", range=FRACTION),
-        "change exact": Measure(
-            "how far the model's output really moves with these two: the larger TVD", range=FRACTION
+        "tvd exact": Measure(
+            "largest TVD of an attention that changes the output by at most ε", better="lower", range=FRACTION
         ),
+        "change exact": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
         "jsd upper": Measure(
-            "no attention that moves the output by ε at most has a larger JSD", better="lower", range=DIVERGENCE
+            "upper bound of the JSD of all attentions that change the output by at most ε",
+            better="lower",
+            range=DIVERGENCE,
         ),
-        "tvd upper": Measure("or a larger TVD", better="lower", range=FRACTION),
-        "jsd lower": Measure("the JSD of one such attention", better="lower", range=DIVERGENCE),
-        "tvd lower": Measure("the TVD of one such attention", better="lower", range=FRACTION),
-        "change lower": Measure(
-            "how far the model's output really moves with these two: the larger TVD", range=FRACTION
+        "tvd upper": Measure("upper bound of their TVD", better="lower", range=FRACTION),
+        "jsd lower": Measure(
+            "JSD of one attention that changes the output by at most ε", better="lower", range=DIVERGENCE
         ),
+        "tvd lower": Measure("TVD of one such attention", better="lower", range=FRACTION),
+        "change lower": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
         "jsd found": Measure(
-            "ε-max JSD: the largest that the search of Jain & Wallace found", better="lower", range=DIVERGENCE
+            "ε-max JSD: the largest found by Jain & Wallace's search", better="lower", range=DIVERGENCE
         ),
-        "change found": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
+        "change found": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
         "jsd witness": Measure(
-            "the JSD of a row of attention that leaves what its head reads within δ",
+            "JSD of a row of attention that preserves its head's output within δ",
             better="lower",
             range=DIVERGENCE,
         ),
         "tvd witness": Measure("its TVD", better="lower", range=FRACTION),
-        "change witness": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
+        "change witness": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
         "jsd any head": Measure(
-            "the JSD of the witness that is farthest (by TVD) among the layer's heads",
+            "JSD of the witness with the largest TVD among the layer's heads",
             better="lower",
             range=DIVERGENCE,
         ),
         "tvd any head": Measure("its TVD", better="lower", range=FRACTION),
-        "change any head": Measure("how far the model's output really moves with it (TVD)", range=FRACTION),
-        "jsd bound": Measure("no row that leaves what its head reads within δ has a larger JSD", range=DIVERGENCE),
-        "tvd bound": Measure(
-            "no attention sought here has a larger TVD: proved by integer programming on a sample", range=FRACTION
+        "change any head": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
+        "jsd bound": Measure(
+            "upper bound of the JSD of rows that preserve the head's output within δ", range=DIVERGENCE
         ),
-        "null dimension": Measure("directions in which a head's row may move without changing what it reads"),
-        "max attention": Measure("the largest weight of the attention itself, mean over heads or of one head"),
+        "tvd bound": Measure(
+            "upper bound of the TVD, proved by integer programming on a sample of problems", range=FRACTION
+        ),
+        "null dimension": Measure("dimension of the changes of a head's row that preserve its output"),
+        "max attention": Measure("largest weight of the model's own attention, mean over heads or of one head"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("jsd exact", "most different attention with the same output (JSD), exact"),

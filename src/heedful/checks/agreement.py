@@ -56,20 +56,20 @@ class Agreement(Checked):
         "tied. On long texts τ is about words that hardly matter: look at the top-k numbers beside random, which lie "
         "below 0 by chance."
     )
-    summary: ClassVar[str] = "whether methods put words in the same order"
+    summary: ClassVar[str] = "whether methods rank words in the same order"
     paper: ClassVar[str] = "Jain & Wallace 2019"
     changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Measure("Kendall's tau-b of the two orders", range=CORRELATION),
-        "significant": Measure("tau-b is not zero: p ≤ .05", "rate", range=FRACTION),
-        "weighted tau": Measure("tau in which high words count more (Vigna 2015)", range=CORRELATION),
+        "significant": Measure("tau-b differs significantly from zero (p ≤ .05)", "rate", range=FRACTION),
+        "weighted tau": Measure("tau with larger weights for high ranks (Vigna 2015)", range=CORRELATION),
         "top-k tau": Measure("tau of the two lists of the k highest words (Fagin et al. 2003)", range=CORRELATION),
-        "top-k overlap": Measure("share of the k highest words that both have", range=FRACTION),
-        "spearman": Measure("correlation of ranks", range=CORRELATION),
+        "top-k overlap": Measure("share of the k highest words that both have in common", range=FRACTION),
+        "spearman": Measure("Spearman's rank correlation", range=CORRELATION),
         "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2", range=DIVERGENCE),
         "pointing": Measure(
-            "leave-one-out's magnitudes on the top fifth of the words, over those on its own top fifth",
+            "leave-one-out's magnitudes on the method's top fifth of words, relative to those on its own top fifth",
             better="higher",
             range=FRACTION,
         ),

@@ -67,9 +67,9 @@ class Sign(Together):
         "Leave-one-out with the same masking is right by definition. In a long text most effects are small, and their "
         "signs are those of the masking."
     )
-    summary: ClassVar[str] = "whether a score's sign is the sign of the word's effect"
+    summary: ClassVar[str] = "whether the sign of a score is the sign of the word's effect"
     paper: ClassVar[str] = "Liu et al. 2022"
-    changes: ClassVar[str] = "each word is taken away by itself, in the way that the setting masking names"
+    changes: ClassVar[str] = "words are removed one at a time; the setting masking says how"
     measures: ClassVar[Mapping[str, Measure]] = {
         "violation": Measure(
             "removing the strongest word moves the target against its score", "rate", "lower", range=FRACTION
@@ -142,7 +142,7 @@ class Completeness:
     )
     summary: ClassVar[str] = "whether scores add up to the value that they explain"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
-    changes: ClassVar[str] = "nothing is changed; only methods that promise completeness are measured"
+    changes: ClassVar[str] = "nothing is changed; only methods that claim completeness are measured"
     measures: ClassVar[Mapping[str, Measure]] = {
         "gap": Measure("|value − baseline's value − sum of scores|", better="lower"),
         "relative gap": Measure("the gap as a share of |value − baseline's value|", better="lower"),
@@ -189,7 +189,7 @@ class Infidelity(Together):
     )
     summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
     paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
-    changes: ClassVar[str] = "random sets of words are taken away, in the way that the setting masking names"
+    changes: ClassVar[str] = "random sets of words are removed; the setting masking says how"
     measures: ClassVar[Mapping[str, Measure]] = {
         "correlation": Measure(
             "Pearson's r of the sum of a set's scores and its effect", better="higher", range=CORRELATION
@@ -276,16 +276,14 @@ class Complexity(Checked):
     paper: ClassVar[str] = "Bhatt et al. 2020; Chalasani et al. 2020"
     changes: ClassVar[str] = "nothing is changed: the scores are normalised to magnitudes that add up to one"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "effective words": Measure("exp(entropy): as many words with equal scores would have this entropy"),
+        "effective words": Measure("exp(entropy): the number of equally scored words with this entropy"),
         "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
         "relative entropy": Measure(
-            "the entropy as a share of its maximum, ln n: 1 if all words score alike", range=FRACTION
+            "entropy divided by its maximum, ln n: 1 if all words have equal scores", range=FRACTION
         ),
-        "gini": Measure(
-            "Gini index of the magnitudes: 0 if all words score alike, near 1 if one has all", range=FRACTION
-        ),
+        "gini": Measure("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all", range=FRACTION),
         "from uniform": Measure(
-            "total variation distance of the tokens' magnitudes from equal ones: 0 claims nothing", range=FRACTION
+            "total variation distance of the tokens' normalised magnitudes from uniform", range=FRACTION
         ),
     }
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
@@ -338,12 +336,12 @@ class Cost:
         "Passes are those that the method asks for, whether or not they were shared with others. CPU seconds and "
         "bytes differ from run to run and from machine to machine; passes do not."
     )
-    summary: ClassVar[str] = "passes asked for, CPU seconds and memory of an explanation"
+    summary: ClassVar[str] = "passes, CPU seconds and memory of an explanation"
     paper: ClassVar[str] = "–"
     changes: ClassVar[str] = "nothing is changed; seconds and bytes are in timing.json"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "forwards": Measure("texts sent through the model", better="lower", compared=False),
-        "backwards": Measure("texts sent back through it for derivatives", better="lower", compared=False),
+        "forwards": Measure("forward passes: texts sent through the model", better="lower", compared=False),
+        "backwards": Measure("backward passes, one for each text", better="lower", compared=False),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("forwards", "forward passes of an explanation", head="passes", digits=0),

@@ -124,9 +124,11 @@ class Erasure(Checked):
         "the last layer's attention, so that labels change rarely. Slopes have an advantage: erasing few items is "
         "nearly first order."
     )
-    summary: ClassVar[str] = "attention weights erased one by one, until the label changes"
+    summary: ClassVar[str] = "attention weights set to zero one by one until the label changes"
     paper: ClassVar[str] = "Serrano & Smith 2019"
-    changes: ClassVar[str] = "attention to some items is set to zero at one layer, and the other weights scaled up"
+    changes: ClassVar[str] = (
+        "attention to some items is set to zero at one layer, and the other weights are renormalised"
+    )
     measures: ClassVar[Mapping[str, Measure]] = {
         "delta js": Measure("JS divergence without the top item minus that without a random other", better="higher"),
         "alpha difference": Measure("attention of the top item minus that of the random other", range=CORRELATION),

@@ -70,33 +70,29 @@ class Identifiability(Checked):
         "shows how far weights that are not negative can go. One head changes at a time; heads together have more "
         "room."
     )
-    summary: ClassVar[str] = "other attention that gives the same output: null spaces"
+    summary: ClassVar[str] = "other attention with the same output: null spaces"
     paper: ClassVar[str] = "Brunner et al. 2020"
     changes: ClassVar[str] = (
-        "Nothing is changed: attention, values and the linear maps around them are read, and it is computed which "
-        "other attention one head could have had without a change in what the layer gives."
+        "Nothing is changed: which other attention a head could have with the same output is computed from attention, "
+        "values and the linear maps around them."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "keys": Measure("tokens that the pooled position may attend to: n"),
-        "rank E": Measure("rank of what the layer reads"),
-        "effective rank E": Measure(
-            "directions that it fills: exp(entropy of its variance by direction), tokens centred"
-        ),
+        "rank E": Measure("rank of the layer's input E"),
+        "effective rank E": Measure("effective rank of E: exp(entropy of its variance by direction), tokens centred"),
         "rank W_V": Measure("rank of the head's value map"),
-        "rank H": Measure("rank of the head's part of the map that follows"),
+        "rank H": Measure("rank of the head's part of the output projection"),
         "rank V": Measure("rank of the head's values"),
         "rank T": Measure("rank of T = V H"),
         "null": Measure("dimension of the null space of T"),
-        "null constrained": Measure("the same with weights adding up to one: of [T, 1]"),
-        "least null": Measure("what it is at least: max(0, n − d_v)"),
-        "farthest": Measure(
-            "distance (TVD) of the farthest attention found that gives the same output", range=FRACTION
-        ),
-        "farthest bound": Measure("the distance that none can exceed", range=FRACTION),
+        "null constrained": Measure("dimension of the null space with weights that sum to one: of [T, 1]"),
+        "least null": Measure("lower bound of its dimension: max(0, n − d_v)"),
+        "farthest": Measure("TVD of the farthest attention found that gives the same output", range=FRACTION),
+        "farthest bound": Measure("upper bound of that TVD", range=FRACTION),
         "correlation": Measure(
             "Pearson correlation of effective attention with attention, all queries", range=CORRELATION
         ),
-        "correlation pooled": Measure("the same, of the pooled position's row", range=CORRELATION),
+        "correlation pooled": Measure("Pearson correlation of the pooled position's row", range=CORRELATION),
         "special mass": Measure("attention on special tokens, mean over queries", range=FRACTION),
     }
     roles: ClassVar[tuple[Role, ...]] = ("identifiable",)

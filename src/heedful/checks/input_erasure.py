@@ -80,27 +80,31 @@ class InputErasure(Checked):
         "at least. Leave-one-out asks nearly the same question as this check. Greedy and optimum exist for short "
         "texts only: their means are over other texts."
     )
-    summary: ClassVar[str] = "words taken out of the text, or put back, highest score first"
+    summary: ClassVar[str] = "words removed from the text, or put back, highest score first"
     paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
-    changes: ClassVar[str] = "words are deleted, or a token that says nothing stands in for them"
+    changes: ClassVar[str] = "words are deleted or replaced by a neutral token"
     measures: ClassVar[Mapping[str, Measure]] = {
         "comprehensiveness": Measure(
-            "fall of the label's probability without the first words", better="higher", range=CORRELATION
+            "drop of the label's probability without the top words", better="higher", range=CORRELATION
         ),
         "sufficiency": Measure(
-            "fall of the label's probability with the first words alone", better="lower", range=CORRELATION
+            "drop of the label's probability with only the top words", better="lower", range=CORRELATION
         ),
         "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher", range=CORRELATION),
         "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower", range=CORRELATION),
         "tvd": Measure(
-            "total variation of the answer without the first fifth of the words", better="higher", range=FRACTION
+            "total variation distance of the output without the top fifth of the words", better="higher", range=FRACTION
         ),
-        "tvd without words": Measure("total variation of the answer without any word", compared=False, range=FRACTION),
-        "deletion": Measure("area under the label's probability as words go", better="lower", range=FRACTION),
-        "insertion": Measure("area under the label's probability as words come back", better="higher", range=FRACTION),
-        "first flip": Measure("fraction of words gone when the label first changes", better="lower", range=FRACTION),
+        "tvd without words": Measure(
+            "total variation distance of the output without any word", compared=False, range=FRACTION
+        ),
+        "deletion": Measure("area under the label's probability as words are removed", better="lower", range=FRACTION),
+        "insertion": Measure(
+            "area under the label's probability as words are put back", better="higher", range=FRACTION
+        ),
+        "first flip": Measure("fraction of words removed when the label first changes", better="lower", range=FRACTION),
         "never": Measure("the label never changes, up to all words", "rate", "lower", range=FRACTION),
-        "curve": Measure("the label's probability with this fraction of the words gone", range=FRACTION),
+        "curve": Measure("the label's probability with this fraction of the words removed", range=FRACTION),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("aopc comprehensiveness", "fall of the probability without the first words", head="compr"),

@@ -73,20 +73,20 @@ class Permutation(Checked):
         "texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top of the disturbance "
         "below it."
     )
-    summary: ClassVar[str] = "change of the answer when attention weights are permuted"
+    summary: ClassVar[str] = "change of the output when attention weights are permuted"
     paper: ClassVar[str] = "Jain & Wallace 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
         "Attention weights of the text's tokens are permuted at random within their rows (or rows among queries), "
-        "everywhere, in one layer or in one head; what lies above is computed anew."
+        "everywhere, in one layer or in one head; higher layers are recomputed."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the answer, median over permutations", range=FRACTION),
-        "jsd": Measure("Jensen–Shannon divergence of the answer, median over permutations", range=DIVERGENCE),
+        "tvd": Measure("total variation distance of the output, median over permutations", range=FRACTION),
+        "jsd": Measure("Jensen–Shannon divergence of the output, median over permutations", range=DIVERGENCE),
         "flip": Measure("share of permutations that change the predicted label", range=FRACTION),
         "correct": Measure("share of permutations under which the gold label is predicted", range=FRACTION),
         "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
         "max attention": Measure(
-            "largest weight of a token of the text: pooled position, last layer, mean over heads", range=FRACTION
+            "largest attention weight of a token: pooled position, last layer, mean over heads", range=FRACTION
         ),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (

@@ -54,21 +54,21 @@ class Plausibility(Checked):
         "low. Chance is more than the share of marked words, so compare with random. A rationale is for the label "
         "that the data gives: the texts on which the model is wrong are shown separately."
     )
-    summary: ClassVar[str] = "whether the highest words are those that people marked"
+    summary: ClassVar[str] = "whether the words with the highest scores are those that people marked"
     paper: ClassVar[str] = "DeYoung et al. 2020"
     changes: ClassVar[str] = "nothing is changed: scores are compared with the data's rationales"
     measures: ClassVar[Mapping[str, Measure]] = {
         "auprc": Measure(
-            "average precision of the scores for marked words; equal scores have the rationale share",
+            "average precision of the scores for marked words; constant scores have the rationale share",
             better="higher",
             range=FRACTION,
         ),
         "token f1": Measure("F1 of the k highest words and the marked ones", better="higher", range=FRACTION),
         "iou": Measure(
-            "words both chosen and marked, as a share of those that are either", better="higher", range=FRACTION
+            "words both selected and marked, as a share of those that are either", better="higher", range=FRACTION
         ),
         "iou f1": Measure(
-            "F1 of runs of chosen words that share half of a marked run", better="higher", range=FRACTION
+            "F1 of runs of selected words whose IoU with a marked run is at least ½", better="higher", range=FRACTION
         ),
         "rationale share": Measure("share of the text's words that are marked", range=FRACTION),
     }

@@ -1,4 +1,4 @@
-"""Randomisation: an explanation of a model should not survive the model. Its weights are destroyed from the top down.
+"""Randomisation: an explanation should change when the model's weights are randomised, from the top down.
 
 The stages are the model's own parts: its head, its blocks from the last to the first, its embeddings; in a network
 without blocks, its parts in the order in which a text goes through them, the last first, its word vectors last.
@@ -16,7 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from heedful.checks.base import Case, Finding, Measure, Passes
-from heedful.checks.similarity import LIKENESS, brought, chosen, compared, evenly, passes_of, remade, times, unrelated
+from heedful.checks.similarity import (
+    SIMILARITY_MEASURES,
+    chosen,
+    compare,
+    evenly,
+    left_out,
+    passes_of,
+    repeatable,
+    times,
+    unrelated,
+)
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Place, SideBySide
 from heedful.core.random import seeded
@@ -44,13 +54,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class Randomisation(Checked):
-    """A copy of the model loses its weights part by part, head first, and explains the same label each time.
+    """The weights of a copy of the model are randomised part by part, head first; each stage explains the same label.
 
-    `how`: "shuffle" puts the numbers of each tensor in random order, which keeps their distribution to the last one;
-    "normal" draws new ones with the tensor's mean and standard deviation. Both do so to biases and norms too; numbers
-    that are all equal stay. What is random depends on the seed and the tensor's name, so all texts meet the same
-    models. `stages` evenly spaced ones are explained, the last among them; None is all.
+    `how`: "shuffle" permutes the numbers of each tensor, which preserves their distribution exactly; "normal" draws new
+    ones with the tensor's mean and standard deviation. Both apply to biases and norms too; tensors of equal numbers do
+    not change. The random numbers depend on the seed and the tensor's name, so all texts use the same models. `stages`
+    evenly spaced ones are explained, including the last; None is all.
     """
+
+    name: ClassVar[str] = "randomisation"
 
     stages: Annotated[int, Ge(1)] | None = None
     how: How = "shuffle"
@@ -64,17 +76,17 @@ class Randomisation(Checked):
         "similarity for good reasons, so look for a method that stays while others do not; and a method that is pure "
         "noise passes. One random model serves all texts."
     )
-    summary: ClassVar[str] = "likeness of explanations once the weights are random, part by part"
+    summary: ClassVar[str] = "similarity of explanations when weights are randomised part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
     changes: ClassVar[str] = (
         "the weights of a copy of the model: the head's, then each block's from the last, then embeddings"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(LIKENESS["tau"].says, better="lower", range=CORRELATION),
-        "jsd": Measure(LIKENESS["jsd"].says, better="higher", compared=False, range=DIVERGENCE),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="lower", range=FRACTION),
+        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="lower", range=CORRELATION),
+        "jsd": Measure(SIMILARITY_MEASURES["jsd"].says, better="higher", compared=False, range=DIVERGENCE),
+        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="lower", range=FRACTION),
         "similarity of fully random": Measure(
-            "τ-b with the explanation of a model without any trained weight", better="lower", range=CORRELATION
+            "τ-b with the explanation of a model whose weights are all random", better="lower", range=CORRELATION
         ),
         "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
     }
@@ -97,29 +109,29 @@ class Randomisation(Checked):
         model = copied(classifier)
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
         explained = evenly(len(parts), self.stages)
-        found = [brought("randomisation", case, self.methods) for case in cases]
+        found = [left_out(self.name, case, self.methods) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
                 last = i == len(parts) - 1
                 at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
-                # a new one each time: what a classifier has found out about its model is true no more
+                # a new classifier each time: what it caches about its model no longer holds
                 stage = self._stage(cases, Classifier(model, classifier.tokenizer, classifier.name), at)
-                found = [[*before, *new, *_summed(new, last)] for before, new in zip(found, stage, strict=True)]
+                found = [[*before, *new, *_fully_random(new, last)] for before, new in zip(found, stage, strict=True)]
         return found
 
     def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
-        """The findings on each text, with the model as it now is."""
+        """The findings on each text with the model at this stage."""
         found = [[_output(case, random, at)] for case in cases]
-        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
-            own = [i for i, case in enumerate(cases) if name in case.attributions]
-            tokens, targets = [cases[i].tokens for i in own], [cases[i].target for i in own]
-            anew = try_method(random, cases[own[0]].methods[name], tokens, targets, cases[0].seed)
-            for i, why in zip(own, anew, strict=True):
-                found[i] += compared(cases[i].attributions[name], why).findings("randomisation", name, MEASURES, at)
+        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+            tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
+            again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
+            for i, why in zip(explained, again, strict=True):
+                found[i] += compare(cases[i].attributions[name], why).findings(self.name, name, MEASURES, at)
         for i, case in enumerate(cases):
             control = unrelated(case)
-            found[i] += [] if control is None else control.findings("randomisation", "random", MEASURES, at)
+            found[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
         return found
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
@@ -133,12 +145,12 @@ class Randomisation(Checked):
         return times(Passes(one.forwards + 1, one.backwards), n)
 
 
-def _summed(stage: Sequence[Finding], last: bool) -> list[Finding]:
-    """One number for a method: its likeness once every weight is random."""
+def _fully_random(stage: Sequence[Finding], last: bool) -> list[Finding]:
+    """One number for a method: its similarity once every weight is random."""
     if not last:
         return []
     return [
-        Finding("randomisation", f.method, "similarity of fully random", f.value, {}, f.details)
+        Finding(Randomisation.name, f.method, "similarity of fully random", f.value, {}, f.details)
         for f in stage
         if f.measure == "tau"
     ]
@@ -148,16 +160,16 @@ def _output(case: Case, random: Classifier, at: Place) -> Finding:
     try:
         logits = torch.tensor([random.predictions([case.tokens])[0].logits])
         moved = float(changes(logits, torch.tensor(case.prediction.logits), case.classifier.head).tvd[0])
-        return Finding("randomisation", "", "output change", moved, at)
+        return Finding(Randomisation.name, "", "output change", moved, at)
     except HeedfulError as e:
-        return Finding("randomisation", "", "output change", float("nan"), at, {"reason": str(e)})
+        return Finding(Randomisation.name, "", "output change", float("nan"), at, {"reason": str(e)})
 
 
 # weights
 
 
 def copied(classifier: Classifier) -> nn.Module:
-    """The model once more, so that the user's own is never touched."""
+    """A copy of the model, so that the user's own is never changed."""
     if isinstance(classifier, Plain):
         raise Unsupported(
             f"{classifier.name} is a function from texts to probabilities: it has no weights to randomise."
@@ -172,7 +184,7 @@ def copied(classifier: Classifier) -> nn.Module:
 
 @torch.no_grad()
 def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
-    """Change these tensors in place, each by chance of its own: of the seed and its name."""
+    """Change these tensors in place, each with a generator derived from the seed and its name."""
     for name, tensor in tensors.items():
         rng = seeded(seed, name)
         tensor.copy_(_shuffled(tensor, rng) if how == "shuffle" else _drawn(tensor, rng))
@@ -184,8 +196,8 @@ def _shuffled(tensor: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def _drawn(tensor: Tensor, rng: torch.Generator) -> Tensor:
-    own = tensor.float()
-    return torch.randn(tensor.shape, generator=rng).to(own) * own.std(correction=0) + own.mean()
+    x = tensor.float()
+    return torch.randn(tensor.shape, generator=rng).to(x) * x.std(correction=0) + x.mean()
 
 
 # stages
@@ -193,7 +205,7 @@ def _drawn(tensor: Tensor, rng: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class _Part:
-    """A module (or a lone parameter) with its weights; a block is one of a list of modules."""
+    """A module (or a single parameter) with its weights; a block is one of a list of modules."""
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -202,7 +214,7 @@ class _Part:
 
 
 def staged(classifier: Classifier) -> list[Stage]:
-    """The model's weights in the order in which they are destroyed, each in one stage. Runs a probe text."""
+    """The model's weights in the order in which they are randomised, each in one stage. Runs a probe text."""
     parts = list(_parts(classifier.model))
     first = _order(classifier, parts)
     table = huggingface.word_embeddings(classifier.model)
@@ -216,7 +228,7 @@ def staged(classifier: Classifier) -> list[Stage]:
 
 
 def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[_Part]:
-    """What has a list of blocks inside is opened, and so is the model itself; what it holds itself stands alone."""
+    """Modules that contain a list of blocks, and the model itself, are split; their own parameters are parts too."""
     opened = not block and any(isinstance(m, nn.ModuleList) and len(m) for m in module.modules())
     if name and not opened:
         weights = dict(module.named_parameters(prefix=name, remove_duplicate=False))
@@ -230,9 +242,9 @@ def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[_
 
 
 def _order(classifier: Classifier, parts: Sequence[_Part]) -> dict[str, int]:
-    """When a text reaches each part for the first time; what is never called counts from −1 down, last named lowest.
+    """When each part is first called; parts that are never called count from −1 down, last named lowest.
 
-    A parameter of the model itself is used by no call: the last named is then the nearest to the head.
+    A parameter of the model itself is not called: the last named is then the closest to the head.
     """
     called: list[str] = []
     with ExitStack() as undo:
@@ -250,7 +262,7 @@ def _order(classifier: Classifier, parts: Sequence[_Part]) -> dict[str, int]:
 def _by_blocks(parts: Sequence[_Part], first: Mapping[str, int]) -> dict[str, list[_Part]]:
     """The head is what comes after the last block; embeddings, what comes before the first, or is named so.
 
-    What stands between two blocks (a norm at the end of an encoder) goes with the block before it.
+    A part between two blocks (a norm at the end of an encoder) is randomised with the block before it.
     """
     groups: dict[str, list[_Part]] = {"head": []}
     low: list[_Part] = []
@@ -271,7 +283,7 @@ def _by_blocks(parts: Sequence[_Part], first: Mapping[str, int]) -> dict[str, li
 
 
 def _distinct(groups: Mapping[str, Sequence[_Part]]) -> list[Stage]:
-    """Stages without the weights that an earlier one has: some models use one table in two places."""
+    """Stages without the weights of earlier ones: some models use one table in two places."""
     seen: set[int] = set()
     stages = []
     for name, members in groups.items():

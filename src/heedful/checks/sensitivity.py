@@ -1,4 +1,4 @@
-"""Sensitivity: does an explanation stay when the text is changed in ways that should not matter?"""
+"""Sensitivity: does an explanation stay the same under changes of the text that should not matter?"""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import torch
 
 from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.similarity import (
-    LIKENESS,
-    Compared,
+    SIMILARITY_MEASURES,
+    Comparison,
     averaged,
-    brought,
     by_word,
     chosen,
-    compared,
+    compare,
     distance,
     evenly,
+    left_out,
     passes_of,
-    remade,
+    repeatable,
     unrelated,
 )
 from heedful.core.errors import BadInput, HeedfulError
@@ -39,7 +39,7 @@ from heedful.model.classifier import Classifier
 
 Word = tuple[int, int]  # which of the two texts, and which of its words
 MEANS = ("tau", "top-k overlap", "distance")
-# words that can be missed; no negation, no degree, and nothing that turns a sentence (but, if, without)
+# words that can be dropped; no negation, no degree, and nothing that reverses a sentence (but, if, without)
 FUNCTION_WORDS = frozenset((
     "a", "an", "the", "this", "that", "these", "those", "of", "to", "in", "on", "at", "by", "for", "from", "as", "and",
     "is", "are", "was", "were", "be", "been", "am", "has", "have", "had", "do", "does", "did", "will", "would", "shall",
@@ -59,15 +59,15 @@ class Change:
 
 @dataclass(frozen=True)
 class _Edit:
-    """Words exchanged ("" takes a word away), and what follows the last word of a text."""
+    """Replaced words ("" removes a word), and what is added after the last word of a text."""
 
     new: Mapping[Word, str] = field(default_factory=dict)
     tail: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """A change with what the model made of it."""
+class _Effect:
+    """A change, whether the model's input is the same, and whether the label flips."""
 
     change: Change
     tokens: Tokens
@@ -80,13 +80,14 @@ class Sensitivity(Checked):
     """The text is changed a little, explained again for the same label, and compared on the words that both have.
 
     Up to `limit` changes of each kind, evenly spread over the text: the case of its first letter or of all; a final
-    full stop added or taken away, a comma taken away; a function word dropped; a synonym put in. `synonyms` is a text
-    file with a set of words on each line, commas or tabs between them, taken as they are written. A change that the
-    model does not see (case, under an uncased tokenizer) proves nothing and is left out, as is one that changes the
-    predicted label: an explanation should change with it. A method that draws at random draws anew for each text, so
-    its own noise is in its numbers; scores that add up to one all move a little when a word goes, as the control
-    `uniform` shows.
+    full stop added or removed, a comma removed; a function word dropped; a word replaced by a synonym. `synonyms` is a
+    text file with a set of words on each line, separated by commas or tabs, case-sensitive. A change that does not
+    reach the model's input (case, under an uncased tokenizer) is ignored, as is one that changes the label: an
+    explanation should change with it. A method with random samples draws new ones for each text, so its numbers include
+    its own noise; scores that sum to one all change a little when a word is removed, as the control `uniform` shows.
     """
+
+    name: ClassVar[str] = "sensitivity"
 
     limit: Annotated[int, Ge(1)] = 3
     synonyms: str | None = None
@@ -100,18 +101,18 @@ class Sensitivity(Checked):
         "faithful: the position of a word hardly changes. The probability may change though the label does not, and a "
         "faithful explanation then changes too; a method that samples adds its own noise."
     )
-    summary: ClassVar[str] = "change of an explanation under changes that should not matter"
+    summary: ClassVar[str] = "change of an explanation under edits of the text that should not matter"
     paper: ClassVar[str] = "after Yeh et al. 2019 (max-sensitivity), with edits of the text"
     changes: ClassVar[str] = "the text: its case, its punctuation, one function word, one synonym at a time"
     measures: ClassVar[Mapping[str, Measure]] = {
         "largest change": Measure(
-            "largest ‖a − b‖ / ‖a‖ over changes that keep the label", better="lower", compared=False
+            "largest ‖a − b‖ / ‖a‖ over edits that preserve the label", better="lower", compared=False
         ),
-        "tau": Measure(LIKENESS["tau"].says, better="higher", range=CORRELATION),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher", range=FRACTION),
-        "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
-        "label changed": Measure("some change of this kind changes the predicted label", "rate", range=FRACTION),
-        "unread": Measure("every change of this kind leaves the model's input as it was", "rate", range=FRACTION),
+        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="higher", range=CORRELATION),
+        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="higher", range=FRACTION),
+        "distance": Measure(SIMILARITY_MEASURES["distance"].says, better="lower", compared=False),
+        "label changed": Measure("an edit of this kind changes the predicted label", "rate", range=FRACTION),
+        "unread": Measure("no edit of this kind changes the model's input", "rate", range=FRACTION),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tau", "τ after changes that should not matter", head="edit", at={"change": "any"}),
@@ -129,44 +130,44 @@ class Sensitivity(Checked):
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The same for several texts of one run."""
-        tried = [self._tried(case) for case in cases]
-        kept = [[one for one in some if not one.unread and not one.flips] for some in tried]
-        found = [self._told(case, some) for case, some in zip(cases, tried, strict=True)]
-        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
-            own = [i for i, case in enumerate(cases) if name in case.attributions]
-            asked = [(cases[i], one) for i in own for one in kept[i]]
-            tokens, targets = [one.tokens for _, one in asked], [case.target for case, _ in asked]
-            anew = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
-            for i in own:
+        effects = [self._effects(case) for case in cases]
+        usable = [[e for e in each if not e.unread and not e.flips] for each in effects]
+        found = [self._counts(case, each) for case, each in zip(cases, effects, strict=True)]
+        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+            changed = [(cases[i], e) for i in explained for e in usable[i]]
+            tokens, targets = [e.tokens for _, e in changed], [case.target for case, _ in changed]
+            again = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
+            for i in explained:
                 why = cases[i].attributions[name]
-                each = [(one.change, compared(why, next(anew), one.change.moved)) for one in kept[i]]
-                found[i] += self._findings(name, each)
+                comparisons = [(e.change, compare(why, next(again), e.change.moved)) for e in usable[i]]
+                found[i] += self._findings(name, comparisons)
         return [
-            [*some, *self._control(case, k), *brought("sensitivity", case, self.methods)]
-            for case, some, k in zip(cases, found, kept, strict=True)
+            [*before, *self._control(case, each), *left_out(self.name, case, self.methods)]
+            for case, before, each in zip(cases, found, usable, strict=True)
         ]
 
-    def _tried(self, case: Case) -> list[_Tried]:
-        """Every change that can be read, and whether it changes the model's input and its label."""
+    def _effects(self, case: Case) -> list[_Effect]:
+        """Every change that the model can read, and whether it changes the model's input and its label."""
         classifier, own = case.classifier, case.tokens
-        read = list(self._cut(classifier, own))
+        read = list(self._tokenised(classifier, own))
         if not read:
             return []
-        said = classifier.predictions([tokens for _, tokens in read])
-        logits = torch.tensor([p.logits for p in said], dtype=torch.float64)
+        predictions = classifier.predictions([tokens for _, tokens in read])
+        logits = torch.tensor([p.logits for p in predictions], dtype=torch.float64)
         base = torch.tensor(case.prediction.logits, dtype=torch.float64)
         flips = changes(logits, base, classifier.head).flip
-        # subtle: pieces and not ids, which in a plain function are numbers of places
+        # subtle: pieces and not ids, which in a plain function are positions
         return [
-            _Tried(change, tokens, (tokens.pieces, tokens.types) == (own.pieces, own.types), bool(flip == 1))
+            _Effect(change, tokens, (tokens.pieces, tokens.types) == (own.pieces, own.types), bool(flip == 1))
             for (change, tokens), flip in zip(read, flips, strict=True)
         ]
 
-    def _cut(self, classifier: Classifier, own: Tokens) -> Iterator[tuple[Change, Tokens]]:
-        for change in self.of(own.text, own.pair):
+    def _tokenised(self, classifier: Classifier, tokens: Tokens) -> Iterator[tuple[Change, Tokens]]:
+        for change in self.of(tokens.text, tokens.pair):
             try:
                 yield change, classifier.tokens(change.text, change.pair).cut(classifier.limit)
-            except HeedfulError:  # nothing is left that this model can read
+            except HeedfulError:  # nothing that this model can read is left
                 continue
 
     @property
@@ -184,58 +185,59 @@ class Sensitivity(Checked):
             "stop word": _drops(cut),
             "synonym": _exchanges(cut, {} if self.synonyms is None else _synonyms(self.synonyms)),
         }
-        found: list[Change] = []
+        changes: list[Change] = []
         for kind in self.kinds:
-            made = {(c.text, c.pair): c for edit in edits[kind] if (c := _edited(kind, texts, edit)) is not None}
-            found += [list(made.values())[i] for i in evenly(len(made), self.limit)]
-        return found
+            distinct = {(c.text, c.pair): c for edit in edits[kind] if (c := _change(kind, texts, edit)) is not None}
+            changes += [list(distinct.values())[i] for i in evenly(len(distinct), self.limit)]
+        return changes
 
-    def _told(self, case: Case, tried: Sequence[_Tried]) -> list[Finding]:
-        """What became of the changes."""
+    def _counts(self, case: Case, effects: Sequence[_Effect]) -> list[Finding]:
+        """How many changes reach the model's input, and whether they change the label."""
         found = []
         for kind in (*self.kinds, "any"):
-            own = [t for t in tried if kind in (t.change.kind, "any")]
-            seen = [t for t in own if not t.unread]
-            label = _rate([t.flips for t in seen], any) if case.classifier.head != "regression" else float("nan")
-            details = {"tried": len(own), "unread": len(own) - len(seen), "flips": sum(t.flips for t in seen)}
+            of_kind = [e for e in effects if kind in (e.change.kind, "any")]
+            seen = [e for e in of_kind if not e.unread]
+            label = _rate([e.flips for e in seen], any) if case.classifier.head != "regression" else float("nan")
+            details = {"tried": len(of_kind), "unread": len(of_kind) - len(seen), "flips": sum(e.flips for e in seen)}
             at = {"change": kind}
             found += [
-                Finding("sensitivity", "", "label changed", label, at, details),
-                Finding("sensitivity", "", "unread", _rate([t.unread for t in own], all), at, details),
+                Finding(self.name, "", "label changed", label, at, details),
+                Finding(self.name, "", "unread", _rate([e.unread for e in of_kind], all), at, details),
             ]
         return found
 
-    def _findings(self, method: str, each: Sequence[tuple[Change, Compared]]) -> list[Finding]:
+    def _findings(self, method: str, comparisons: Sequence[tuple[Change, Comparison]]) -> list[Finding]:
         found: list[Finding] = []
         for kind in (*self.kinds, "any"):
-            own = [(change, c) for change, c in each if kind in (change.kind, "any")]
-            sizes = np.array([c.values["distance"] for _, c in own])
+            of_kind = [(change, c) for change, c in comparisons if kind in (change.kind, "any")]
+            distances = np.array([c.values["distance"] for _, c in of_kind])
             at = {"change": kind}
-            most, details = float("nan"), {}
-            if not np.isnan(sizes).all():
-                worst = int(np.nanargmax(sizes))
-                most, details = float(sizes[worst]), {"text": own[worst][0].text, "pair": own[worst][0].pair}
-            found.append(Finding("sensitivity", method, "largest change", most, at, details))
-            found += averaged([c for _, c in own]).findings("sensitivity", method, MEANS, at)
+            largest, details = float("nan"), {}
+            if not np.isnan(distances).all():
+                worst = int(np.nanargmax(distances))
+                change = of_kind[worst][0]
+                largest, details = float(distances[worst]), {"text": change.text, "pair": change.pair}
+            found.append(Finding(self.name, method, "largest change", largest, at, details))
+            found += averaged([c for _, c in of_kind]).findings(self.name, method, MEANS, at)
         return found
 
-    def _control(self, case: Case, kept: Sequence[_Tried]) -> list[Finding]:
-        """Unrelated explanations, as many at a time as there were changes: the largest of many is larger."""
-        usual = unrelated(case)
-        if usual is None:
+    def _control(self, case: Case, usable: Sequence[_Effect]) -> list[Finding]:
+        """Unrelated explanations, as many at a time as there are changes: the largest of many is larger."""
+        control = unrelated(case)
+        if control is None:
             return []
         found = []
         for kind in (*self.kinds, "any"):
-            n = sum(kind in (t.change.kind, "any") for t in kept)
+            n = sum(kind in (e.change.kind, "any") for e in usable)
             at = {"change": kind}
-            found.append(Finding("sensitivity", "random", "largest change", _largest(case.draws, n), at))
-            found += (usual if n else averaged([])).findings("sensitivity", "random", MEANS, at)
+            found.append(Finding(self.name, "random", "largest change", _largest(case.draws, n), at))
+            found += (control if n else averaged([])).findings(self.name, "random", MEANS, at)
         return found
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each change."""
         names = chosen(list(methods), self.methods)
-        each = [passes_of(classifier, cut, methods, names) for _, cut in self._cut(classifier, tokens)]
+        each = [passes_of(classifier, cut, methods, names) for _, cut in self._tokenised(classifier, tokens)]
         whole = total([*each, Passes(len(each))])
         return Passes(whole.forwards, whole.backwards, exactly=False)
 
@@ -250,37 +252,37 @@ def _largest(draws: Sequence[Attribution], n: int) -> float:
     m = min(n, len(scores) - 1)
     if m < 1:
         return float("nan")
-    around = [[scores[(i + j) % len(scores)] for j in range(1, m + 1)] for i in range(len(scores))]
-    return float(np.mean([max(distance(a, b) for b in bs) for a, bs in zip(scores, around, strict=True)]))
+    others = [[scores[(i + j) % len(scores)] for j in range(1, m + 1)] for i in range(len(scores))]
+    return float(np.mean([max(distance(a, b) for b in bs) for a, bs in zip(scores, others, strict=True)]))
 
 
 # edits
 
 
-def _edited(kind: str, texts: Sequence[str], edit: _Edit) -> Change | None:
-    """The change that an edit makes; None where it makes none."""
-    made = [_rewritten(text, s, edit) for s, text in enumerate(texts)]
-    new = [text for text, _ in made]
+def _change(kind: str, texts: Sequence[str], edit: _Edit) -> Change | None:
+    """The edited texts; None where nothing changes."""
+    rewritten = [_rewrite(text, s, edit) for s, text in enumerate(texts)]
+    new = [text for text, _ in rewritten]
     if new == list(texts) or not all(text.strip() for text in new):
         return None
     moved: dict[int, int] = {}
     before = after = 0
-    for text, spans in made:
+    for text, spans in rewritten:
         number = {span: after + j for j, span in enumerate(words(text))}
         moved |= {before + i: number[span] for i, span in enumerate(spans) if span in number}
         before, after = before + len(spans), after + len(number)
     return Change(kind, new[0], new[1] if len(new) > 1 else None, moved)
 
 
-def _rewritten(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[int, int] | None]]:
-    """The new text, and where each word of the old one now stands."""
+def _rewrite(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[int, int] | None]]:
+    """The new text, and the span of each old word in it."""
     out, end = "", 0
     places: list[tuple[int, int] | None] = []
     for i, (start, stop) in enumerate(words(text)):
         word = edit.new.get((segment, i), text[start:stop])
         gap, end = text[end:start], stop
         if word:
-            gap = gap if out or not places else gap.lstrip()  # words before it are gone
+            gap = gap if out or not places else gap.lstrip()  # all words before it are removed
             places.append((len(out + gap), len(out + gap + word)))
             out += gap + word
         else:
@@ -290,7 +292,7 @@ def _rewritten(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[in
 
 
 def _cases(cut: Sequence[Sequence[str]]) -> list[_Edit]:
-    """The first letter of each text in the other case; all in small letters; all in capitals."""
+    """The first letter of each text in the other case; all in lower case; all in upper case."""
     every = {(s, i): word for s, some in enumerate(cut) for i, word in enumerate(some)}
     letters = [[i for i, word in enumerate(some) if word[0].isalpha()] for some in cut]
     first = {(s, found[0]): every[s, found[0]] for s, found in enumerate(letters) if found}
@@ -302,7 +304,7 @@ def _cases(cut: Sequence[Sequence[str]]) -> list[_Edit]:
 
 
 def _marks(cut: Sequence[Sequence[str]]) -> list[_Edit]:
-    """A final full stop more or less, a comma less."""
+    """A final full stop added or removed, a comma removed."""
     ends = [edit for s, some in enumerate(cut) if (edit := _full_stop(s, some)) is not None]
     return ends + [_Edit({(s, i): ""}) for s, some in enumerate(cut) for i, word in enumerate(some) if word == ","]
 
@@ -316,13 +318,13 @@ def _full_stop(segment: int, some: Sequence[str]) -> _Edit | None:
 
 
 def _drops(cut: Sequence[Sequence[str]]) -> list[_Edit]:
-    """A function word less."""
+    """A function word removed."""
     places = [(s, i) for s, some in enumerate(cut) for i, word in enumerate(some) if word.casefold() in FUNCTION_WORDS]
     return [_Edit({at: ""}) for at in places]
 
 
 def _exchanges(cut: Sequence[Sequence[str]], known: Mapping[str, Sequence[str]]) -> list[_Edit]:
-    """A synonym in a word's place."""
+    """A word replaced by a synonym."""
     places = [((s, i), word) for s, some in enumerate(cut) for i, word in enumerate(some)]
     return [_Edit({at: other}) for at, word in places for other in known.get(word, ())]
 

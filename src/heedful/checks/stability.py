@@ -1,4 +1,4 @@
-"""Stability: would the explanation be the same with another seed, with more samples, or after another training?"""
+"""Stability: is the explanation the same with another seed, with more samples, or after another training?"""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
 from heedful.checks.similarity import (
-    LIKENESS,
-    Compared,
+    SIMILARITY_MEASURES,
+    Comparison,
     averaged,
-    brought,
     by_word,
     chosen,
-    compared,
+    compare,
+    left_out,
     passes_of,
-    remade,
+    repeatable,
     times,
     unrelated,
 )
@@ -41,9 +41,9 @@ from heedful.model.classifier import Classifier
 if TYPE_CHECKING:
     from heedful.core.finding import Findings
 
-MEASURES = tuple(LIKENESS)
-SAMPLED = ("samples", "draws", "steps")  # settings of which more should bring a method nearer to what it estimates
-SAME = 1e-6  # of the largest score: less apart, two explanations differ by rounding
+MEASURES = tuple(SIMILARITY_MEASURES)
+SAMPLE_SETTINGS = ("samples", "draws", "steps")  # larger values bring a method closer to what it estimates
+SAME_SCORES = 1e-6  # of the largest score: a smaller difference of two explanations is rounding
 ATTENTION = "attention-mean"
 
 Again = Explanation | HeedfulError
@@ -53,10 +53,12 @@ Again = Explanation | HeedfulError
 class Stability(Checked):
     """The same text explained again: with other seeds, with `factor` times the samples, by other trained models.
 
-    A method that draws nothing says exactly the same with another seed: its tau is 1 and its distance 0. Where the
-    first of `seeds` others shows that, the rest are not tried. A method with more samples draws anew. Checkpoints of
-    the same training are compared by their labels' names and the text's words, whatever their vocabularies.
+    A deterministic method gives the same explanation with another seed: its tau is 1 and its distance 0. Where the
+    first of `seeds` others shows that, the rest are not run. A method with more samples draws new ones. Checkpoints of
+    the same training are compared by the names of their labels and the text's words, whatever their vocabularies.
     """
+
+    name: ClassVar[str] = "stability"
 
     seeds: Annotated[int, Ge(1)] = 3
     factor: Annotated[int, Ge(2)] = 2
@@ -70,17 +72,19 @@ class Stability(Checked):
         "are too few. A low similarity after another training speaks against an explanation only as far as the "
         "model's output stayed the same."
     )
-    summary: ClassVar[str] = "likeness of explanations with other seeds, samples, checkpoints"
+    summary: ClassVar[str] = "similarity of explanations with other seeds, samples, checkpoints"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019 (seeds of training); Alvarez-Melis & Jaakkola 2018"
-    changes: ClassVar[str] = "the method's seed; its number of samples; the model, by another of the same training"
+    changes: ClassVar[str] = (
+        "the method's seed; its number of samples; the model, replaced by another checkpoint of the same training"
+    )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(LIKENESS["tau"].says, better="higher", range=CORRELATION),
-        "top-k overlap": Measure(LIKENESS["top-k overlap"].says, better="higher", range=FRACTION),
-        "jsd": Measure(LIKENESS["jsd"].says, better="lower", compared=False, range=DIVERGENCE),
-        "distance": Measure(LIKENESS["distance"].says, better="lower", compared=False),
+        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="higher", range=CORRELATION),
+        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="higher", range=FRACTION),
+        "jsd": Measure(SIMILARITY_MEASURES["jsd"].says, better="lower", compared=False, range=DIVERGENCE),
+        "distance": Measure(SIMILARITY_MEASURES["distance"].says, better="lower", compared=False),
         "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
         "attention jsd": Measure(
-            "divergence of the two models' attention over words; of several, the median", range=DIVERGENCE
+            "JSD of the two models' attention over words; median over several checkpoints", range=DIVERGENCE
         ),
         "largest attention": Measure(
             "the model's largest attention to a word, as a share of all words'", range=FRACTION
@@ -93,54 +97,54 @@ class Stability(Checked):
     roles: ClassVar[tuple[Role, ...]] = ("trainings",)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Numbers for each method and each thing that was changed."""
+        """Numbers for each method and each change."""
         return self.many([case])[0]
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The same for several texts of one run."""
         found: list[list[Finding]] = [[] for _ in cases]
-        for name in dict.fromkeys(name for case in cases for name in remade(case, self.methods)):
-            own = [i for i, case in enumerate(cases) if name in case.attributions]
-            for i, new in zip(own, self._method(name, [cases[i] for i in own]), strict=True):
+        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+            for i, new in zip(explained, self._method(name, [cases[i] for i in explained]), strict=True):
                 found[i] += new
-        for i, (case, trained) in enumerate(zip(cases, _trained(cases), strict=True)):
-            found[i] += [*trained, *self._control(case), *brought("stability", case, self.methods)]
+        for i, (case, trained) in enumerate(zip(cases, _trainings(cases), strict=True)):
+            found[i] += [*trained, *self._control(case), *left_out(self.name, case, self.methods)]
         return found
 
     def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:
         """One method on those texts that it could explain."""
         method = cases[0].methods[name]
-        found = [c.findings("stability", name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
+        found = [c.findings(self.name, name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
         more = sampled(method, self.factor)
         if more is not None:
-            _add(found, name, cases, try_method(*_asked(cases, more)), {"with": "samples"})
+            _add(found, name, cases, try_method(*_arguments(cases, more)), {"with": "samples"})
         for label, other in cases[0].others.items():
             _add(found, name, cases, _by(other, method, cases), {"with": f"checkpoint:{label}"})
         return found
 
-    def _seeds(self, name: str, cases: Sequence[Case]) -> list[Compared]:
+    def _seeds(self, name: str, cases: Sequence[Case]) -> list[Comparison]:
         """The mean over other seeds, or the first of them where it changes nothing."""
-        own = [case.attributions[name] for case in cases]
-        found: list[list[Compared]] = [[] for _ in cases]
+        first = [case.attributions[name] for case in cases]
+        comparisons: list[list[Comparison]] = [[] for _ in cases]
         moving = list(range(len(cases)))
         for further in range(1, self.seeds + 1):
-            some = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
-            anew = dict(zip(moving, try_method(*_asked(some, some[0].methods[name])), strict=True)) if some else {}
-            for i, why in anew.items():
-                found[i].append(compared(own[i], why))
-            moving = [i for i, why in anew.items() if not _same(own[i], why)]
-        return [averaged(every) for every in found]
+            reseeded = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
+            again = try_method(*_arguments(reseeded, cases[0].methods[name])) if reseeded else []
+            for i, why in zip(moving, again, strict=True):
+                comparisons[i].append(compare(first[i], why))
+            moving = [i for i, why in zip(moving, again, strict=True) if not _same(first[i], why)]
+        return [averaged(each) for each in comparisons]
 
     def _control(self, case: Case) -> list[Finding]:
-        """What another seed makes of `random`, and what unrelated explanations by two models are like."""
+        """The similarity of unrelated explanations, for another seed and for other models."""
         control = unrelated(case)
         places = ["seed", *(f"checkpoint:{label}" for label in case.others)]
         if control is None:
             return []
-        return [f for place in places for f in control.findings("stability", "random", MEASURES, {"with": place})]
+        return [f for place in places for f in control.findings(self.name, "random", MEASURES, {"with": place})]
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most: explanations with other seeds and with more samples. What other checkpoints do is not counted."""
+        """At most: explanations with other seeds and with more samples. Passes of other checkpoints are not counted."""
         names = chosen(list(methods), self.methods)
         more = {name: m for name in names if (m := sampled(methods[name], self.factor)) is not None}
         seeds = times(passes_of(classifier, tokens, methods, names), self.seeds)
@@ -159,10 +163,10 @@ class Stability(Checked):
 
 
 def sampled(method: Any, factor: int) -> Method | None:
-    """The method with so many times the samples; None where it takes none, or their number is not a number."""
+    """The method with `factor` times the samples; None where it has no number of samples."""
     if not is_dataclass(method) or isinstance(method, type):
         return None
-    now = {f.name: getattr(method, f.name) for f in fields(method) if f.init and f.name in SAMPLED}
+    now = {f.name: getattr(method, f.name) for f in fields(method) if f.init and f.name in SAMPLE_SETTINGS}
     more = {name: n * factor for name, n in now.items() if isinstance(n, int) and not isinstance(n, bool)}
     if not more:
         return None
@@ -170,28 +174,28 @@ def sampled(method: Any, factor: int) -> Method | None:
     return cast(Method, changed)
 
 
-def _asked(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
+def _arguments(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
     """What `try_method` wants, as the cases were explained."""
     return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
 
 
 def _add(found: list[list[Finding]], name: str, cases: Sequence[Case], anew: Sequence[Again], at: Place) -> None:
     for i, (case, why) in enumerate(zip(cases, anew, strict=True)):
-        found[i] += compared(case.attributions[name], why).findings("stability", name, MEASURES, at)
+        found[i] += compare(case.attributions[name], why).findings(Stability.name, name, MEASURES, at)
 
 
-def _same(one: Attribution, other: object) -> bool:
-    """Whether nothing but rounding is between them, or no second one exists."""
-    if not isinstance(other, Attribution):
+def _same(first: Attribution, second: object) -> bool:
+    """Whether they differ by rounding only, or no second one exists."""
+    if not isinstance(second, Attribution):
         return True
-    return bool(np.abs(one.scores - other.scores).max() <= SAME * np.abs(one.scores).max())
+    return bool(np.abs(first.scores - second.scores).max() <= SAME_SCORES * np.abs(first.scores).max())
 
 
 # other checkpoints
 
 
 def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]:
-    """What the method says of each text with another model, for the label of the same name."""
+    """The method's explanation of each text with another model, for the label of the same name."""
     ready: dict[int, tuple[Tokens, Target]] = {}
     found: dict[int, Again] = {}
     for i, case in enumerate(cases):
@@ -206,56 +210,56 @@ def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]
     return [found[i] for i in range(len(cases))]
 
 
-def _trained(cases: Sequence[Case]) -> list[list[Finding]]:
-    """How far the models of other trainings are from this one, whatever explains them; nothing without any."""
+def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
+    """The distance of models of other trainings from this one, in output and in attention; nothing without any."""
     if not cases or not cases[0].others:
         return [[] for _ in cases]
     method = cases[0].methods.get(ATTENTION) or METHODS[ATTENTION]()
     own = [_attention(case, method) for case in cases]
     found: list[list[Finding]] = [[] for _ in cases]
-    apart: list[list[float]] = [[] for _ in cases]
+    jsds: list[list[float]] = [[] for _ in cases]
     for label, other in cases[0].others.items():
         at: Place = {"with": f"checkpoint:{label}"}
         for i, (case, anew) in enumerate(zip(cases, _by(other, method, cases), strict=True)):
-            c = compared(own[i], anew)
-            apart[i].append(c.values["jsd"])
-            jsd = Finding("stability", "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
+            c = compare(own[i], anew)
+            jsds[i].append(c.values["jsd"])
+            jsd = Finding(Stability.name, "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
             found[i] += [_output(case, other, at), jsd]
-    return [[*some, *_overall(why, jsds)] for some, why, jsds in zip(found, own, apart, strict=True)]
+    return [[*each, *_overall(why, values)] for each, why, values in zip(found, own, jsds, strict=True)]
 
 
-def _overall(own: Again, apart: Sequence[float]) -> list[Finding]:
+def _overall(own: Again, jsds: Sequence[float]) -> list[Finding]:
     """The median over those checkpoints that could be compared, and what it is plotted against."""
-    known = [x for x in apart if not np.isnan(x)]
-    middle = float(np.median(known)) if known else float("nan")
+    known = [x for x in jsds if not np.isnan(x)]
+    median = float(np.median(known)) if known else float("nan")
     return [
-        Finding("stability", "", "attention jsd", middle, {"with": "checkpoints"}, {"of": len(known)}),
-        Finding("stability", "", "largest attention", _largest(own)),
+        Finding(Stability.name, "", "attention jsd", median, {"with": "checkpoints"}, {"of": len(known)}),
+        Finding(Stability.name, "", "largest attention", _largest(own)),
     ]
 
 
 def _attention(case: Case, method: Method) -> Again:
     why = case.attributions.get(ATTENTION)
-    return try_method(*_asked([case], method))[0] if why is None else why
+    return try_method(*_arguments([case], method))[0] if why is None else why
 
 
 def _largest(why: Again) -> float:
-    """The largest attention to a word, of one altogether."""
+    """The largest attention to a word, as a share of all words'."""
     shares = np.array(list(by_word(why).values())) if isinstance(why, Attribution) else np.zeros(0)
     return float(shares.max() / shares.sum()) if shares.sum() > 0 else float("nan")
 
 
 def _output(case: Case, other: Classifier, at: Place) -> Finding:
-    """How far the other model's output is, label by label of the same name."""
+    """The distance of the other model's output, labels matched by name."""
     try:
         tokens = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit)
         _check_labels(case.classifier, other)
-        said = other.predictions([tokens])[0].logits
+        logits = other.predictions([tokens])[0].logits
     except HeedfulError as e:
-        return Finding("stability", "", "output change", float("nan"), at, {"reason": str(e)})
-    ordered = [said[other.labels.index(label)] for label in case.classifier.labels]
-    logits, base = (torch.tensor(x, dtype=torch.float64) for x in ([ordered], case.prediction.logits))
-    return Finding("stability", "", "output change", float(changes(logits, base, case.classifier.head).tvd[0]), at)
+        return Finding(Stability.name, "", "output change", float("nan"), at, {"reason": str(e)})
+    ordered = [logits[other.labels.index(label)] for label in case.classifier.labels]
+    new, base = (torch.tensor(x, dtype=torch.float64) for x in ([ordered], case.prediction.logits))
+    return Finding(Stability.name, "", "output change", float(changes(new, base, case.classifier.head).tvd[0]), at)
 
 
 def _check_labels(own: Classifier, other: Classifier) -> None:

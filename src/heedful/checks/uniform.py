@@ -64,15 +64,15 @@ class Uniform(Checked):
         "and a network off its training distribution may answer badly for other reasons. Attention that is nearly "
         "uniform already changes nothing."
     )
-    summary: ClassVar[str] = "change of the answer when attention is uniform, or sparse"
+    summary: ClassVar[str] = "change of the output when attention is uniform, or sparse"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
-        "Every token that a position may see gets the same attention, everywhere or in one layer; or softmax, entmax "
-        "and sparsemax take each other's place. Nothing is trained again."
+        "Every token that a position may attend to gets the same weight, everywhere or in one layer; or softmax, "
+        "entmax and sparsemax replace each other. Nothing is retrained."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the answer", range=FRACTION),
-        "jsd": Measure("Jensen–Shannon divergence of the answer", range=DIVERGENCE),
+        "tvd": Measure("total variation distance of the output", range=FRACTION),
+        "jsd": Measure("Jensen–Shannon divergence of the output", range=DIVERGENCE),
         "flip": Measure("the predicted label changes", kind="rate", range=FRACTION),
         "correct": Measure("the gold label is predicted, attention changed", kind="rate", range=FRACTION),
         "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
