@@ -16,7 +16,7 @@ from torch import Tensor
 from heedful.checks import check as named
 from heedful.checks import interventions
 from heedful.checks.base import Case
-from heedful.checks.interventions import EVERYWHERE, Copy, Movable, Where, outcomes
+from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Where, outcomes
 from heedful.checks.permutation import Permutation, exchanged, permute, shuffled
 from heedful.checks.uniform import Uniform, activation_edit, uniform_edit
 from heedful.core.decode import decode
@@ -198,7 +198,7 @@ def test_all_permutations_are_drawn_equally_often() -> None:
         classifier.logits(classifier.batch([case.tokens]))
     own = next(iter(seen[0].values()))
     brute = [tvd(classifier, case, edits.replaced({("self", 0): own[..., list(o)]})) for o in permutations(range(3))]
-    drawn = [Copy(EVERYWHERE, permute(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
+    drawn = [Copy(WHOLE_MODEL, permute(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
     found = outcomes(classifier, case.tokens, drawn).tvd
     nearest = np.abs(found[:, None] - np.array(brute)).argmin(1)
     assert found == pytest.approx(np.array(brute)[nearest], abs=1e-6)
@@ -225,7 +225,7 @@ def at_head(edit: Edit, where: Where) -> Edit:
 def test_copies_are_answered_as_if_each_were_alone(family: str) -> None:
     classifier = shared(family)
     case = case_of(classifier)
-    places = [EVERYWHERE, *interventions.heads(classifier)[::-1], *interventions.layers(classifier)[::-1]]
+    places = [WHOLE_MODEL, *interventions.heads(classifier)[::-1], *interventions.layers(classifier)[::-1]]
     found = outcomes(classifier, case.tokens, [Copy(where, edits.uniform) for where in places]).tvd
     alone = [tvd(classifier, case, at_head(edits.uniform, where)) for where in places]
     assert len(places) > 2
@@ -359,7 +359,7 @@ def test_two_words_have_one_other_order() -> None:
     classifier = toy("bilstm", POINTER)
     case = case_of(classifier, "yes ape")
     movable = Movable(case.tokens, special=False)
-    copies = [Copy(EVERYWHERE, permute(movable, case.rng(i), "keys", False)) for i in range(40)]
+    copies = [Copy(WHOLE_MODEL, permute(movable, case.rng(i), "keys", False)) for i in range(40)]
     swapped = tvd(classifier, case, lambda site, weights: weights[..., [0, 2, 1, 3]])
     assert swapped > 0.1
     assert set(outcomes(classifier, case.tokens, copies).tvd.round(5)) == {0.0, round(swapped, 5)}

@@ -22,6 +22,7 @@ from heedful.checks.tables import (
     PermutationTables,
     PlausibilityTables,
 )
+from heedful.core.finding import EVERYWHERE
 from heedful.data import Example
 from heedful.maths.stats import Decision, Difference, Estimate
 from heedful.methods import method
@@ -40,7 +41,7 @@ from heedful.report.sections import (
     sections,
 )
 from heedful.report.sections import section as section_of
-from heedful.report.sections.parts import EVERYWHERE, NOTHING
+from heedful.report.sections.parts import NOTHING
 from tests.support import toys
 
 SMALL: dict[str, dict[str, Any]] = {

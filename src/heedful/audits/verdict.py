@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
+from heedful.core.finding import CORRELATION, EVERYWHERE, FRACTION, Findings, Place, Role
 from heedful.maths import stats
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,6 @@ QUESTIONS: dict[Question, str] = {
 }
 MAX_SHARE = 16.0  # times the reference's lead: no share is sought beyond
 TOP_SHARE = 0.2  # of the words: attention's top fifth
-EVERYWHERE: Place = {"layer": "all", "head": "all"}
 
 
 T = TypeVar("T", "Evidence", "Trio")

@@ -48,7 +48,7 @@ class Where:
         return {"layer": layer, "head": "all" if self.head is None else self.head}
 
 
-EVERYWHERE = Where()
+WHOLE_MODEL = Where()
 
 
 def layers(classifier: Classifier) -> list[Where]:

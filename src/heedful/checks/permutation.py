@@ -14,7 +14,7 @@ from torch import Tensor
 
 from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
 from heedful.checks.interventions import (
-    EVERYWHERE,
+    WHOLE_MODEL,
     Copy,
     Movable,
     Outcomes,
@@ -28,7 +28,7 @@ from heedful.checks.interventions import (
 )
 from heedful.checks.tables import PeakSpread, PermutationTables, spread
 from heedful.core.errors import Unsupported
-from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Role, SideBySide
+from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
@@ -90,15 +90,15 @@ class Permutation(Checked):
         ),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("tvd", "attention shuffled: change of the output (TVD)", at={"layer": "all", "head": "all"}),
-        Highlight("correct", "attention shuffled: accuracy", at={"layer": "all", "head": "all"}),
+        Highlight("tvd", "attention shuffled: change of the output (TVD)", at=EVERYWHERE),
+        Highlight("correct", "attention shuffled: accuracy", at=EVERYWHERE),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
             "tvd",
             "change of the answer with attention shuffled (TVD)",
             words="change (TVD), shuffled",
-            at={"layer": "all", "head": "all"},
+            at=EVERYWHERE,
             headline="shuffling attention changes the answers of {a} {more} than those of {b}",
             symbol="TVD",
         ),
@@ -106,7 +106,7 @@ class Permutation(Checked):
             "correct",
             "accuracy with attention shuffled",
             words="accuracy, shuffled",
-            at={"layer": "all", "head": "all"},
+            at=EVERYWHERE,
         ),
         SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
     )
@@ -145,7 +145,7 @@ class Permutation(Checked):
         """Where to permute, and how often."""
         by_layer = [(w, self.layer_draws) for w in layers(classifier) if self.layer_draws]
         by_head = [(w, self.head_draws) for w in heads(classifier) if self.head_draws]
-        return [(EVERYWHERE, self.draws), *by_layer, *by_head]
+        return [(WHOLE_MODEL, self.draws), *by_layer, *by_head]
 
     def _copy(self, case: Case, where: Where, draw: int) -> Copy:
         """One draw; its random numbers depend on its place and number only, not on the batch."""
@@ -235,7 +235,7 @@ def _alike(site: Site, free: Bool[Tensor, "q"]) -> list[Tensor]:
 
 def _violins(found: Findings) -> Iterator[PeakSpread]:
     """The median change under permutation, for each predicted label and each range of the largest weight."""
-    largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE.at)
+    largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE)
     for i, label in enumerate(found.labels):
         for low, high in pairwise(PEAKS):
             inside = (largest >= low) & ((largest < high) | (high == PEAKS[-1]))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.interventions import (
-    EVERYWHERE,
+    WHOLE_MODEL,
     Copy,
     Movable,
     Outcomes,
@@ -25,7 +25,7 @@ from heedful.checks.interventions import (
     rows,
 )
 from heedful.checks.tables import PlacedEstimate, UniformTables
-from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Place, SideBySide
+from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Highlight, Place, SideBySide
 from heedful.core.settings import Checked
 from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -89,11 +89,9 @@ class Uniform(Checked):
             "tvd",
             "change of the answer with uniform attention (TVD)",
             words="change (TVD), uniform",
-            at={"layer": "all", "head": "all"},
+            at=EVERYWHERE,
         ),
-        SideBySide(
-            "correct", "accuracy with uniform attention", words="accuracy, uniform", at={"layer": "all", "head": "all"}
-        ),
+        SideBySide("correct", "accuracy with uniform attention", words="accuracy, uniform", at=EVERYWHERE),
         SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
     )
 
@@ -105,12 +103,12 @@ class Uniform(Checked):
         others = self._others(classifier)
         edited = others if own_activation(classifier) == "softmax" else []
         places: list[Place] = [
-            EVERYWHERE.at,
+            EVERYWHERE,
             *(w.at for w in layers(classifier)),
             *({"activation": name} for name in others),
         ]
-        copies = [Copy(EVERYWHERE, edit), *(Copy(where, edit) for where in layers(classifier))]
-        moved = outcomes(classifier, tokens, [*copies, *(Copy(EVERYWHERE, activation_edit(name)) for name in edited)])
+        copies = [Copy(WHOLE_MODEL, edit), *(Copy(where, edit) for where in layers(classifier))]
+        moved = outcomes(classifier, tokens, [*copies, *(Copy(WHOLE_MODEL, activation_edit(name)) for name in edited)])
         if others and not edited:
             moved = _concatenated([moved, *(_with_activation(classifier, tokens, name) for name in others)])
         correct, before = moved.correct(case)

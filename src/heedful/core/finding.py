@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 Place = Mapping[str, str | int | float]
+EVERYWHERE: Place = {"layer": "all", "head": "all"}  # where all attention of a model is changed
 Floats = NDArray[np.float64]
 Key = tuple[str, str, str]  # method, measure, at
 FRACTION = (0.0, 1.0)  # the range of a share, a probability or a total variation distance

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heedful.audits.record import Detail, Record
+from heedful.core.finding import EVERYWHERE
 from heedful.report.coloured_text import (
     CUT,
     ROOM,
@@ -25,7 +26,7 @@ from heedful.report.coloured_text import (
 )
 from heedful.report.document import Colouring, Section, Shown
 from heedful.report.phrases import number, texts
-from heedful.report.sections.parts import ATTENTION, EVERYWHERE, LOO
+from heedful.report.sections.parts import ATTENTION, LOO
 
 Floats = NDArray[np.float64]
 MOST = 8  # examples

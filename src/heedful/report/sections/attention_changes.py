@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.checks.tables import PlacedEstimate
+from heedful.core.finding import EVERYWHERE
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Group, Words
 from heedful.report.document import Column, Figure, Table
 from heedful.report.phrases import Cell, capital, cautious, exists, interval, place_name, range_name, texts
-from heedful.report.sections.parts import EVERYWHERE, LAYERS, dot, dotted
+from heedful.report.sections.parts import LAYERS, dot, dotted
 
 Floats = NDArray[np.float64]
 MAX_LABELS = 4  # that can be told apart in one chart

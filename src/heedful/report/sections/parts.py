@@ -30,7 +30,6 @@ from heedful.report.phrases import (
 CONTROLS = ("random", "uniform", "position")
 ATTENTION = Rule().attention
 LOO, GRADIENT = "leave-one-out", "gradient-x-input"
-EVERYWHERE = {"layer": "all", "head": "all"}
 NOTHING = "No text of this run has a number here."
 LAYERS = "Layers are counted from 0."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from heedful.audits.record import Record
 from heedful.checks.tables import PeakSpread, PermutationTables
+from heedful.core.finding import EVERYWHERE
 from heedful.report.charts import Words, violins
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import interval, range_name
@@ -14,7 +15,7 @@ from heedful.report.sections.attention_changes import (
     peak_groups,
     places_table,
 )
-from heedful.report.sections.parts import EVERYWHERE, check_section, own_check
+from heedful.report.sections.parts import check_section, own_check
 
 CHECK = own_check(__name__)
 MAX_HEADS = 10  # that a table shows
