@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from heedful.report.figures.sheet import encoded, plainly
+from heedful.report.figures.sheet import encode, plainly
 
 Curves = Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 # told apart by every kind of colour vision (Okabe & Ito), and by their marks
@@ -89,6 +89,6 @@ def write(curves: Curves, folder: Path, kind: str = "svg") -> list[Path]:
         if there:
             with plainly():
                 path = folder / f"{name}.{kind}"
-                path.write_bytes(encoded(draw(there, curves), kind))
+                path.write_bytes(encode(draw(there, curves), kind))
                 written.append(path)
     return written

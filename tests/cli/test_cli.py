@@ -481,7 +481,7 @@ def tree(folder: Path, *args: str) -> Result:
 
 def test_a_tree_is_printed_from_its_root(folder: Path) -> None:
     shown = tree(folder).stdout
-    assert ("  the root" in shown, "built the greedy way" in shown) == (True, True)
+    assert ("  the root" in shown, "built by greedy search" in shown) == (True, True)
 
 
 def test_a_tree_as_json_can_be_read_back(folder: Path) -> None:
@@ -506,7 +506,7 @@ def test_a_tree_is_written_as_a_page_and_as_a_figure(folder: Path, tmp_path: Pat
     [
         (["--threshold", "2"],
          "threshold 2.0 is not between 0 and 1; it is a share of the largest weight of a layer."),
-        (["--penalty", "1"], "the greedy way knows no penalty; use how='exact', or leave it out."),
+        (["--penalty", "1"], "greedy search has no penalty; use how='exact', or leave it out."),
         (["--set", "stesp=3"], "attattr has no setting 'stesp'; did you mean 'steps'?"),
         (["--target", "graet"], "label 'graet' is not one of 'awful', 'fine', 'great'; did you mean 'great'?"),
     ],

@@ -26,9 +26,9 @@ from heedful.methods.explain import Step, explain
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryLime
 from heedful.methods.theory_comparison import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
-from heedful.report.figures import draw_theory, encoded
+from heedful.report.figures import draw_theory, encode
 from heedful.report.figures.sheet import Picture
-from heedful.report.figures.theory import ACROSS, LONGEST, WORDS, Coefficients
+from heedful.report.figures.theory import MAX_LETTERS, MAX_WORDS, WORDS_PER_ROW, Coefficients
 from tests.report.test_terminal import cut
 from tests.support.models import build, multihead
 
@@ -339,22 +339,22 @@ def test_no_name_touches_another_or_leaves_the_sheet(words: int, found: Comparis
 def test_many_words_go_on_below_and_the_largest_are_shown(found: Comparison) -> None:
     many = made(found, 200)
     rows = [names(axes) for axes in draw_theory(many).axes[:-1]]
-    largest = [many.words[j] for j in many.order[:WORDS]]
+    largest = [many.words[j] for j in many.order[:MAX_WORDS]]
     shown = [name.rstrip("…") for row in rows for name in row]
-    assert shown == [w if len(w) <= LONGEST else w[: LONGEST - 1] for w in largest]
-    assert max(map(len, rows)) <= ACROSS
+    assert shown == [w if len(w) <= MAX_LETTERS else w[: MAX_LETTERS - 1] for w in largest]
+    assert max(map(len, rows)) <= WORDS_PER_ROW
     note = Coefficients(many).texts()[-1]
-    assert f"the {WORDS} largest of 200 words" in note
+    assert f"the {MAX_WORDS} largest of 200 words" in note
 
 
 def test_the_same_comparison_is_drawn_the_same(found: Comparison) -> None:
-    assert encoded(draw_theory(found), "svg") == encoded(draw_theory(found), "svg")
+    assert encode(draw_theory(found), "svg") == encode(draw_theory(found), "svg")
 
 
 def test_nothing_in_a_word_breaks_the_figure(found: Comparison) -> None:
     nasty = ("$x^2$", "日本語", "\\frac{1}", "👩‍👧", "a_b", "$")
     drawn = draw_theory(replace(made(found, 6), words=nasty))
-    assert encoded(drawn, "png").startswith(b"\x89PNG")
+    assert encode(drawn, "png").startswith(b"\x89PNG")
     assert "$x^2$" in names(drawn.axes[0])
 
 

@@ -172,7 +172,7 @@ def test_scores_by_the_callers_own_splitter() -> None:
 
 
 def test_an_unknown_way_to_join_is_refused() -> None:
-    with refused("'median' is not a way to join scores; choose sum, mean or max."):
+    with refused("'median' is not a way to combine scores; choose sum, mean or max."):
         scored().by("word", "median")  # type: ignore[arg-type]
 
 

@@ -335,7 +335,7 @@ def test_decoder_positions_are_refused(kind: str) -> None:
         ({"how": "best"}, "how 'best' is not one of greedy, exact"),
         ({"threshold": 1.0}, "threshold 1.0 is not between 0 and 1"),
         ({"threshold": -0.1}, "threshold -0.1 is not between 0 and 1"),
-        ({"penalty": 0.5}, "the greedy way knows no penalty; use how='exact'"),
+        ({"penalty": 0.5}, "^greedy search has no penalty; use how='exact'"),
         ({"how": "exact", "penalty": -1.0}, "penalty -1.0 is not zero or above"),
         ({"leave_out": "sep"}, "leave_out 'sep' is not one of cls, special, nothing"),
         ({"root": 0}, "root 0 is not the position of a token that may be a parent"),
@@ -372,7 +372,7 @@ def test_a_regression_has_no_probabilities_to_read_again() -> None:
 
 
 def test_something_else_is_not_read_as_a_tree() -> None:
-    with pytest.raises(BadInput, match="this is no tree of format 1, but attribution of format 1"):
+    with pytest.raises(BadInput, match="this is not a tree of format 1, but attribution of format 1"):
         Tree.from_dict(Attribution(tokens=tokens([WORD]), scores=np.zeros(1)).to_dict())
 
 

@@ -40,7 +40,7 @@ from heedful.nets.training.translate import (
     job,
     tokenizer,
 )
-from heedful.report.figures import encoded
+from heedful.report.figures import encode
 from heedful.report.figures.maps import draw_alignment, draw_lengths
 from tests.support.models import loud
 
@@ -537,7 +537,7 @@ def test_the_heat_map_shows_the_weights_under_their_characters() -> None:
 
 @pytest.mark.parametrize("text", ["1", "x" * 120, "日本 $5_{2} \\alpha", "é\n\tz"])
 def test_any_text_can_be_drawn(text: str) -> None:
-    assert encoded(draw_alignment(translator().align(text, 8)), "svg").startswith(b"<?xml")
+    assert encode(draw_alignment(translator().align(text, 8)), "svg").startswith(b"<?xml")
 
 
 def test_there_is_no_alignment_without_attention() -> None:

@@ -234,7 +234,7 @@ def test_the_table_has_each_method_s_number_for_each_word() -> None:
 
 
 def test_two_runs_of_one_method_have_two_names() -> None:
-    assert rows.distinct(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]
+    assert rows.number_repeats(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]
 
 
 def test_ten_labels_are_shown_and_the_rest_folded() -> None:
@@ -257,7 +257,7 @@ def test_several_texts_get_a_section_each_and_an_index() -> None:
 
 def test_a_small_map_keeps_every_weight_to_half_a_step() -> None:
     why = attended(9, first=4)
-    data = heatmaps.thinned(why).data
+    data = heatmaps.heat_map(why).data
     roots = np.frombuffer(base64.b64decode(data["steps"]), np.uint8).reshape(why.weights.shape) / 255
     assert np.abs(roots - np.sqrt(why.weights / data["top"])).max() <= 0.5 / 255 + 1e-6
     assert (data["numbers"], data["side"], data["signed"]) == ((4, 5), 9, False)
@@ -268,13 +268,13 @@ def test_a_bin_holds_its_largest_weight() -> None:
     bounds = [(0, 2), (2, 4), (4, 7)]
     blocks = [[[w[a:b, c:d] for c, d in bounds] for a, b in bounds] for w in weights[0]]
     slow = [[[x.flat[np.abs(x).argmax()] for x in row] for row in head] for head in blocks]
-    assert (heatmaps.pooled(weights, np.array([0, 2, 4]))[0] == np.array(slow)).all()
+    assert (heatmaps.pool_bins(weights, np.array([0, 2, 4]))[0] == np.array(slow)).all()
 
 
 def test_a_map_with_negative_weights_keeps_their_sign() -> None:
     why = attended(4)
     flipped = Interaction(tokens=why.tokens, weights=-why.weights)
-    data = heatmaps.thinned(flipped).data
+    data = heatmaps.heat_map(flipped).data
     steps = np.frombuffer(base64.b64decode(data["steps"]), np.uint8)
     assert data["signed"]
     assert steps.min() == 1
@@ -296,7 +296,7 @@ def test_every_map_has_words_for_who_cannot_see_it() -> None:
 
 
 def test_all_maps_together_keep_to_the_budget() -> None:
-    assert heatmaps.thinned(attended(30, 4, 5), cells=20 * 100).data["side"] == 10
+    assert heatmaps.heat_map(attended(30, 4, 5), cells=20 * 100).data["side"] == 10
 
 
 def test_the_notebook_fragment_has_no_script_and_nothing_to_clash_with() -> None:
@@ -325,8 +325,8 @@ def test_no_explanation_is_an_error() -> None:
 def test_the_single_row_of_a_pooling_query_is_drawn_for_every_token_and_said() -> None:
     tokens = Tokens("a b c", None, (1, 2, 3), ("a", "b", "c"), ((0, 1), (2, 3), (4, 5)), (0, 1, 2), (0, 0, 0))
     why = Interaction(tokens=tokens, weights=np.array([[[[0.1, 0.7, 0.2]]]], dtype=np.float32))
-    assert heatmaps.thinned(why).strongest == [["0.7 to b"]]
-    assert len(base64.b64decode(heatmaps.thinned(why).data["steps"])) == 9
+    assert heatmaps.heat_map(why).strongest == [["0.7 to b"]]
+    assert len(base64.b64decode(heatmaps.heat_map(why).data["steps"])) == 9
     assert "One query reads the whole text" in report.page([why])
 
 
@@ -386,7 +386,7 @@ def test_only_the_removed_words_are_struck_out() -> None:
 
 
 def test_a_counterfactual_s_text_stays_as_written() -> None:
-    runs = rows.cut(without(cut(NASTY, RTL), 1)).texts
+    runs = rows.removal(without(cut(NASTY, RTL), 1)).texts
     assert ["".join(run.text for run in text) for text in runs] == [NASTY, RTL]
 
 

@@ -23,9 +23,9 @@ from heedful.core.explanation import Attribution, Counterfactual, Explanation, I
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.core.tree import Edge, Tree
-from heedful.report.figures import KINDS, draw, draw_tree, encoded, kind
-from heedful.report.figures.bars import WORDS
-from heedful.report.figures.maps import BINS, tiled
+from heedful.report.figures import KINDS, draw, draw_tree, encode, kind
+from heedful.report.figures.bars import MAX_WORDS
+from heedful.report.figures.maps import MAX_BINS, tiled
 from heedful.report.figures.sheet import AGAINST, BOX, FOR, WEIGHT, Letters
 from tests.report.test_terminal import cut
 
@@ -91,18 +91,18 @@ def bars(axes: Axes) -> list[tuple[float, str]]:
 @pytest.mark.parametrize("made", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
 def test_every_explanation_becomes_every_kind_of_file(made: Explanation, ending: str, magic: bytes) -> None:
-    assert encoded(made.plot(), ending).startswith(magic)
+    assert encode(made.plot(), ending).startswith(magic)
 
 
 @pytest.mark.parametrize("ending", KINDS)
 def test_the_same_explanation_gives_the_same_bytes(ending: str) -> None:
     whole = [*EVERY.values()][1:]
-    assert encoded(draw(whole), ending) == encoded(draw(whole), ending)
+    assert encode(draw(whole), ending) == encode(draw(whole), ending)
 
 
 @pytest.mark.parametrize("ending", ["pdf", "svg"])
 def test_no_date_is_written(ending: str) -> None:
-    assert b"Date" not in encoded(draw(EVERY["counterfactual"]), ending).replace(b"dc:date", b"Date")
+    assert b"Date" not in encode(draw(EVERY["counterfactual"]), ending).replace(b"dc:date", b"Date")
 
 
 @pytest.mark.parametrize(("path", "found"), [("a.png", "png"), ("b/c.PDF", "pdf"), ("x.y.svg", "svg")])
@@ -122,14 +122,14 @@ def test_another_ending_is_refused(path: str) -> None:
 
 def test_pyplot_and_the_style_of_the_caller_are_left_alone() -> None:
     before = dict(matplotlib.rcParams)
-    encoded(draw(EVERY["attribution"]), "png")
+    encode(draw(EVERY["attribution"]), "png")
     assert dict(matplotlib.rcParams) == before
 
 
 def test_the_style_of_the_caller_does_not_change_the_picture() -> None:
-    plain = encoded(draw(EVERY["attribution"]), "png")
+    plain = encode(draw(EVERY["attribution"]), "png")
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black", "savefig.dpi": 20}):
-        assert encoded(draw(EVERY["attribution"]), "png") == plain
+        assert encode(draw(EVERY["attribution"]), "png") == plain
 
 
 def test_a_notebook_is_given_a_picture() -> None:
@@ -195,8 +195,8 @@ def test_many_methods_go_on_below_with_the_same_words() -> None:
 def test_of_a_long_text_the_strongest_words_are_shown_and_that_is_said() -> None:
     tokens = cut(" ".join(f"w{i}" for i in range(100)))
     why = scored(tokens, *np.arange(102.0))
-    assert labels(draw(why).axes[0]) == [f"w{i}" for i in range(100 - WORDS, 100)]
-    assert f"the {WORDS} strongest of 100 words" in written(draw(why))
+    assert labels(draw(why).axes[0]) == [f"w{i}" for i in range(100 - MAX_WORDS, 100)]
+    assert f"the {MAX_WORDS} strongest of 100 words" in written(draw(why))
 
 
 def test_details_are_written_below() -> None:
@@ -240,7 +240,7 @@ def test_only_the_layers_that_were_attributed_are_shown_of_attention() -> None:
 def test_long_texts_are_thinned_to_their_largest_weights() -> None:
     why = weighed(cut(" ".join(["w"] * 150)), 1, 2)
     picture = tiled(why)
-    assert picture.shape == (BINS, 2 * BINS + 2)
+    assert picture.shape == (MAX_BINS, 2 * MAX_BINS + 2)
     assert np.nanmax(picture) == why.weights.max()
 
 
@@ -299,7 +299,7 @@ def test_the_root_is_marked() -> None:
 
 
 def test_a_root_alone_can_be_drawn() -> None:
-    assert encoded(draw_tree(grown(FILM)), "png")
+    assert encode(draw_tree(grown(FILM)), "png")
 
 
 def test_a_long_text_names_only_the_tokens_of_its_tree() -> None:
@@ -309,7 +309,7 @@ def test_a_long_text_names_only_the_tokens_of_its_tree() -> None:
 
 def test_names_below_a_tree_do_not_touch() -> None:
     figure = draw_tree(grown(cut(" ".join(["unbelievably"] * 50)), 4))
-    encoded(figure, "png")
+    encode(figure, "png")
     boxes = [tick.get_window_extent() for tick in figure.axes[0].get_xticklabels()]
     assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
 
@@ -324,8 +324,8 @@ def test_no_sign_in_a_text_can_break_a_figure(ending: str) -> None:
     whole = [scored(tokens), weighed(tokens, 1, 1), replace(removed(tokens, 2), outcome=label)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        encoded(draw([replace(e, prediction=label, target=Target(NASTY)) for e in whole]), ending)
-        encoded(draw_tree(grown(tokens, 4)), ending)
+        encode(draw([replace(e, prediction=label, target=Target(NASTY)) for e in whole]), ending)
+        encode(draw_tree(grown(tokens, 4)), ending)
 
 
 def test_dollars_and_backslashes_are_shown_as_they_are() -> None:

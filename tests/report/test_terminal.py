@@ -285,7 +285,7 @@ def test_removed_words_are_struck_out_in_colour() -> None:
     ("removed", "words"),
     [((4,), "without this word the model says bad (81.2%)"),
      ((1, 4), "without these 2 words the model says bad (81.2%)"),
-     ((), "no word was taken away; the model says bad (81.2%)")],
+     ((), "no word was removed; the model says bad (81.2%)")],
 )  # fmt: skip
 def test_what_the_model_says_without_the_words_is_said(removed: tuple[int, ...], words: str) -> None:
     assert words in plain(without(*removed))
@@ -298,7 +298,7 @@ def test_what_the_model_says_without_the_words_is_said(removed: tuple[int, ...],
      (False, False, "not found: the search was greedy, so one may exist")],
 )  # fmt: skip
 def test_how_sure_the_search_is_is_said(exact: bool, found: bool, words: str) -> None:
-    assert f"{words}; taken away by: delete" in plain(without(4, exact=exact, found=found), width=120)
+    assert f"{words}; removed by: delete" in plain(without(4, exact=exact, found=found), width=120)
 
 
 # trees
@@ -328,7 +328,7 @@ def test_a_tree_grows_down_from_its_root_in_reading_order() -> None:
 
 def test_a_tree_says_how_it_was_made() -> None:
     output = planted(grown(Edge(1, 1, 5, 0.2, 0.9)))
-    assert "1 edge, built the greedy way" in output
+    assert "1 edge, built by greedy search" in output
     assert "edges above 0.4 of the largest of their layer; objective +0.6" in output
 
 

@@ -112,9 +112,9 @@ def explain(
             with_attention=html is not None, watch=opt.watch(show, classifier), **reading,
         )  # fmt: skip
         if draw is not None:
-            from heedful.report.figures import encoded
+            from heedful.report.figures import encode
 
-            draw(encoded(found.plot(), kind))
+            draw(encode(found.plot(), kind))
         if write is not None:
             write(found.to_html().encode("utf-8"))
     opt.print_skipped(found.skipped)
@@ -215,9 +215,9 @@ def tree(
             watch=opt.watch(show, classifier),
         )  # fmt: skip
         if draw is not None:
-            from heedful.report.figures import encoded
+            from heedful.report.figures import encode
 
-            draw(encoded(found.plot(), kind))
+            draw(encode(found.plot(), kind))
         if write is not None:
             write(found.to_html().encode("utf-8"))
     if as_json:

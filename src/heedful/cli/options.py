@@ -29,7 +29,7 @@ def _all(*options: Callable[[Command], Command]) -> Callable[[Command], Command]
 
 
 model_options = _all(
-    click.option("--model", "-m", help="A model folder or a Hugging Face hub name; the embedded default if left out."),
+    click.option("--model", "-m", help="A model folder or a Hugging Face hub name. [default: the embedded model]"),
     click.option("--revision", help="A branch, tag or commit of the hub name."),
     click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
     click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
@@ -42,15 +42,18 @@ target_options = _all(
         type=click.Choice(["logit", "probability"]),
         default="logit",
         show_default=True,
-        help="What is explained.",
+        help="Explain the logit or the probability.",
     ),
 )
 text_options = _all(
     click.option("--pair", help="The second text of a pair."),
     click.option(
-        "--truncate/--no-truncate", default=True, show_default=True, help="Cut a text that is too long, or refuse it."
+        "--truncate/--no-truncate",
+        default=True,
+        show_default=True,
+        help="Truncate a text that is too long, or refuse it.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw random numbers."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of methods that sample."),
 )
 set_option = click.option(
     "--set",
@@ -61,7 +64,7 @@ set_option = click.option(
 )
 output_options = _all(
     click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per result."),
-    click.option("--html", help="Write a page to this file."),
+    click.option("--html", help="Write an HTML page to this file."),
     click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg."),
 )
 

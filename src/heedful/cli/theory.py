@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 @click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often LIME is run.")
 @click.option("--samples", type=click.IntRange(2), default=5000, show_default=True, help="Samples of each run.")
 @click.option(
-    "--masking", default="unk", show_default=True, help="What stands in a word's place: unk, mask, pad or token:WORD."
+    "--masking", default="unk", show_default=True, help="What replaces a removed word: unk, mask, pad or token:WORD."
 )
 @click.option(
     "--reduce",
     type=click.Choice(["x-input", "l2", "l1", "mean"]),
     default="x-input",
     show_default=True,
-    help="What is made of a token's gradient: its product with the input, a norm, or its mean.",
+    help="How a token's gradient becomes a score: its product with the input, a norm, or its mean.",
 )
-@click.option("--words", type=click.IntRange(1), default=15, show_default=True, help="Rows shown, the largest first.")
+@click.option("--words", type=click.IntRange(1), default=15, show_default=True, help="Rows to show, the largest first.")
 @click.option("--target", "-t", help="The label whose logit is explained, by name or index. [default: the predicted]")
 @click.option("--against", help="Explain --target minus this label.")
 @opt.text_options
@@ -60,9 +60,9 @@ def theory(
             truncate=truncate, watch=opt.watch(show, classifier),
         )  # fmt: skip
         if draw is not None:
-            from heedful.report.figures import draw_theory, encoded
+            from heedful.report.figures import draw_theory, encode
 
-            draw(encoded(draw_theory(found), kind))
+            draw(encode(draw_theory(found), kind))
     if as_json:
         click.echo(found.to_json())
     else:
@@ -75,10 +75,10 @@ def _print(found: Comparison, most: int) -> None:
     from rich.text import Text
 
     from heedful.report.terminal import clean
-    from heedful.report.wording import said
+    from heedful.report.wording import prediction_text
 
     console = Console(highlight=False)
-    console.print(Text(clean(f"{found.source.model} says {said(found.prediction)}")))
+    console.print(Text(clean(f"{found.source.model} says {prediction_text(found.prediction)}")))
     console.print(Text(clean(f"explained: {found.target}")))
     if found.tokens.notice:
         console.print(Text(f"Notice: {found.tokens.notice}.", style="bold"))
@@ -158,10 +158,10 @@ def _agreements(found: Comparison) -> Table:
 
     table = _table("agreement with LIME's mean", "Pearson", "Kendall τ-b", "off")
     for form in FORMS:
-        table.add_row(form, *_told(found.agreement(form)))
+        table.add_row(form, *_agreement_cells(found.agreement(form)))
     return table
 
 
-def _told(near: Agreement) -> list[str]:
+def _agreement_cells(near: Agreement) -> list[str]:
     numbers = [(near.pearson, "+.4f"), (near.kendall, "+.4f"), (near.off, ".1%")]
     return ["–" if value is None else format(value, form) for value, form in numbers]

@@ -193,10 +193,10 @@ def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
 
         found = Translator.load(model).align(read or "")
         if draw is not None:
-            from heedful.report.figures import encoded
+            from heedful.report.figures import encode
             from heedful.report.figures.maps import draw_alignment
 
-            draw(encoded(draw_alignment(found), kind))
+            draw(encode(draw_alignment(found), kind))
     if as_json:
         click.echo(found.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
     else:

@@ -35,7 +35,7 @@ _LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some re
 
 @dataclass(frozen=True, repr=False)
 class Prediction:
-    """What the model said: a number per label. A regression model has no probabilities."""
+    """The output of the model: a number per label. A regression model has no probabilities."""
 
     labels: tuple[str, ...] = ()
     logits: tuple[float, ...] = ()
@@ -78,7 +78,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Explanation:
-    """What every kind of explanation carries. A method fills in what it found; `explain` adds the rest.
+    """What every kind of explanation carries. A method fills in its result; `explain` adds the rest.
 
     `notes` are sentences that a reader must know; `details` are numbers beside the result (samples, R², …).
     """
@@ -159,7 +159,7 @@ class Attribution(Explanation):
 
     `base` is the target's value at the method's baseline; `gap` is what completeness lacks: (value − base) − Σ scores.
     Where a method makes no such promise, both are None. `errors` are standard errors, where the scores are estimates.
-    `reduced` says how scores were joined in a coarser view.
+    `reduced` says how scores were combined in a coarser view.
     """
 
     scores: NDArray[np.float64]
@@ -170,11 +170,11 @@ class Attribution(Explanation):
     reduced: Reduction | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", self._checked(self.scores))
+        object.__setattr__(self, "scores", self._check(self.scores))
         if self.errors is not None:
-            object.__setattr__(self, "errors", self._checked(self.errors))
+            object.__setattr__(self, "errors", self._check(self.errors))
 
-    def _checked(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _check(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         scores = np.array(values, dtype=np.float64)
         if scores.shape != (len(self.tokens),):
             raise ValueError(f"{len(self.tokens)} tokens and scores of shape {scores.shape}; give one score per token")
@@ -200,7 +200,7 @@ class Attribution(Explanation):
             return self
         join = reduction(how)
         scores = np.array([join(self.scores[group]) for group in groups], dtype=np.float64)
-        errors = None if self.errors is None else np.array([_joined_error(self, group, how) for group in groups])
+        errors = None if self.errors is None else np.array([_unit_error(self, group, how) for group in groups])
         return replace(self, tokens=tokens, scores=scores, errors=errors, reduced=how)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
@@ -464,7 +464,7 @@ def _text_key(why: Explanation) -> tuple[str, str | None]:
     return why.tokens.text, why.tokens.pair
 
 
-def _joined_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
+def _unit_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
     """The standard error of a unit's score, at most."""
     assert why.errors is not None
     errors = why.errors[list(group)]
@@ -481,7 +481,7 @@ def reduction(how: Reduction) -> Callable[[NDArray[np.float64]], float]:
         "max": lambda x: float(x[np.abs(x).argmax()]),
     }
     if how not in known:
-        raise BadInput(f"'{how}' is not a way to join scores; choose sum, mean or max.")
+        raise BadInput(f"'{how}' is not a way to combine scores; choose sum, mean or max.")
     return known[how]
 
 

@@ -106,9 +106,9 @@ class Tree:
     def from_dict(cls, d: Mapping[str, Any]) -> Tree:
         """The inverse of `to_dict`, also after a trip through JSON."""
         if d.get("kind") != "tree" or d.get("heedful") != FORMAT:
-            raise BadInput(f"this is no tree of format {FORMAT}, but {d.get('kind')} of format {d.get('heedful')}.")
-        said = d["prediction"]
-        chances = said["probabilities"]
+            raise BadInput(f"this is not a tree of format {FORMAT}, but {d.get('kind')} of format {d.get('heedful')}.")
+        prediction = d["prediction"]
+        chances = prediction["probabilities"]
         return cls(
             **{name: d[name] for name in ("root", "how", "threshold", "penalty", "objective", "proven")},
             layers=tuple(d["layers"]),
@@ -117,7 +117,7 @@ class Tree:
             heights={int(node): height for node, height in d["heights"].items()},
             tokens=Tokens.from_dict(d["tokens"]),
             prediction=Prediction(
-                tuple(said["labels"]), tuple(said["logits"]), None if chances is None else tuple(chances)
+                tuple(prediction["labels"]), tuple(prediction["logits"]), None if chances is None else tuple(chances)
             ),
             target=Target(**d["target"]),
             source=Source(**d["source"]),
@@ -214,7 +214,7 @@ def check_options(how: str, threshold: float, penalty: float, leave_out: str) ->
     if not 0 <= penalty < float("inf"):
         raise BadInput(f"penalty {penalty} is not zero or above.")
     if penalty and how == "greedy":
-        raise BadInput("the greedy way knows no penalty; use how='exact', or leave it out.")
+        raise BadInput("greedy search has no penalty; use how='exact', or leave it out.")
     if leave_out not in ("cls", "special", "nothing"):
         raise BadInput(f"leave_out '{leave_out}' is not one of cls, special, nothing.")
 
@@ -238,7 +238,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Grown:
+class Shape:
     """A tree without its text."""
 
     root: int
@@ -297,7 +297,7 @@ def _classification_token(special: NDArray[np.bool_]) -> int | None:
     return len(special) - 1 if special[-2:].all() and len(special) > 2 else None
 
 
-def greedy(field: Field, root: int) -> Grown:
+def greedy(field: Field, root: int) -> Shape:
     """Hao et al.'s program: the last layer is skipped, the one below it serves the root, the others every node.
 
     Rows and columns go in reading order, and a token may get a child in the layer in which it was itself attached. A
@@ -316,23 +316,23 @@ def greedy(field: Field, root: int) -> Grown:
                 parents.add(i)
     steps = max(len(field.layers), 1 + max(levels.values()))
     heights = {node: 1 - (level + 1) / steps for node, level in levels.items()}
-    return Grown(root, tuple(found), heights, notes=_chained(found))
+    return Shape(root, tuple(found), heights, notes=_chain_note(found))
 
 
-def _chained(edges: Sequence[Edge]) -> tuple[str, ...]:
+def _chain_note(edges: Sequence[Edge]) -> tuple[str, ...]:
     """A note where an edge hangs from a token that was attached in the same layer."""
     attached = {edge.key: edge.layer for edge in edges}
     n = sum(attached.get(edge.query) == edge.layer for edge in edges)
     return (f"{n} of {len(edges)} edges hang from a token attached in the same layer",) if n else ()
 
 
-def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Grown:
+def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Shape:
     """The tree with the largest Σ (a − λ): each token is attached once, by the root or a token attached higher up.
 
     An integer program, because the choice of the layer at which a token is attached makes this hard in general. A node
     stands at the height of its layer, one step of 1 / (layers + 1) each.
     """
-    chosen, proven = _solved(field, field.places(), root, penalty, seconds)
+    chosen, proven = _solve(field, field.places(), root, penalty, seconds)
     edges = tuple(field.edge(place) for place in chosen)
     keys = {edge.key for edge in edges}
     start = field.strongest() if root is None else root
@@ -340,10 +340,10 @@ def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Gro
     steps = len(field.layers) + 1
     heights = {top: 1 - 1 / steps} | {edge.key: place[0] / steps for edge, place in zip(edges, chosen, strict=True)}
     stopped = f"the search was stopped after {seconds:g} s: a better tree may exist"
-    return Grown(top, edges, heights, proven, () if proven else (stopped,))
+    return Shape(top, edges, heights, proven, () if proven else (stopped,))
 
 
-def _solved(
+def _solve(
     field: Field, places: list[Place], root: int | None, penalty: float, seconds: float
 ) -> tuple[list[Place], bool]:
     """The edges of the best tree, higher layers first, and whether it is proven to be the best."""

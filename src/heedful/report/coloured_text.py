@@ -17,7 +17,7 @@ from heedful.core.tokens import words as cut
 from heedful.report.document import Shown, Word
 from heedful.report.sections.parts import ATTENTION, CONTROLS, LOO
 from heedful.report.text_runs import TextRun, text_runs
-from heedful.report.wording import said
+from heedful.report.wording import prediction_text
 
 Floats = NDArray[np.float64]
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
@@ -120,7 +120,7 @@ def frame(record: Record, one: Read, title: str) -> Shown:
     """What is said of a text, whatever it is shown for."""
     chances = tuple(one.row.probabilities or ())
     names = tuple(map(short, record.labels))
-    label = said(Prediction(names, chances, chances)) if chances else short(str(one.row.predicted))
+    label = prediction_text(Prediction(names, chances, chances)) if chances else short(str(one.row.predicted))
     gold = int(record.facts["gold"][place_of(record, one.row.number)])
     known = record.labels[gold] if gold >= 0 else one.row.label
     return Shown(title, int(one.row.number), label, None if known is None else short(known), ())

@@ -22,23 +22,23 @@ from heedful.core.tokens import Tokens
 from heedful.core.tree import Tree, grow
 from heedful.report import html
 from heedful.report.explanation_rows import (
-    CELLS,
-    Cut,
+    MAX_CELLS,
     Map,
+    Removal,
     Row,
     Run,
     by_word,
     comparison,
-    cut,
-    distinct,
+    headline,
+    heat_map,
     labels,
-    pairs,
+    matching_maps,
+    number_repeats,
+    removal,
     row,
-    thinned,
-    verdict,
 )
-from heedful.report.tree_layout import Drawn, drawn, facts, walk
-from heedful.report.wording import number, said
+from heedful.report.tree_layout import TreeLayout, facts, lay_out, walk
+from heedful.report.wording import number, prediction_text
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Section:
     """Everything the page shows about one text. `labels` are (name, probability or None, logit), largest first."""
 
     tokens: Tokens
-    verdict: str
+    headline: str
     labels: list[tuple[str, float | None, float]]
     models: list[str]
     targets: list[str]
@@ -54,15 +54,15 @@ class Section:
     notes: list[str]
     rows: list[Row] = field(default_factory=list)
     lines: list[tuple[Run, list[Run | None]]] = field(default_factory=list)
-    cuts: list[Cut] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
     maps: list[Map] = field(default_factory=list)
-    trees: list[Drawn] = field(default_factory=list)
+    trees: list[TreeLayout] = field(default_factory=list)
 
 
 def page(explanations: Sequence[Explanation]) -> str:
     """One HTML document: a section per text, the methods side by side, the heads, and what was run."""
     groups = _by_text(explanations)
-    cells = CELLS // max(1, sum(isinstance(e, Interaction) for e in explanations))
+    cells = MAX_CELLS // max(1, sum(isinstance(e, Interaction) for e in explanations))
     sections = [replace(section(group), maps=_maps(group, cells), trees=_trees(group)) for group in groups]
     return _page(sections, [e.source for e in explanations])
 
@@ -71,13 +71,13 @@ def tree_page(why: Tree) -> str:
     """One HTML document with an attribution tree, drawn and as a list."""
     shown = Section(
         tokens=why.tokens,
-        verdict=verdict(why.prediction),
+        headline=headline(why.prediction),
         labels=labels(why.prediction),
         models=_unique([why.source.model]),
         targets=[str(why.target)],
         warnings=_unique([why.tokens.notice]),
         notes=[],
-        trees=[drawn(why)],
+        trees=[lay_out(why)],
     )
     return _page([shown], [why.source])
 
@@ -86,7 +86,7 @@ def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
     # the results as `to_dict` writes them: whoever has the page can read the raw scores back with `from_dict`
     data = {
         "attributions": [[row.why.to_dict() for row in s.rows] for s in sections],
-        "counterfactuals": [[cut.why.to_dict() for cut in s.cuts] for s in sections],
+        "counterfactuals": [[r.why.to_dict() for r in s.removals] for s in sections],
         "trees": [[grown.why.to_dict() for grown in s.trees] for s in sections],
         "maps": [[m.data for m in s.maps] for s in sections],
     }
@@ -97,15 +97,15 @@ def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
 def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
     """Each heat map, with the number of the one that is shown beside it."""
     maps = [e for e in group if isinstance(e, Interaction)]
-    mates = pairs(maps)
-    made = [thinned(e, cells) for e in maps]
+    mates = matching_maps(maps)
+    made = [heat_map(e, cells) for e in maps]
     return [replace(m, data=m.data | {"mate": mates.get(i)}) for i, m in enumerate(made)]
 
 
-def _trees(group: Sequence[Explanation]) -> list[Drawn]:
+def _trees(group: Sequence[Explanation]) -> list[TreeLayout]:
     """The tree that a page draws of attention attributions."""
     square = [e for e in group if isinstance(e, Interaction) and e.weights.shape[2] == len(e.tokens)]
-    return [drawn(grow(e)) for e in square if e.method == "attattr"]
+    return [lay_out(grow(e)) for e in square if e.method == "attattr"]
 
 
 def notebook(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -> str:
@@ -117,7 +117,7 @@ def notebook(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -
 
 def tree_notebook(why: Tree) -> str:
     """The same for an attribution tree, as an indented list."""
-    return _fragment(tree=why, said=said(why.prediction), facts=facts(why), nodes=list(walk(why)))
+    return _fragment(tree=why, said=prediction_text(why.prediction), facts=facts(why), nodes=list(walk(why)))
 
 
 def _fragment(**shown: Any) -> str:
@@ -128,10 +128,10 @@ def section(group: Sequence[Explanation]) -> Section:
     """What is shown about one text, without its heat maps."""
     prediction = next((e.prediction for e in group if e.prediction.logits), Prediction())
     attributions = [e for e in group if isinstance(e, Attribution)]
-    names = distinct([a.method or "unnamed" for a in attributions])
+    names = number_repeats([a.method or "unnamed" for a in attributions])
     return Section(
         tokens=group[0].tokens,
-        verdict=verdict(prediction),
+        headline=headline(prediction),
         labels=labels(prediction),
         models=_unique(e.source.model for e in group),
         targets=_unique(str(e.target) for e in group),
@@ -139,7 +139,7 @@ def section(group: Sequence[Explanation]) -> Section:
         notes=_unique(f"{e.method}: {note}" for e in group for note in e.notes),
         rows=[row(a, name) for a, name in zip(attributions, names, strict=True)],
         lines=comparison([by_word(a) for a in attributions]),
-        cuts=[cut(e) for e in group if isinstance(e, Counterfactual)],
+        removals=[removal(e) for e in group if isinstance(e, Counterfactual)],
     )
 
 

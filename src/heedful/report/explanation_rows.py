@@ -1,4 +1,4 @@
-"""Rows: attributions prepared for the page, by pure functions, into small frozen records that templates lay out."""
+"""Explanation rows: explanations prepared for the page, as small frozen records that templates lay out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from heedful.report.text_runs import TextRun, text_runs
 from heedful.report.wording import certainty, details, number, outcome
 
 Tone = Literal["for", "against", "weight"]
-STRONGEST = 12
-LABELS = 8  # of a counterfactual, before and after
+MAX_BARS = 12
+MAX_LABELS = 8  # of a counterfactual, before and after
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """A counterfactual: the text with what was taken away (tone "against"), and the labels before and after."""
+class Removal:
+    """A counterfactual: the text with what was removed (tone "against"), and the labels before and after."""
 
     name: str
     why: Counterfactual
@@ -165,7 +165,7 @@ def paragraphs(runs: Sequence[Run], tokens: Tokens, special: bool) -> list[list[
     return [[shown(part, part is text[-1]) for part in text] for text in text_runs(tokens, units)]
 
 
-def strongest(why: Attribution, k: int = STRONGEST) -> list[Bar]:
+def strongest(why: Attribution, k: int = MAX_BARS) -> list[Bar]:
     """The k strongest words, on one axis that always holds zero, every score, and every whisker."""
     runs, content = units(why, [""] * len(why.tokens)), why.tokens.content
     order = sorted(content, key=lambda i: -abs(why.scores[i]))[:k]
@@ -189,7 +189,7 @@ def strongest(why: Attribution, k: int = STRONGEST) -> list[Bar]:
     ]
 
 
-def cut(why: Counterfactual) -> Cut:
+def removal(why: Counterfactual) -> Removal:
     """A counterfactual for the page."""
     view, groups = why.tokens.by("word")
     gone = set(why.removed)
@@ -199,14 +199,14 @@ def cut(why: Counterfactual) -> Cut:
     ]
     before, after = why.prediction.probabilities, why.outcome.probabilities
     chances = [] if before is None or after is None else list(zip(why.prediction.labels, before, after, strict=True))
-    return Cut(
+    return Removal(
         name=why.method or "counterfactual",
         why=why,
         texts=paragraphs(runs, view, special=False),
         sentence=outcome(why),
         certainty=certainty(why),
-        facts=[("taken away by", why.masking), *_details(why), ("passes", passes(why))],
-        labels=sorted(chances, key=lambda label: -max(label[1:]))[:LABELS],
+        facts=[("removed by", why.masking), *_details(why), ("passes", passes(why))],
+        labels=sorted(chances, key=lambda label: -max(label[1:]))[:MAX_LABELS],
     )
 
 
@@ -223,7 +223,7 @@ def _keys(tokens: Tokens) -> list[tuple[int | None, Span | None, int]]:
     return [(segment, span, places[:i].count((segment, span))) for i, (segment, span) in enumerate(places)]
 
 
-def verdict(prediction: Prediction) -> str:
+def headline(prediction: Prediction) -> str:
     """What the model said, in a word: the label, or a regression's numbers; empty where nothing is known."""
     if prediction.probabilities is None:
         return ", ".join(number(x, signed=False) for x in prediction.logits[:3])
@@ -236,19 +236,19 @@ def labels(prediction: Prediction) -> list[tuple[str, float | None, float]]:
     return sorted(zip(prediction.labels, shares, prediction.logits, strict=True), key=lambda entry: -entry[2])
 
 
-def distinct(names: Sequence[str]) -> list[str]:
+def number_repeats(names: Sequence[str]) -> list[str]:
     """Names with a number where they repeat: ["a", "a", "b"] -> ["a (1)", "a (2)", "b"]."""
     count = Counter(names)
     return [f"{n} ({names[: i + 1].count(n)})" if count[n] > 1 else n for i, n in enumerate(names)]
 
 
-BINS = 64  # the side of a heat map
-CELLS = 2_000_000  # of all heat maps of a page: what keeps the page of a model with 1,024 heads under 5 MB
+MAX_BINS = 64  # the side of a heat map
+MAX_CELLS = 2_000_000  # of all heat maps of a page: what keeps the page of a model with 1,024 heads under 5 MB
 
 
 @dataclass(frozen=True)
 class Map:
-    """An Interaction thinned for the screen; `data` is what the script draws, `strongest` says each head in words."""
+    """An Interaction binned for the screen; `data` is what the script draws, `strongest` describes each head."""
 
     why: Interaction
     data: dict[str, Any]
@@ -256,16 +256,16 @@ class Map:
     facts: str = ""
 
 
-def thinned(why: Interaction, cells: int = CELLS) -> Map:
+def heat_map(why: Interaction, cells: int = MAX_CELLS) -> Map:
     """At most `cells` bytes: the largest weight of each bin, its square root on a scale of 255 steps.
 
     The root keeps small weights apart: of 512 keys most get less than 1/255 of the largest weight.
     """
     layers, heads, queries, n = why.weights.shape
-    side = max(1, min(n, BINS, math.isqrt(cells // max(1, layers * heads))))
+    side = max(1, min(n, MAX_BINS, math.isqrt(cells // max(1, layers * heads))))
     starts = np.arange(side) * n // side
     # a network that pools with a single query has one row: it is drawn once for each token, and the page says so
-    small = pooled(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
+    small = pool_bins(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
     top = float(np.abs(small).max(initial=0.0))
     signed = bool((small < 0).any())
     roots = np.sign(small) * np.sqrt(np.abs(small) / (top or 1.0))
@@ -287,7 +287,7 @@ def thinned(why: Interaction, cells: int = CELLS) -> Map:
     return Map(why, data | scale, words, details(why.details))
 
 
-def pooled(weights: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+def pool_bins(weights: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
     """The weight of the largest magnitude, sign kept, in each bin of queries and keys."""
     if len(starts) == weights.shape[-1]:
         return weights
@@ -303,22 +303,22 @@ def peak(head: NDArray[np.float32], names: Sequence[str]) -> str:
     return f"{number(float(head[query, key]), signed=False)}{start} to {names[key]}"
 
 
-def pairs(maps: Sequence[Interaction]) -> dict[int, int]:
+def matching_maps(maps: Sequence[Interaction]) -> dict[int, int]:
     """Which maps are shown beside each other: what is attributed to attention, and the attention itself."""
     plain = next((i for i, e in enumerate(maps) if e.method == "attention-weights"), None)
     if plain is None:
         return {}
-    mates = [i for i, e in enumerate(maps) if i != plain and alike(maps[plain], e)]
+    mates = [i for i, e in enumerate(maps) if i != plain and same_matrices(maps[plain], e)]
     return dict.fromkeys(mates, plain) | ({plain: mates[0]} if mates else {})
 
 
-def alike(plain: Interaction, other: Interaction) -> bool:
+def same_matrices(plain: Interaction, other: Interaction) -> bool:
     """Whether two interactions speak of the same matrices."""
     same = plain.attention == other.attention and plain.weights.shape[1:] == other.weights.shape[1:]
     return same and set(other.layers) <= set(plain.layers)
 
 
-def narrowed(plain: Interaction, other: Interaction) -> Interaction:
+def select_layers(plain: Interaction, other: Interaction) -> Interaction:
     """The layers of `plain` that `other` has too."""
     rows = [plain.layers.index(layer) for layer in other.layers]
     gaps = None if plain.gaps is None else tuple(plain.gaps[row] for row in rows)

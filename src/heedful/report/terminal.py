@@ -27,20 +27,20 @@ from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import wording
 from heedful.report.text_runs import text_runs
-from heedful.report.tree_layout import branch, facts, walk
+from heedful.report.tree_layout import edge_text, facts, walk
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
     from heedful.methods.base import Passes
     from heedful.methods.cost import Plan
 
-# told apart by every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
+# distinct for every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
 SUPPORTS, AGAINST, UNSIGNED = (47, 128, 205), (217, 95, 2), (176, 72, 204)
-_SHOWN = 0.12  # weaker than this share of the strongest: no colour
-_MARKED = 0.35  # stronger: a number, where there is no colour
-_FILLED, _BOLD = 0.5, 0.7
+_MIN_COLOURED = 0.12  # weaker than this share of the strongest: no colour
+_MIN_NUMBERED = 0.35  # stronger: a number, where there is no colour
+_MIN_FILLED, _MIN_BOLD = 0.5, 0.7
 _GREY = 150
-_BAR = 24
+_BAR_WIDTH = 24
 
 
 def show_explanations(
@@ -70,15 +70,15 @@ def show_tree(tree: Tree, console: Console) -> None:
     levels: list[Branch] = []
     for depth, node, edge in walk(tree):
         name = Text(clean(tree.tokens.surface(node)), style="bold")
-        label = name.append("  the root" if edge is None else f"  {branch(edge)}", style="not bold dim")
+        label = name.append("  the root" if edge is None else f"  {edge_text(edge)}", style="not bold dim")
         levels[depth:] = [levels[depth - 1].add(label) if depth else Branch(label)]
     console.print(levels[0])
     for fact in ["", *facts(tree)]:
         console.print(Text(clean(fact), style="dim"))
 
 
-class _Told(Protocol):
-    """What a header is made of: an explanation has it, and a tree too."""
+class _Explained(Protocol):
+    """What a header shows: an explanation has it, and a tree too."""
 
     @property
     def prediction(self) -> Prediction: ...
@@ -88,10 +88,10 @@ class _Told(Protocol):
     def source(self) -> Source: ...
 
 
-def _header(explanation: _Told) -> RenderableType:
+def _header(explanation: _Explained) -> RenderableType:
     lines = [
         Text(f"{clean(explanation.source.model)} says ").append(
-            clean(wording.said(explanation.prediction)), style="bold"
+            clean(wording.prediction_text(explanation.prediction)), style="bold"
         )
     ]
     lines += _bars(explanation.prediction)
@@ -105,8 +105,8 @@ def _bars(prediction: Prediction) -> list[Text]:
     order = sorted(range(len(chances)), key=lambda i: -chances[i])[:5]
     width = max(len(clean(prediction.labels[i])) for i in order)
     lines = [
-        Text(f"  {clean(prediction.labels[i]):<{width}}  {'━' * round(chances[i] * _BAR):<{_BAR}}  {chances[i]:.4f}")
-        for i in order
+        Text(f"  {label:<{width}}  {'━' * round(chance * _BAR_WIDTH):<{_BAR_WIDTH}}  {chance:.4f}")
+        for label, chance in ((clean(prediction.labels[i]), chances[i]) for i in order)
     ]
     hidden = len(chances) - len(order)
     return lines + ([Text(f"  … and {hidden} labels more")] if hidden else [])
@@ -142,28 +142,28 @@ def _details(explanation: Explanation) -> str:
 
 
 def struck(why: Counterfactual, colour: bool) -> Text:
-    """The text with what was taken away struck out (between ~~ where there is no colour), and what the model says."""
+    """The text with what was removed struck out (between ~~ where there is no colour), and what the model says."""
     view, groups = why.tokens.by("word")
     gone = [bool(set(why.removed) & set(group)) for group in groups]
-    found = Text()
+    body = Text()
     for i, text in _written(view):
         removed = i is not None and gone[i]
         shown = f"~~{text}~~" if removed and not colour else text
-        found.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if removed and colour else None)
-    found.append(" …" if view.dropped else "")
-    found.append(f"\n{clean(wording.outcome(why))}", style="bold" if why.found else "")
-    return found.append(f"\n{wording.certainty(why)}; taken away by: {clean(why.masking)}", style="dim")
+        body.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if removed and colour else None)
+    body.append(" …" if view.dropped else "")
+    body.append(f"\n{clean(wording.outcome(why))}", style="bold" if why.found else "")
+    return body.append(f"\n{wording.certainty(why)}; removed by: {clean(why.masking)}", style="dim")
 
 
 def coloured(attribution: Attribution, colour: bool) -> Text:
     """The text as it was written, its units coloured; without colour, the strongest carry their strength."""
     strengths = attribution.strengths()
-    found = Text()
+    body = Text()
     for i, text in _written(attribution.tokens):
-        found.append(text, style=_style(strengths[i], attribution.signed) if colour and i is not None else None)
-        if not colour and i is not None and abs(strengths[i]) >= _MARKED:
-            found.append(f"({_strength(attribution, i)})")
-    return found.append(" …") if attribution.tokens.dropped else found
+        body.append(text, style=_style(strengths[i], attribution.signed) if colour and i is not None else None)
+        if not colour and i is not None and abs(strengths[i]) >= _MIN_NUMBERED:
+            body.append(f"({_strength(attribution, i)})")
+    return body.append(" …") if attribution.tokens.dropped else body
 
 
 def _strength(attribution: Attribution, i: int) -> str:
@@ -190,14 +190,14 @@ def _written(tokens: Tokens) -> Iterator[tuple[int | None, str]]:
 def _style(strength: float, signed: bool) -> Style:
     """Weak: coloured letters; strong: a filled box. A tint would not do: pale is weak on white, but glares on black."""
     share = abs(strength)
-    if share < _SHOWN:
+    if share < _MIN_COLOURED:
         return Style()
     hue = UNSIGNED if not signed else SUPPORTS if strength > 0 else AGAINST
     against = signed and strength < 0
-    if share < _FILLED:
+    if share < _MIN_FILLED:
         return Style(color=Color.from_rgb(*hue), underline=against)
     fill = Color.from_rgb(*(round(_GREY + (c - _GREY) * share) for c in hue))
-    return Style(color=Color.from_rgb(0, 0, 0), bgcolor=fill, bold=share >= _BOLD, underline=against)
+    return Style(color=Color.from_rgb(0, 0, 0), bgcolor=fill, bold=share >= _MIN_BOLD, underline=against)
 
 
 def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Splitter, how: Reduction) -> Text:

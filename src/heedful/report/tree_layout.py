@@ -1,4 +1,4 @@
-"""Tree view: an attribution tree laid out for the eye, and told in words."""
+"""Tree layout: where the nodes and edges of an attribution tree stand on the page, and their words."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from heedful.report.wording import number
 if TYPE_CHECKING:
     from heedful.core.tree import Edge, Tree
 
-NAMED = 60  # a longer text shows only the tokens of its tree
+MAX_TOKENS = 60  # a longer text shows only the tokens of its tree
 
 
-def places(tree: Tree) -> dict[int, int]:
+def token_columns(tree: Tree) -> dict[int, int]:
     """Token -> column, in reading order: every token of a short text, those of the tree in a long one."""
-    shown = range(len(tree.tokens)) if len(tree.tokens) <= NAMED else tree.nodes
+    shown = range(len(tree.tokens)) if len(tree.tokens) <= MAX_TOKENS else tree.nodes
     return {token: column for column, token in enumerate(shown)}
 
 
@@ -25,7 +25,7 @@ def facts(tree: Tree) -> list[str]:
     proof = ": no tree has a higher objective" if tree.proven else ""
     penalty = f", penalty {number(tree.penalty, signed=False)} per edge" if tree.penalty else ""
     return [
-        f"{len(tree.edges)} edge{'s' * (len(tree.edges) != 1)}, built the {tree.how} way{proof}",
+        f"{len(tree.edges)} edge{'s' * (len(tree.edges) != 1)}, built by {tree.how} search{proof}",
         f"edges above {number(tree.threshold, signed=False)} of the largest of their layer{penalty}; "
         f"objective {number(tree.objective)}",
         *tree.notes,
@@ -39,13 +39,13 @@ def walk(tree: Tree) -> Iterator[tuple[int, int, Edge | None]]:
         yield depth, node, edges.get(node)
 
 
-def branch(edge: Edge) -> str:
+def edge_text(edge: Edge) -> str:
     """An edge in words: "layer 7, share 0.83"."""
     return f"layer {edge.layer}, share {edge.share:.2f}"
 
 
-HIGH, TOP = 260.0, 34.0  # pixels: the height of the tree, and of it the room above the root
-_WIDE = 820.0  # what a page has, if few tokens are to fill it
+HEIGHT, TOP = 260.0, 34.0  # pixels: the height of the tree, and of it the room above the root
+_PAGE_WIDTH = 820.0  # what a page has, if few tokens are to fill it
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class TreeLayout:
     """A tree ready for the page: the picture, and the same as a list."""
 
     why: Tree
@@ -91,24 +91,24 @@ class Drawn:
     facts: list[str]
 
 
-def drawn(tree: Tree) -> Drawn:
+def lay_out(tree: Tree) -> TreeLayout:
     """The tree laid out for the page."""
-    columns = places(tree)
-    column = max(26.0, min(64.0, _WIDE / len(columns)))
+    columns = token_columns(tree)
+    column = max(26.0, min(64.0, _PAGE_WIDTH / len(columns)))
     low, high = min(tree.heights.values(), default=0.0), max(tree.heights.values(), default=1.0)
 
     def spot(token: int) -> tuple[float, float]:
         share = (high - tree.heights[token]) / ((high - low) or 1.0)
-        return column * (columns[token] + 0.5), TOP + (HIGH - TOP - 12) * share
+        return column * (columns[token] + 0.5), TOP + (HEIGHT - TOP - 12) * share
 
     names = [tree.tokens.surface(i) for i in columns]
     deep = min(20, max(map(len, names))) * 7.5 + 14
-    return Drawn(
+    return TreeLayout(
         why=tree,
         width=column * len(columns),
-        height=HIGH + deep,
+        height=HEIGHT + deep,
         nodes=[
-            Node(tree.tokens.surface(i), *(spot(i) if i in tree.heights else (column * (c + 0.5), HIGH)),
+            Node(tree.tokens.surface(i), *(spot(i) if i in tree.heights else (column * (c + 0.5), HEIGHT)),
                  inside=i in tree.heights, root=i == tree.root)
             for i, c in columns.items()
         ],
@@ -122,7 +122,7 @@ def _line(tree: Tree, edge: Edge, start: tuple[float, float], end: tuple[float, 
     (x0, y0), (x1, y1), middle = start, end, (start[1] + end[1]) / 2
     curve = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
     names = f"{tree.tokens.surface(edge.key)} → {tree.tokens.surface(edge.query)}"
-    words = f"{names}\n{branch(edge)}, weight {number(edge.weight)}"
+    words = f"{names}\n{edge_text(edge)}, weight {number(edge.weight)}"
     return Line(curve, 1 + 5 * max(0.0, min(1.0, edge.share)), words)
 
 
@@ -132,7 +132,7 @@ def _items(tree: Tree) -> list[Item]:
     return [
         Item(
             text=tree.tokens.surface(node),
-            words="the root" if edge is None else branch(edge),
+            words="the root" if edge is None else edge_text(edge),
             opens=n == 0 or depth > depths[n - 1],
             closes=max(0, depth - depths[n + 1]),
         )

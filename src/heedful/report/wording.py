@@ -1,4 +1,4 @@
-"""Wording: results said in words, alike in the terminal, on the page and in a figure."""
+"""Wording: results in words, the same in the terminal, on the page and in a figure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from heedful.core.explanation import Counterfactual, Prediction
 
 _KNOWN = {"r2": "R² {:.2f}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
-MANY = 8  # details shown; the JSON has them all
+MAX_DETAILS = 8  # shown; the JSON has them all
 
 
-def said(prediction: Prediction) -> str:
-    """What the model said: "positive (95.3%)", or a regression's number."""
+def prediction_text(prediction: Prediction) -> str:
+    """The prediction: "positive (95.3%)", or a regression's number."""
     if not prediction.logits:
         return "nothing"
     if prediction.probabilities is None:
@@ -20,10 +20,10 @@ def said(prediction: Prediction) -> str:
     return f"{prediction.label} ({prediction.probabilities[prediction.index]:.1%})"
 
 
-def details(found: Mapping[str, Any]) -> str:
+def details(values: Mapping[str, Any]) -> str:
     """The numbers beside a result in one line: "1,000 samples, R² 0.83"."""
     return ", ".join(
-        part for name, value in list(found.items())[:MANY] if (part := _detail(str(name), value)) is not None
+        part for name, value in list(values.items())[:MAX_DETAILS] if (part := _detail(str(name), value)) is not None
     )
 
 
@@ -44,13 +44,13 @@ def outcome(why: Counterfactual) -> str:
     """What happened without the words: "without these 2 words the model says negative (81.2%)"."""
     count = len(why.words())
     if not count:
-        return f"no word was taken away; the model says {said(why.outcome)}"
+        return f"no word was removed; the model says {prediction_text(why.outcome)}"
     words = "this word" if count == 1 else f"these {count} words"
-    return f"without {words} the model says {said(why.outcome)}"
+    return f"without {words} the model says {prediction_text(why.outcome)}"
 
 
 def certainty(why: Counterfactual) -> str:
-    """How sure the search is: all sets were tried, or words were taken one after the other."""
+    """How sure the search is: all sets were tried, or words were removed one by one."""
     if not why.found:
         return "not found: " + ("every set was tried" if why.exact else "the search was greedy, so one may exist")
     return "exact: no better set exists" if why.exact else "greedy: a better set may exist"

@@ -215,12 +215,12 @@ def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitte
     text = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
     write_files({folder / RECORD: text.encode()})
     try:
-        from heedful.report.figures.sheet import encoded
+        from heedful.report.figures.sheet import encode
         from heedful.report.figures.training import draw_curve
     except ImportError:
         return
     title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
-    drawn = encoded(draw_curve(fitted.history, fitted.best, title), "svg")
+    drawn = encode(draw_curve(fitted.history, fitted.best, title), "svg")
     write_files({folder / CURVE: drawn})
 
 

@@ -3,7 +3,7 @@
 draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, one under the other
 draw_tree   an attribution tree
 draw_theory LIME and gradient beside what theory says of them
-encoded     a figure as the bytes of a png, pdf or svg file
+encode      a figure as the bytes of a png, pdf or svg file
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ try:
 except ImportError as e:
     raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
 
-from heedful.report.explanation_rows import narrowed, pairs
+from heedful.report.explanation_rows import matching_maps, select_layers
 from heedful.report.figures.bars import Bars
-from heedful.report.figures.counterfactual import Struck
+from heedful.report.figures.counterfactual import Removal
 from heedful.report.figures.maps import Maps
-from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encoded, plainly
+from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encode, plainly
 from heedful.report.figures.theory import Coefficients, Slopes
-from heedful.report.figures.tree import Branches
-from heedful.report.wording import said
+from heedful.report.figures.tree import TreeBlock
+from heedful.report.wording import prediction_text
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ("png", "pdf", "svg")
-PANELS = 5  # methods side by side; more go below
+PANELS_PER_ROW = 5  # methods side by side; more go below
 _HEAD, _SPACE = 0.62, 0.3
 
 
@@ -54,25 +54,25 @@ def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
         raise BadInput("there is no explanation to draw; give at least one.")
     if len({(e.tokens.text, e.tokens.pair) for e in found}) > 1:
         raise BadInput("a figure shows one text; draw each text by itself.")
-    blocks = [*_bars(found), *_maps(found), *(Struck(e) for e in found if isinstance(e, Counterfactual))]
+    blocks = [*_bars(found), *_maps(found), *(Removal(e) for e in found if isinstance(e, Counterfactual))]
     prediction = next((e.prediction for e in found if e.prediction.logits), Prediction())
-    return _assembled(blocks, prediction, str(found[0].target), found[0].source.model)
+    return _assemble(blocks, prediction, str(found[0].target), found[0].source.model)
 
 
 def draw_tree(tree: Tree) -> Picture:
     """The tree: each token at its place in the text and its height, edges as wide as their share of the layer."""
-    return _assembled([Branches(tree)], tree.prediction, str(tree.target), tree.source.model)
+    return _assemble([TreeBlock(tree)], tree.prediction, str(tree.target), tree.source.model)
 
 
-def draw_theory(found: Comparison) -> Picture:
+def draw_theory(comparison: Comparison) -> Picture:
     """Figures 4 and 5 of Lopardo et al. 2024 for one text: LIME's runs and theory's crosses; gradient and theory."""
-    blocks: list[Block] = [Coefficients(found), Slopes(found)]
-    return _assembled(blocks, found.prediction, str(found.target), found.source.model)
+    blocks: list[Block] = [Coefficients(comparison), Slopes(comparison)]
+    return _assemble(blocks, comparison.prediction, str(comparison.target), comparison.source.model)
 
 
-def _assembled(blocks: Sequence[Block], prediction: Prediction, target: str, model: str) -> Picture:
+def _assemble(blocks: Sequence[Block], prediction: Prediction, target: str, model: str) -> Picture:
     """The blocks one under the other, below one line that says what is explained."""
-    head = f"{model or 'the model'} says {said(prediction)}" if prediction.logits else ""
+    head = f"{model or 'the model'} says {prediction_text(prediction)}" if prediction.logits else ""
     texts = [head, target, *(text for block in blocks for text in block.texts())]
     with plainly():
         letters = Letters.of(texts)
@@ -101,19 +101,19 @@ def _bars(found: Sequence[Explanation]) -> list[Block]:
             by_words.append([words])
         else:
             group.append(words)
-    return [Bars.of(g, g[i : i + PANELS]) for g in by_words for i in range(0, len(g), PANELS)]
+    return [Bars.of(g, g[i : i + PANELS_PER_ROW]) for g in by_words for i in range(0, len(g), PANELS_PER_ROW)]
 
 
 def _maps(found: Sequence[Explanation]) -> list[Block]:
     """Attention stands to the left of what is attributed to it, where both are there."""
     maps = [e for e in found if isinstance(e, Interaction)]
-    mates = pairs(maps)
+    mates = matching_maps(maps)
     plain = {mates[i] for i in mates} & {i for i, e in enumerate(maps) if e.method == "attention-weights"}
     return [
-        Maps((narrowed(maps[mates[i]], e), e)) if i in mates else Maps((e,))
+        Maps((select_layers(maps[mates[i]], e), e)) if i in mates else Maps((e,))
         for i, e in enumerate(maps)
         if i not in plain
     ]
 
 
-__all__ = ["Picture", "draw", "draw_theory", "draw_tree", "encoded", "kind"]
+__all__ = ["Picture", "draw", "draw_theory", "draw_tree", "encode", "kind"]

@@ -14,8 +14,8 @@ from heedful.core.tokens import Tokens
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
 from heedful.report.wording import details
 
-WORDS = 40  # of a long text, the strongest
-LONGEST = 22  # letters of a word
+MAX_WORDS = 40  # of a long text, the strongest
+MAX_LETTERS = 22  # letters of a word
 _ROW, _PANEL, _GAP = 0.2, 2.15, 0.28
 
 
@@ -31,7 +31,7 @@ class Bars:
         """The words that are strong for any of `every`, so that all rows of panels show the same words."""
         content = every[0].tokens.content
         peak = np.max([np.abs(why.strengths()) for why in every], axis=0)
-        strongest = sorted(content, key=lambda i: -peak[i])[:WORDS]
+        strongest = sorted(content, key=lambda i: -peak[i])[:MAX_WORDS]
         return cls(tuple(sorted(strongest)), tuple(whys))
 
     @property
@@ -47,7 +47,7 @@ class Bars:
     @property
     def _words(self) -> float:
         # subtle: wide letters (CJK) take two places
-        places = max(sum(2 if ord(c) > 0x2E80 else 1 for c in self.tokens.surface(i)[:LONGEST]) for i in self.shown)
+        places = max(sum(2 if ord(c) > 0x2E80 else 1 for c in self.tokens.surface(i)[:MAX_LETTERS]) for i in self.shown)
         return 0.25 + 0.085 * places
 
     def _notes(self) -> list[str]:
@@ -91,7 +91,7 @@ class Bars:
         axes.axvline(0, color=SOFT, linewidth=0.7)
         axes.set_ylim(len(at) - 0.5, -0.5)
         axes.set_yticks(places)
-        words = [sheet.letters.safe(why.tokens.surface(i), LONGEST) for i in at] if first else [""] * len(at)
+        words = [sheet.letters.safe(why.tokens.surface(i), MAX_LETTERS) for i in at] if first else [""] * len(at)
         axes.set_yticklabels(words, **sheet.style(9))
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.4g}".replace("-", "−")))

@@ -1,4 +1,4 @@
-"""Struck: a text without some of its words, and what the model says then."""
+"""Removal: a text without some of its words, and what the model says then."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from heedful.report.text_runs import text_runs
 from heedful.report.wording import certainty, details, outcome
 
 _WIDE, _ROW, _BAR = 7.4, 0.27, 0.34
-LABELS = 6  # probabilities shown, the largest first
+MAX_LABELS = 6  # probabilities shown, the largest first
 
 
 @dataclass(frozen=True)
-class Struck:
+class Removal:
     """The text with the removed words struck out, and the probabilities before and after."""
 
     why: Counterfactual
@@ -45,10 +45,10 @@ class Struck:
         after, before = self.why.outcome.probabilities, self.why.prediction.probabilities
         if after is None or before is None:
             return []
-        return sorted(range(len(before)), key=lambda i: -max(before[i], after[i]))[:LABELS]
+        return sorted(range(len(before)), key=lambda i: -max(before[i], after[i]))[:MAX_LABELS]
 
     def _notes(self) -> list[str]:
-        facts = [f"taken away by: {self.why.masking}", details(self.why.details)]
+        facts = [f"removed by: {self.why.masking}", details(self.why.details)]
         return [f"{outcome(self.why)}; {certainty(self.why)}", "; ".join(fact for fact in facts if fact)]
 
     def texts(self) -> list[str]:

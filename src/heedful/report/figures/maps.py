@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Interaction
-from heedful.report.explanation_rows import pooled
+from heedful.report.explanation_rows import pool_bins
 from heedful.report.figures.sheet import (
     AGAINST,
     FOR,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from heedful.nets.training.translate import Alignment, Bin
 
 
-BINS = 48  # the side of one heat map among many
-NAMED = 64  # tokens that a single map can name
+MAX_BINS = 48  # the side of one heat map among many
+MAX_NAMED = 64  # tokens that a single map can name
 _SEAM = 2
 
 
@@ -101,7 +101,7 @@ class Maps:
         queries, n = self.whys[0].weights.shape[2:]
         repeated = ["one query reads the whole text: its row is repeated"] if queries < n else []
         what = "rows: query, columns: key" if self._single else "one map per layer and head; in each, rows are queries"
-        bins = min(n, BINS)
+        bins = min(n, MAX_BINS)
         binned = [f"{n} tokens in {bins} bins, the largest weight of each"] if bins < n and not self._single else []
         gaps = [
             f"{why.method}: completeness gap at most {number(max(map(abs, why.gaps)), signed=False)}"
@@ -150,7 +150,7 @@ class Maps:
 
     def _heads(self, axes: Axes, sheet: Sheet, why: Interaction) -> None:
         layers, heads = why.weights.shape[:2]
-        step = min(why.weights.shape[-1], BINS) + _SEAM
+        step = min(why.weights.shape[-1], MAX_BINS) + _SEAM
         axes.set_xticks((np.arange(heads) + 0.5) * step - 1, [str(h) for h in range(heads)])
         axes.set_yticks((np.arange(layers) + 0.5) * step - 1, [str(layer) for layer in why.layers])
         axes.xaxis.tick_top()
@@ -159,7 +159,7 @@ class Maps:
 
     def _tokens(self, axes: Axes, sheet: Sheet, why: Interaction) -> None:
         n = len(why.tokens)
-        every = -(-n // NAMED)
+        every = -(-n // MAX_NAMED)
         at = list(range(0, n, every))
         names = [sheet.letters.safe(why.tokens.surface(i), 14) for i in at]
         size = float(np.clip(self._side[0] / len(at) * 60, 4.5, 8))
@@ -173,56 +173,58 @@ class Maps:
 def tiled(why: Interaction) -> NDArray[np.float32]:
     """All heads in one picture, with a seam of NaN, which is drawn as nothing, between them."""
     layers, heads, queries, n = why.weights.shape
-    side = min(n, BINS)
+    side = min(n, MAX_BINS)
     starts = np.arange(side) * n // side
-    small = pooled(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
+    small = pool_bins(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
     sheet = np.full((layers, side + _SEAM, heads, side + _SEAM), np.nan, dtype=np.float32)
     sheet[:, :side, :, :side] = small.transpose(0, 2, 1, 3)
     return sheet.reshape(layers * (side + _SEAM), heads * (side + _SEAM))[:-_SEAM, :-_SEAM]
 
 
 SPACE = "␣"
-MOST = 400  # characters, or symbols, that a picture can name
+MAX_SYMBOLS = 400  # characters, or symbols, that a picture can name
 _HEAD, _NAMES, _FOOT, _BAR = 0.62, 0.55, 0.1, 0.75
 _COLOURS = (WEIGHT, FOR, AGAINST, INK)
 _MARKS = ("o", "s", "D", "^")
 
 
-def draw_alignment(found: Alignment) -> Picture:
+def draw_alignment(alignment: Alignment) -> Picture:
     """A heat map: a row for each symbol that was written, a column for each character of the text."""
-    if not found.weights.any():
-        name = found.model or "the translator"
+    if not alignment.weights.any():
+        name = alignment.model or "the translator"
         raise Unsupported(f"{name} has no attention, so there is no alignment to draw; give a network that has.")
-    if max(found.weights.shape) > MOST:
-        raise BadInput(f"the text has {len(found.text):,} characters and a picture names {MOST}; shorten it.")
-    rows, columns = found.weights.shape
+    if max(alignment.weights.shape) > MAX_SYMBOLS:
+        raise BadInput(
+            f"the text has {len(alignment.text):,} characters and a picture names {MAX_SYMBOLS}; shorten it."
+        )
+    rows, columns = alignment.weights.shape
     cell = float(np.clip(9.5 / columns, 0.1, 0.17))
     tall = max(cell, 0.14)
     with plainly():
-        letters = Letters.of([found.text, found.written, found.model, SPACE])
+        letters = Letters.of([alignment.text, alignment.written, alignment.model, SPACE])
         width = 2 * MARGIN + _NAMES + max(3.6, cell * columns) + _BAR
         sheet = Sheet.of(width, _HEAD + _NAMES / 2 + tall * rows + _FOOT + MARGIN / 2, letters)
-        says = f"{found.model or 'the translator'} writes {found.written}"
+        says = f"{alignment.model or 'the translator'} writes {alignment.written}"
         sheet.write(MARGIN, 0.14, says, sheet.style(11))
-        told = "attention of each symbol written (rows) over the characters read (columns); each row adds up to 1"
-        for n, line in enumerate(sheet.fitted(told, width - 2 * MARGIN, sheet.style(8.5))):
+        caption = "attention of each symbol written (rows) over the characters read (columns); each row adds up to 1"
+        for n, line in enumerate(sheet.fitted(caption, width - 2 * MARGIN, sheet.style(8.5))):
             sheet.write(MARGIN, 0.37 + 0.15 * n, line, sheet.style(8.5, SOFT))
         axes = sheet.axes(MARGIN + _NAMES, _HEAD + _NAMES / 2, cell * columns, tall * rows)
-        _heat(sheet, axes, found, min(7.5, cell * 62))
+        _heat(sheet, axes, alignment, min(7.5, cell * 62))
     return sheet.figure
 
 
-def _heat(sheet: Sheet, axes: Axes, found: Alignment, size: float) -> None:
-    rows, columns = found.weights.shape
+def _heat(sheet: Sheet, axes: Axes, alignment: Alignment, size: float) -> None:
+    rows, columns = alignment.weights.shape
     colours = LinearSegmentedColormap.from_list("weight", ["#f7f5fb", "#8f7bc4", "#2a0f5e"])
-    image = axes.imshow(found.weights, colours, aspect="auto", interpolation="nearest", vmin=0, vmax=1)
+    image = axes.imshow(alignment.weights, colours, aspect="auto", interpolation="nearest", vmin=0, vmax=1)
     axes.xaxis.tick_top()
-    axes.set_xticks(range(columns), [_shown(sheet, c) for c in found.text], **sheet.style(size))
-    axes.set_yticks(range(rows), [_shown(sheet, s) for s in found.symbols], **sheet.style(min(size + 0.5, 7.5)))
+    axes.set_xticks(range(columns), [_shown(sheet, c) for c in alignment.text], **sheet.style(size))
+    axes.set_yticks(range(rows), [_shown(sheet, s) for s in alignment.symbols], **sheet.style(min(size + 0.5, 7.5)))
     # a faint line at each space: where one part of the text, or of the output, ends
-    for at in (i for i, c in enumerate(found.text) if c.isspace()):
+    for at in (i for i, c in enumerate(alignment.text) if c.isspace()):
         axes.axvline(at, color=LINE, linewidth=0.4)
-    for at in (i for i, s in enumerate(found.symbols) if s.isspace()):
+    for at in (i for i, s in enumerate(alignment.symbols) if s.isspace()):
         axes.axhline(at, color=LINE, linewidth=0.4)
     w, h = sheet.figure.get_size_inches()
     box = axes.get_position()
@@ -239,22 +241,22 @@ def _shown(sheet: Sheet, symbol: str) -> str:
     return SPACE if symbol.isspace() else sheet.letters.safe(symbol)
 
 
-def draw_lengths(found: Mapping[str, Sequence[Bin]]) -> Picture:
+def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
     """Exact match against the length of the text, a line for each network, with 95 % intervals (Wilson)."""
-    if not found or not all(found.values()):
+    if not alignment or not all(alignment.values()):
         raise BadInput("there is nothing to draw against length; give each network at least one bin.")
-    if len(found) > len(_COLOURS):
-        raise BadInput(f"{len(found)} networks were given and a picture holds {len(_COLOURS)}; draw fewer.")
+    if len(alignment) > len(_COLOURS):
+        raise BadInput(f"{len(alignment)} networks were given and a picture holds {len(_COLOURS)}; draw fewer.")
     with plainly():
-        sheet = Sheet.of(7.4, 4.15, Letters.of(found))
+        sheet = Sheet.of(7.4, 4.15, Letters.of(alignment))
         sheet.write(MARGIN, 0.14, "Texts translated without a mistake, by their length", sheet.style(11))
         sheet.write(MARGIN, 0.37, "bands: 95 % intervals (Wilson)", sheet.style(8.5, SOFT))
         axes = sheet.axes(MARGIN + 0.45, 0.75, 5.05, 2.85)
-        for bins, colour, mark in zip(found.values(), _COLOURS, _MARKS, strict=False):
+        for bins, colour, mark in zip(alignment.values(), _COLOURS, _MARKS, strict=False):
             at, shares = [b.middle for b in bins], [b.share for b in bins]
             axes.fill_between(at, *np.transpose([b.interval for b in bins]), color=colour, alpha=0.15, linewidth=0)
             axes.plot(at, shares, color=colour, marker=mark, markersize=4.5, linewidth=1.6, clip_on=False)
-        _names(sheet, axes, found)
+        _names(sheet, axes, alignment)
         axes.set_ylim(0, 1)
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(color=LINE, linewidth=0.5)
@@ -264,13 +266,13 @@ def draw_lengths(found: Mapping[str, Sequence[Bin]]) -> Picture:
     return sheet.figure
 
 
-def _names(sheet: Sheet, axes: Axes, found: Mapping[str, Sequence[Bin]]) -> None:
+def _names(sheet: Sheet, axes: Axes, alignment: Mapping[str, Sequence[Bin]]) -> None:
     """Each name beside the end of its line, moved down where two would overlap."""
     lowest = np.inf
-    for name in sorted(found, key=lambda name: -found[name][-1].share):
-        end = found[name][-1]
+    for name in sorted(alignment, key=lambda name: -alignment[name][-1].share):
+        end = alignment[name][-1]
         lowest = min(end.share, lowest - 0.065)
-        colour = _COLOURS[list(found).index(name)]
+        colour = _COLOURS[list(alignment).index(name)]
         spot: dict[str, Any] = {
             "xytext": (10, 0),
             "textcoords": "offset points",

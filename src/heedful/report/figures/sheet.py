@@ -1,6 +1,6 @@
 """Sheet: the paper of a figure. Everything is placed in inches from its top left corner, so nothing is left to guess.
 
-Colours are those of the page in its light dress, told apart by every kind of colour vision.
+Colours are those of the page in its light theme, distinct for every kind of colour vision.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Picture(Figure):
     """A matplotlib Figure of its own: nothing global knows it, and it shows itself in a notebook."""
 
     def _repr_png_(self) -> bytes:
-        return encoded(self, "png")
+        return encode(self, "png")
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def plainly() -> Iterator[None]:
         yield
 
 
-def encoded(figure: Figure, kind: str) -> bytes:
+def encode(figure: Figure, kind: str) -> bytes:
     """The figure as the bytes of a png, pdf or svg file; the same figure gives the same bytes."""
     undated: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
     file = io.BytesIO()

@@ -16,10 +16,10 @@ from heedful.report.wording import number
 if TYPE_CHECKING:
     from heedful.methods.theory_comparison import Agreement, Comparison
 
-WORDS = 120  # of a long text, the largest
-ACROSS = 40  # words in a row: more would touch each other
-LONGEST = 14  # letters of a word
-NAMED = 8  # tokens of the gradient's panel
+MAX_WORDS = 120  # of a long text, the largest
+WORDS_PER_ROW = 40  # words in a row: more would touch each other
+MAX_LETTERS = 14  # letters of a word
+MAX_NAMED = 8  # tokens of the gradient's panel
 _WIDE, _SCALE, _HIGH, _SQUARE = 6.6, 0.5, 1.6, 2.9
 _HEAD, _TITLE, _SPACE = 0.62, 0.26, 0.3
 _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form"}
@@ -29,7 +29,7 @@ _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form
 class Coefficients:
     """Figure 4: a box of LIME's runs for each word, largest first, with theory's cross on it. Rows have own scales."""
 
-    found: Comparison
+    comparison: Comparison
 
     @property
     def width(self) -> float:
@@ -38,19 +38,19 @@ class Coefficients:
 
     @property
     def _rows(self) -> list[list[int]]:
-        shown = self.found.order[:WORDS]
-        count = -(-len(shown) // ACROSS)
+        shown = self.comparison.order[:MAX_WORDS]
+        count = -(-len(shown) // WORDS_PER_ROW)
         size = -(-len(shown) // count)
         return [shown[i : i + size] for i in range(0, len(shown), size)]
 
     @property
     def _names(self) -> float:
-        places = max(len(self.found.words[j][:LONGEST]) for row in self._rows for j in row)
+        places = max(len(self.comparison.words[j][:MAX_LETTERS]) for row in self._rows for j in row)
         return 0.2 + 0.068 * places
 
     def _notes(self) -> list[str]:
-        trial, hidden = self.found.trial, len(self.found.words) - WORDS
-        cut = f"; the {WORDS} largest of {len(self.found.words)} words" if hidden > 0 else ""
+        trial, hidden = self.comparison.trial, len(self.comparison.words) - MAX_WORDS
+        cut = f"; the {MAX_WORDS} largest of {len(self.comparison.words)} words" if hidden > 0 else ""
         scales = "; each row has its own scale" if len(self._rows) > 1 else ""
         return [
             f"boxes: quartiles of {trial.runs} run{'s' * (trial.runs != 1)} of LIME with {trial.samples:,} samples "
@@ -59,7 +59,7 @@ class Coefficients:
 
     def texts(self) -> list[str]:
         """Words and notes."""
-        return [*self.found.words, *self._notes()]
+        return [*self.comparison.words, *self._notes()]
 
     def height(self, sheet: Sheet) -> float:
         """The title and the legend, the rows, and the notes."""
@@ -88,19 +88,21 @@ class Coefficients:
         at = np.arange(len(row))
         thin: dict[str, Any] = {"linewidth": 0.8, "color": FOR}
         axes.boxplot(
-            [self.found.runs[:, j] for j in row], positions=at, widths=0.62, whis=(0, 100), patch_artist=True,
+            [self.comparison.runs[:, j] for j in row], positions=at, widths=0.62, whis=(0, 100), patch_artist=True,
             manage_ticks=False, boxprops={"facecolor": "#c6dbef", "edgecolor": FOR, "linewidth": 0.8},
             medianprops=thin, whiskerprops=thin, capprops=thin,
         )  # fmt: skip
         axes.plot(
-            at, self.found.forms["paper"][row], "D", markersize=4.2, markerfacecolor="none", markeredgecolor=WEIGHT,
-            markeredgewidth=0.8, alpha=0.7, zorder=3,
+            at, self.comparison.forms["paper"][row], "D", markersize=4.2, markerfacecolor="none",
+            markeredgecolor=WEIGHT, markeredgewidth=0.8, alpha=0.7, zorder=3,
         )  # fmt: skip
-        axes.plot(at, self.found.forms["exact"][row], "x", markersize=5, color=AGAINST, markeredgewidth=1.3, zorder=4)
+        axes.plot(
+            at, self.comparison.forms["exact"][row], "x", markersize=5, color=AGAINST, markeredgewidth=1.3, zorder=4
+        )
         axes.axhline(0, color=SOFT, linewidth=0.7, zorder=0)
         axes.set_xlim(-0.7, len(row) - 0.3)
         axes.set_xticks(at)
-        names = [sheet.letters.safe(self.found.words[j], LONGEST) for j in row]
+        names = [sheet.letters.safe(self.comparison.words[j], MAX_LETTERS) for j in row]
         axes.set_xticklabels(names, rotation=90, **sheet.style(8))
         axes.grid(axis="x", color=LINE, linewidth=0.35)
         _numbered(axes, "y")
@@ -110,7 +112,7 @@ class Coefficients:
 class Slopes:
     """Figure 5: the gradient against Theorem 4.1, a point for each token; beside it, what agrees how well."""
 
-    found: Comparison
+    comparison: Comparison
 
     @property
     def width(self) -> float:
@@ -119,11 +121,11 @@ class Slopes:
 
     @property
     def _extremes(self) -> list[int]:
-        return [int(t) for t in np.argsort(-np.abs(self.found.gradient), kind="stable")[:NAMED]]
+        return [int(t) for t in np.argsort(-np.abs(self.comparison.gradient), kind="stable")[:MAX_NAMED]]
 
     def texts(self) -> list[str]:
         """Tokens."""
-        return self.found.names
+        return self.comparison.names
 
     def height(self, sheet: Sheet) -> float:
         """The title, the panel and its scale."""
@@ -131,7 +133,7 @@ class Slopes:
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """The panel on the left, the numbers on the right."""
-        kind = {"x-input": "times e", "l2": "L2 norm", "l1": "L1 norm", "mean": "mean"}[self.found.trial.reduce]
+        kind = {"x-input": "times e", "l2": "L2 norm", "l1": "L1 norm", "mean": "mean"}[self.comparison.trial.reduce]
         title = f"Gradient of each token ({kind})"
         sheet.write(MARGIN, top, title, sheet.style(9, bold=True))
         axes = sheet.axes(MARGIN + _SCALE + 0.12, top + _TITLE + 0.05, _SQUARE, _SQUARE)
@@ -141,7 +143,7 @@ class Slopes:
         self._numbers(sheet, left, top + _TITLE + 0.05)
 
     def _points(self, axes: Axes, sheet: Sheet) -> None:
-        theory, gradient, stated = self.found.slopes, self.found.gradient, self.found.stated
+        theory, gradient, stated = self.comparison.slopes, self.comparison.gradient, self.comparison.stated
         every = np.concatenate([theory, gradient, stated])
         room = 0.07 * max(float(np.ptp(every)), 1e-12)
         ends = float(every.min()) - room, float(every.max()) + room
@@ -162,7 +164,7 @@ class Slopes:
     def _labels(self, axes: Axes, sheet: Sheet, inch: float) -> None:
         """Names of the extremes: of the upper half to the left of the diagonal, of the lower half to its right."""
         low, high = axes.get_ylim()
-        values = self.found.gradient
+        values = self.comparison.gradient
         for upper in (True, False):
             own = [t for t in self._extremes if (values[t] >= (low + high) / 2) == upper]
             own.sort(key=lambda t: -values[t] if upper else values[t])
@@ -172,23 +174,23 @@ class Slopes:
                     break  # the rest are so many at one place that names would only hide them
                 x, anchor = self._beside(t, y, upper, inch)
                 axes.annotate(
-                    sheet.letters.safe(self.found.names[t], LONGEST), (float(self.found.slopes[t]), float(values[t])),
-                    (x, y), ha=anchor, va="center",
+                    sheet.letters.safe(self.comparison.names[t], MAX_LETTERS),
+                    (float(self.comparison.slopes[t]), float(values[t])), (x, y), ha=anchor, va="center",
                     arrowprops={"arrowstyle": "-", "color": SOFT, "linewidth": 0.5, "shrinkA": 1, "shrinkB": 3},
                     **sheet.style(8),
                 )  # fmt: skip
 
     def _beside(self, t: int, y: float, left: bool, inch: float) -> tuple[float, str]:
         """Where a name at height y stands clear of the diagonal and of the ring."""
-        taken = [float(self.found.slopes[t]), y, *([float(self.found.stated[0])] if t == 0 else [])]
+        taken = [float(self.comparison.slopes[t]), y, *([float(self.comparison.stated[0])] if t == 0 else [])]
         return (min(taken) - 0.22 * inch, "right") if left else (max(taken) + 0.22 * inch, "left")
 
     def _numbers(self, sheet: Sheet, left: float, top: float) -> None:
         columns = (0.0, 1.42, 1.98, 2.62)
         rows = [("with LIME's mean", "r", "τ-b", "off")]
-        rows += [(_NAMES[form], *_told(self.found.agreement(form))) for form in self.found.forms]
-        if self.found.chance is not None:
-            rows.append(("chance alone", "", "", f"{self.found.chance:.1%}"))
+        rows += [(_NAMES[form], *_agreement_cells(self.comparison.agreement(form))) for form in self.comparison.forms]
+        if self.comparison.chance is not None:
+            rows.append(("chance alone", "", "", f"{self.comparison.chance:.1%}"))
         for n, row in enumerate(rows):
             style = sheet.style(8, SOFT if n == 0 else INK)
             for x, cell in zip(columns, row, strict=True):
@@ -196,20 +198,20 @@ class Slopes:
         text = (
             "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, as a share of its length; the limit "
             "has no ridge penalty, which LIME has. "
-            f"Gradient: off theory by at most {_short(self.found.worst)}. "
+            f"Gradient: off theory by at most {_short(self.comparison.worst)}. "
             f"The ring is the first token by the theorem as it is stated, with a query that does not move: off by "
-            f"{_short(self.found.overlooked)}."
+            f"{_short(self.comparison.overlooked)}."
         )
         style = sheet.style(7.5, SOFT)
         for n, line in enumerate(sheet.fitted(text, _WIDE + MARGIN - left, style)):
             sheet.write(left, top + 0.2 * len(rows) + 0.12 + n * LINE_HEIGHT, line, style)
 
 
-def _told(near: Agreement) -> tuple[str, str, str]:
-    def told(value: float | None, form: str) -> str:
+def _agreement_cells(near: Agreement) -> tuple[str, str, str]:
+    def cell(value: float | None, form: str) -> str:
         return "–" if value is None else format(value, form).replace("-", "−")
 
-    return told(near.pearson, ".3f"), told(near.kendall, ".3f"), told(near.off, ".1%")
+    return cell(near.pearson, ".3f"), cell(near.kendall, ".3f"), cell(near.off, ".1%")
 
 
 def _short(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Branches: an attribution tree."""
+"""TreeBlock: an attribution tree."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
 from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, Sheet
-from heedful.report.tree_layout import facts, places
+from heedful.report.tree_layout import facts, token_columns
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
 
-LONGEST = 18
-_HIGH = 3.4
+MAX_LETTERS = 18
+_HEIGHT = 3.4
 
 
 @dataclass(frozen=True)
-class Branches:
+class TreeBlock:
     """Each token at its place in the text; the higher, the nearer to the root. Edges as wide as their share."""
 
     tree: Tree
 
     @property
     def _places(self) -> dict[int, int]:
-        return places(self.tree)
+        return token_columns(self.tree)
 
     @property
     def width(self) -> float:
@@ -37,7 +37,7 @@ class Branches:
 
     @property
     def _names(self) -> float:
-        return 0.25 + 0.085 * min(LONGEST, max(len(self.tree.tokens.surface(i)) for i in self._places))
+        return 0.25 + 0.085 * min(MAX_LETTERS, max(len(self.tree.tokens.surface(i)) for i in self._places))
 
     def texts(self) -> list[str]:
         """Names and notes."""
@@ -45,11 +45,11 @@ class Branches:
 
     def height(self, sheet: Sheet) -> float:
         """The tree, the names of the tokens, and the notes."""
-        return _HIGH + self._names + LINE_HEIGHT * len(facts(self.tree)) + 0.1
+        return _HEIGHT + self._names + LINE_HEIGHT * len(facts(self.tree)) + 0.1
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """The tree above the text."""
-        axes = sheet.axes(MARGIN, top, self.width, _HIGH)
+        axes = sheet.axes(MARGIN, top, self.width, _HEIGHT)
         at = self._places
         axes.set_xlim(-0.8, len(at) - 0.2)
         axes.set_ylim(
@@ -58,14 +58,14 @@ class Branches:
         axes.set_yticks([])
         axes.set_xticks(list(at.values()))
         axes.set_xticklabels(
-            [sheet.letters.safe(self.tree.tokens.surface(i), LONGEST) for i in at], rotation=90, **sheet.style(8.5)
+            [sheet.letters.safe(self.tree.tokens.surface(i), MAX_LETTERS) for i in at], rotation=90, **sheet.style(8.5)
         )
         for label, token in zip(axes.get_xticklabels(), at, strict=True):
             label.set_color(INK if token in self.tree.nodes else "#9a9ea5")
         self._edges(axes)
         self._nodes(axes, sheet)
         for n, note in enumerate(facts(self.tree)):
-            sheet.write(MARGIN, top + _HIGH + self._names + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
+            sheet.write(MARGIN, top + _HEIGHT + self._names + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
 
     def _edges(self, axes: Axes) -> None:
         for edge in sorted(self.tree.edges, key=lambda e: e.share):
@@ -85,7 +85,7 @@ class Branches:
             root = node == self.tree.root
             axes.plot([x], [y], marker="D" if root else "o", markersize=8 if root else 5, color=ACCENT if root else INK)
             if root:
-                name = f"root: {sheet.letters.safe(self.tree.tokens.surface(node), LONGEST)}"
+                name = f"root: {sheet.letters.safe(self.tree.tokens.surface(node), MAX_LETTERS)}"
                 anchor, style = _anchor(x, len(self._places)), sheet.style(8.5, ACCENT)
                 axes.annotate(name, (x, y), (0, 8), textcoords="offset points", ha=anchor, **style)
 
