@@ -20,11 +20,12 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import Audit, audit
-from heedful.audits.job import CONTROLS, Moment, battery, prepare
+from heedful.audits.job import Moment, battery, prepare
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
 from heedful.cli.audit import _duration
 from heedful.core.errors import BadInput, Unsupported
+from heedful.core.finding import CONTROLS
 from heedful.data import Columns, Example
 from heedful.maths.stats import Decision
 from heedful.methods import METHODS

@@ -17,12 +17,13 @@ from rich.console import Console
 
 import heedful
 from heedful.audits.audit import Audit
-from heedful.audits.capabilities import SMALL_CHECKS, SMALL_METHODS, TEXT, ZERO, Ability, Capabilities, capabilities
+from heedful.audits.capabilities import SMALL_CHECKS, TEXT, ZERO, Ability, Capabilities, capabilities
 from heedful.checks import CHECKS, check
 from heedful.cli import options
 from heedful.cli.methods import capabilities as command
 from heedful.cli.methods import show
 from heedful.core.errors import HeedfulError, Unsupported
+from heedful.core.finding import CONTROLS
 from heedful.core.target import Target
 from heedful.data import Example
 from heedful.methods import METHODS, method
@@ -34,7 +35,6 @@ from tests.support.models import build
 WEIGHTS = {"good": 1.5, "bad": -2.0, "not": -0.7, "film": 0.2, "warm": 0.9, "short": 0.4, "read": -0.3}
 TEXTS = ("good film not warm", "bad film read", "warm good read film")
 BLACK_BOX = ("leave-one-out", "lime", "shapley")
-CONTROLS = ("random", "uniform", "position")
 ON_ATTENTION = ("permutation", "uniform", "adversarial", "identifiability", "erasure")
 
 
@@ -153,9 +153,9 @@ def test_what_is_tried_is_told() -> None:
     assert told == [*METHODS, *CHECKS, "facts"]
 
 
-@pytest.mark.parametrize("name", SMALL_METHODS)
+@pytest.mark.parametrize("name", [name for name, cls in METHODS.items() if hasattr(cls, "probe")])
 def test_the_small_settings_of_methods_are_settings(name: str) -> None:
-    assert method(name, SMALL_METHODS[name]) != method(name)
+    assert method(name, METHODS[name].probe) != method(name)
 
 
 @pytest.mark.parametrize("name", SMALL_CHECKS)

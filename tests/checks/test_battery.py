@@ -17,9 +17,9 @@ import heedful
 from heedful.audits.chunk import cases
 from heedful.checks.base import Case, Check, Finding
 from heedful.checks.erasure import RANKINGS
-from heedful.checks.input_erasure import BOUNDS
 from heedful.core import settings
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.finding import BOUNDS
 from heedful.data import Example
 from heedful.methods import Passes, method
 from heedful.methods.conformance import snapshot

@@ -11,6 +11,7 @@ from captum.attr import IntegratedGradients as CaptumIG
 from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
 from torch import Tensor, nn
 
+from heedful.audits.verdict import ATTENTION
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution, Interaction
 from heedful.core.target import Target
@@ -401,3 +402,23 @@ def test_an_unknown_setting_lists_the_known() -> None:
 def test_every_method_says_what_it_is_and_where_it_comes_from(name: str) -> None:
     assert METHODS[name].summary
     assert METHODS[name].paper
+
+
+def test_the_quick_profile_is_what_the_methods_say() -> None:
+    quick = {name: cls.quick for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None}
+    assert {name: values for name, values in quick.items() if values} == {
+        "lime": {"samples": 200},
+        "shapley": {"samples": 200, "exact_up_to": 7},
+    }
+    assert len(quick) == 19
+
+
+def test_the_verdict_is_on_the_methods_that_say_that_they_read_attention() -> None:
+    """The verdict module needs no torch, so it has a list of names."""
+    assert {name for name, cls in METHODS.items() if getattr(cls, "reads_attention", False)} == set(ATTENTION)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("theory-")])
+def test_a_method_says_whether_it_scores_tokens(name: str) -> None:
+    found = explain(shared("bert"), "good film", method(name, getattr(METHODS[name], "probe", None)))
+    assert isinstance(found, Attribution) == getattr(METHODS[name], "scores_tokens", True)

@@ -39,16 +39,6 @@ NAMED = 12  # labels that are named, of any number
 ZERO = "every score is zero on the probe text"
 UNDEFINED = "no number of it is defined on the probe text"
 # just enough to see whether it works
-SMALL_METHODS: Mapping[str, Mapping[str, Any]] = {
-    "attattr": {"rule": "gauss", "steps": 2},
-    "attattr-tokens": {"rule": "gauss", "steps": 2},
-    "smoothgrad": {"samples": 2},
-    "integrated-gradients": {"steps": 2},
-    "lime": {"samples": 40},
-    "shapley": {"samples": 40, "exact_up_to": 4},
-    "shapley-partition": {"samples": 40},
-    "minimal-flip": {"tries": 40},
-}
 SMALL_CHECKS: Mapping[str, Mapping[str, Any]] = {
     "permutation": {"draws": 2, "layer_draws": 1, "head_draws": 0},
     "adversarial": {"steps": 2, "candidates": 1, "milp_seconds": 0.5},
@@ -147,7 +137,7 @@ def _method(probe: _Probe, name: str, found: dict[str, Explanation], tell: Tell)
 
 
 def _small(name: str) -> Method:
-    return method(name, SMALL_METHODS.get(name))
+    return method(name, getattr(METHODS[name], "probe", None))
 
 
 def _explained(probe: _Probe, name: str) -> Explanation:

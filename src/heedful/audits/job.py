@@ -21,6 +21,7 @@ from heedful.checks import CHECKS, Check, check
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
 from heedful.core.files import json_value
+from heedful.core.finding import CONTROLS
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
 from heedful.core.target import Target, label_index
@@ -35,17 +36,8 @@ from heedful.model import loading
 from heedful.model.classifier import Classifier
 from heedful.model.masking import WAYS
 
-CONTROLS = ("random", "uniform", "position")
-NO_SCORES = ("attention-weights", "attattr", "input-reduction", "minimal-flip")  # not a score per token
 FIVE = ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime")
 AGAIN = {"methods": FIVE, "texts": MINIMUM + 2}  # of checks that explain again; a decision needs MINIMUM that can be
-QUICK_METHODS = (
-    "attention-mean", "attention-max", "rollout", "attention-flow", "attention-norm", "effective-attention",
-    "attention-gradient", "relevance", "value-zeroing", "attattr-tokens", "gradient-l2", "gradient-x-input",
-    "smoothgrad", "integrated-gradients", "leave-one-out", "lime", "shapley", "theory-gradient", "theory-lime",
-)  # fmt: skip
-
-
 Watch = Callable[["Moment"], None]
 
 
@@ -80,13 +72,13 @@ class Profile:
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of methods and of checks, by name
 
 
+_QUICK = {name: cls.quick for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None}
 PROFILES = {
     "quick": Profile(
         60,
-        QUICK_METHODS,
+        tuple(_QUICK),
         {
-            "lime": {"samples": 200},
-            "shapley": {"samples": 200, "exact_up_to": 7},
+            **_QUICK,
             "input-erasure": {"points": 10},
             "sensitivity": AGAIN,
             "stability": AGAIN,
@@ -95,7 +87,7 @@ PROFILES = {
     ),
     "full": Profile(
         None,
-        tuple(name for name in METHODS if name not in (*NO_SCORES, *CONTROLS)),
+        tuple(name for name, cls in METHODS.items() if name not in CONTROLS and getattr(cls, "scores_tokens", True)),
         {
             "input-erasure": {"maskings": WAYS},
             "permutation": {"layer_draws": 100, "head_draws": 10},
@@ -151,7 +143,7 @@ def battery(
         raise BadInput(f"no {kind} was given; `heedful {kind}s` lists them all.")
     required = [name for one in asking.values() for name in getattr(one, "requires", ())]
     explaining = _make(METHODS, [*wanted, *required, *CONTROLS], defaults.given)
-    scoreless = [name for name in explaining if name in NO_SCORES]
+    scoreless = [name for name, one in explaining.items() if not getattr(one, "scores_tokens", True)]
     if scoreless:
         raise BadInput(f"{scoreless[0]} gives no score per token, which an audit needs; leave it out.")
     owners = [(name, type(one)) for name, one in (*explaining.items(), *asking.items())]

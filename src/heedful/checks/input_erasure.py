@@ -30,7 +30,7 @@ from heedful.checks.base import DRAWS, Case, Finding, Floats, Ints, Measure, Pas
 from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import CORRELATION, FRACTION, LEFT_OUT, Highlight, Role, SideBySide
+from heedful.core.finding import BOUNDS, CORRELATION, FRACTION, LEFT_OUT, Highlight, Role, SideBySide
 from heedful.core.settings import Between, Checked, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 Key = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`
 CURVE = tuple(round(i / 10, 1) for i in range(11))  # shares of words removed
-BOUNDS = ("greedy", "optimum")  # not methods: what could be reached
 SAME = 0.8  # Kendall's τ below which an order of methods is another one
 
 

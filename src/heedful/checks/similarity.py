@@ -19,14 +19,13 @@ import numpy as np
 from heedful.checks.base import Case, Finding, Floats, Measure, Passes, by_unit, units
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, LEFT_OUT, Place
+from heedful.core.finding import CONTROLS, CORRELATION, DIVERGENCE, FRACTION, LEFT_OUT, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_overlap
 from heedful.methods import METHODS, Method
 from heedful.methods.base import total
 from heedful.model.classifier import Classifier
 
-CONTROLS = ("random", "uniform", "position")
 IMPORTED = "its scores were read from a file and cannot be computed again"
 MAGNITUDE_DIGITS = 6  # relative to the largest: further digits depend on float32 and on the batch
 

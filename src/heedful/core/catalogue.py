@@ -101,6 +101,8 @@ class Catalogue(Mapping[str, Any]):
         known = settings.of(cls).values()
         lines = align([(s.name, f"{s.words}; default {settings.text_of(s.default)}") for s in known], indent="  ")
         head = f"{self.full_name(name)}: {getattr(cls, 'summary', '')}\n{getattr(cls, 'paper', '')}"
+        if needs := getattr(cls, "needs", ()):
+            head += f"\nneeds {' and '.join(needs)}"
         return "\n\n".join(
             [head, inspect.getdoc(cls) or "", f"settings, for --set:\n{lines}" if lines else "no settings"]
         )

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+CONTROLS = ("random", "uniform", "position")  # methods that know nothing of the model
+BOUNDS = ("greedy", "optimum")  # of input-erasure: not methods, but what could be reached
 LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 Place = Mapping[str, str | int | float]
 EVERYWHERE: Place = {"layer": "all", "head": "all"}  # where all attention of a model is changed

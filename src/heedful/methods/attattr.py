@@ -6,10 +6,10 @@ over a layer is f − f without that layer's attention. The authors explain a pr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -188,6 +188,9 @@ class AttAttr(_Integrated):
 
     summary: ClassVar[str] = "attention times its gradient, integrated from no attention to all"
     paper: ClassVar[str] = "Hao et al. 2021"
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
+    scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Interaction:
         """Weights of each layer add up to f − f(no attention there) but for the gap."""
@@ -214,6 +217,9 @@ class AttAttrTokens(_Integrated):
 
     summary: ClassVar[str] = "integrated attention times gradient, per token that is attended to"
     paper: ClassVar[str] = "Hao et al. 2021"
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f − base but for the gap."""

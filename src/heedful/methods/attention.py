@@ -8,9 +8,9 @@ second; what is pooled of the first is the second, so that a word's attention is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -163,6 +163,9 @@ class AttentionMean(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("attention", "attention-avg", "alpha-avg")
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
@@ -176,6 +179,9 @@ class AttentionMax(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("alpha-max",)
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
@@ -188,6 +194,7 @@ class AttentionReceived(AtLayer):
 
     summary: ClassVar[str] = "attention that a token receives from all positions"
     paper: ClassVar[str] = "column mean; e.g. Clark et al. 2019"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
 
     def check(self, classifier: Classifier, kind: str) -> None:
         """Any kind of attention has columns."""
@@ -203,6 +210,9 @@ class EffectiveAttention(AtLayer):
 
     summary: ClassVar[str] = "attention without the part that values cancel"
     paper: ClassVar[str] = "Brunner et al. 2020"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
     signed: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
@@ -232,6 +242,8 @@ class AttentionGradient(AtLayer):
     summary: ClassVar[str] = "attention times its gradient, A ⊙ ∂A"
     paper: ClassVar[str] = "Serrano & Smith 2019; Barkan et al. 2021"
     aliases: ClassVar[tuple[str, ...]] = ("attention-x-gradient",)
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    quick: ClassVar[Mapping[str, Any] | None] = {}
     signed: ClassVar[bool] = True
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -258,6 +270,9 @@ class Rollout(Together):
     summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
     aliases: ClassVar[tuple[str, ...]] = ("attention-rollout",)
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
 
     def many(
         self,
@@ -299,6 +314,8 @@ class AttentionWeights(Together):
 
     summary: ClassVar[str] = "all attention matrices, by layer and head"
     paper: ClassVar[str] = "Lopardo et al. 2024, fig. 3"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    scores_tokens: ClassVar[bool] = False
 
     def many(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -75,6 +75,9 @@ class AttentionFlow(_ThroughLayers):
 
     summary: ClassVar[str] = "maximum flow of attention through all layers"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward pass."""
@@ -101,6 +104,8 @@ class Relevance(_ThroughLayers):
     summary: ClassVar[str] = "positive attention times gradient, through all layers"
     paper: ClassVar[str] = "Chefer et al. 2021"
     aliases: ClassVar[tuple[str, ...]] = ("chefer",)
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward and one backward pass."""
@@ -133,6 +138,9 @@ class AttentionNorm(AtLayer):
 
     summary: ClassVar[str] = "length of the vector that attention brings, ‖α f(x)‖"
     paper: ClassVar[str] = "Kobayashi et al. 2020"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    reads_attention: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
     def check(self, classifier: Classifier, kind: str) -> None:

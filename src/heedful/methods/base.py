@@ -43,7 +43,15 @@ class Method(Protocol):
     `passes(classifier, tokens)` says what one explanation will cost, before it is made;
     `applies(classifier)` says whether it is made for this architecture: an audit by default has only those that are.
 
-    Class attributes `summary` (one line) and `paper` say what it is; `settings` are the dataclass's fields.
+    Its settings are the dataclass's fields. Class attributes say the rest; all but the first two are optional:
+
+    summary, paper    one line on what it is, and where it comes from
+    aliases           other names
+    needs             what a model must give beside predictions, such as "attention" or "gradients"
+    quick             its settings in a quick audit; without it, or with None, a quick audit leaves it out
+    probe             settings just large enough to try whether it works on a model
+    reads_attention   whether it is a reading of attention, on which an audit gives a verdict
+    scores_tokens     False where its explanations are not a score for each token
     """
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Explanation:

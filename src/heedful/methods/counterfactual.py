@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, islice
 from math import comb
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -96,6 +97,7 @@ class InputReduction(Perturbing):
 
     summary: ClassVar[str] = "as many words as can go while the label stays"
     paper: ClassVar[str] = "Feng et al. 2018"
+    scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
         """The last reduction that kept the label."""
@@ -134,6 +136,8 @@ class MinimalFlip(Perturbing):
 
     summary: ClassVar[str] = "the fewest words whose absence changes the label"
     paper: ClassVar[str] = "Martens & Provost 2014; Jacovi et al. 2021"
+    probe: ClassVar[Mapping[str, Any]] = {"tries": 40}
+    scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
         """The set, or the nearest thing to one."""

@@ -5,7 +5,7 @@ With `through_attention=False` attention weights are held constant, as Jain & Wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
@@ -100,6 +100,7 @@ class GradientMean(_Gradient):
     summary: ClassVar[str] = "mean of the gradient's coordinates"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-avg",)
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     signed: ClassVar[bool] = True
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -123,6 +124,7 @@ class GradientL1(_Gradient):
     summary: ClassVar[str] = "L1 norm of the gradient"
     paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-l1",)
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """G-l1."""
@@ -136,6 +138,8 @@ class GradientL2(_Gradient):
     summary: ClassVar[str] = "L2 norm of the gradient (saliency)"
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """G-l2."""
@@ -149,6 +153,8 @@ class GradientXInput(_Gradient):
     summary: ClassVar[str] = "gradient times word vector"
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
     signed: ClassVar[bool] = True
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -174,6 +180,9 @@ class SmoothGrad(Checked):
     summary: ClassVar[str] = "mean gradient over noisy copies of the text"
     paper: ClassVar[str] = "Smilkov et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("smooth-grad", "smooth-gradient")
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    probe: ClassVar[Mapping[str, Any]] = {"samples": 2}
 
     @property
     def draws(self) -> int:
@@ -247,6 +256,9 @@ class IntegratedGradients(Checked):
     summary: ClassVar[str] = "gradient integrated from a baseline to the text"
     paper: ClassVar[str] = "Sundararajan et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("ig", "integrated-gradient")
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+    probe: ClassVar[Mapping[str, Any]] = {"steps": 2}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(baseline) but for the gap."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -47,6 +48,8 @@ class Lime(Perturbing):
 
     summary: ClassVar[str] = "linear model of which words stay, fitted around the text"
     paper: ClassVar[str] = "Ribeiro et al. 2016"
+    quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200}
+    probe: ClassVar[Mapping[str, Any]] = {"samples": 40}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A coefficient for each word."""

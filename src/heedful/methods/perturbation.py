@@ -6,10 +6,10 @@ in which numbers the model runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -159,6 +159,7 @@ class LeaveOneOut(_Removing):
     summary: ClassVar[str] = "change when one word is taken away"
     paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
     aliases: ClassVar[tuple[str, ...]] = ("loo", "erasure")
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -42,6 +42,8 @@ class Shapley(Perturbing):
     summary: ClassVar[str] = "what a word brings, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
     aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
+    quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200, "exact_up_to": 7}
+    probe: ClassVar[Mapping[str, Any]] = {"samples": 40, "exact_up_to": 4}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(nothing) but for the gap."""
@@ -84,6 +86,7 @@ class ShapleyPartition(Perturbing):
     summary: ClassVar[str] = "Owen values over a tree of sentences and words, for long texts"
     paper: ClassVar[str] = "Owen 1977; Lundberg & Lee 2017"
     aliases: ClassVar[tuple[str, ...]] = ("partition-shap", "owen")
+    probe: ClassVar[Mapping[str, Any]] = {"samples": 40}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(nothing)."""

@@ -5,9 +5,10 @@ Computed from the network's matrices: no forward pass, no samples. For `heedful.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -49,6 +50,8 @@ class TheoryGradient(Checked):
 
     summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
+    needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
     @staticmethod
     def applies(classifier: Classifier) -> bool:
@@ -89,6 +92,8 @@ class TheoryLime(Checked):
 
     summary: ClassVar[str] = "LIME's limit from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 5.1"
+    needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
     @staticmethod
     def applies(classifier: Classifier) -> bool:

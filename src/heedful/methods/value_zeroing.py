@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
@@ -39,6 +39,8 @@ class ValueZeroing(Checked):
 
     summary: ClassVar[str] = "turn of each block's output when a token's values are zeroed"
     paper: ClassVar[str] = "Mohebbi et al. 2023"
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """One run of one block for each layer and token."""

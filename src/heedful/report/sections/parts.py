@@ -10,6 +10,8 @@ from heedful.audits.ranking import BOUNDS, COMPARABLE
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.audits.verdict import Rule
+from heedful.core.finding import CONTROLS as CONTROLS
+from heedful.core.finding import EVERYWHERE as EVERYWHERE
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Figure, Section, Table
@@ -27,7 +29,6 @@ from heedful.report.phrases import (
     versus_random,
 )
 
-CONTROLS = ("random", "uniform", "position")
 ATTENTION = Rule().attention
 LOO, GRADIENT = "leave-one-out", "gradient-x-input"
 NOTHING = "No text of this run has a number here."
