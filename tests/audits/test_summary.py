@@ -184,9 +184,7 @@ def shown(*given: Row) -> str:
     left = (LeftOut("explain", "lime", "no \x1b[31m reason", 3),)
     manifest = Manifest({"labels": ["a"]}, {}, {"methods": [], "checks": {}}, 0, {})
     record = Record(Run(Path(), manifest), Summary(TEXTS, checks, left_out=left), {})
-    document = Document(
-        "", "", (), (), (), _left_out(record), (), "", {}, advice=advice(record), overview=overview(record)
-    )
+    document = Document("", "", (), (), overview(record), _left_out(record), (), "", {}, advice=advice(record))
     console = Console(file=io.StringIO(), width=120)
     show(document, console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]

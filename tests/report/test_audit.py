@@ -173,7 +173,7 @@ def test_a_run_without_erasure_has_no_ranking() -> None:
 def test_a_run_of_the_pointer_is_told(record: Record) -> None:
     found = report(record)
     assert found.verdict == "explanation"
-    assert [section.name for section in found.answers] == ["ranking", "verdict"]
+    assert [section.name for section in found.answers] == ["ranking", "verdict", "overview"]
     assert found.advice == found.answers[0].findings
     assert {"permutation", "agreement", "input-erasure", "examples", "words"} <= {s.name for s in found.sections}
 

@@ -33,13 +33,16 @@ def report(record: Record, rule: Rule | None = None) -> Document:
         verdict=head.word,
         sentences=sentences(head),
         facts=tuple(_facts(record)),
-        answers=(*([ranking] if ranking else []), *([verdict_section(verdicts, first)] if first in verdicts else [])),
+        answers=(
+            *([ranking] if ranking else []),
+            *([verdict_section(verdicts, first)] if first in verdicts else []),
+            *overview(record),
+        ),
         sections=(*checks, *_shown(examples(record)), *_shown(words(record)), *left_out),
         limits=_limits(base),
         cite=_cite(record, checks),
         ran=record.run.manifest.to_dict(),
         advice=advice(record),
-        overview=overview(record),
         rows=tuple(row for name in record.checks for row in record.rows(name)),
     )
 

@@ -107,7 +107,6 @@ class Document:
     cite: str
     ran: Mapping[str, Any]  # the manifest, as a tree of names and values
     advice: tuple[str, ...] = ()  # which explanation to use, then why
-    overview: tuple[Table, ...] = ()  # the run at a glance, for little room
     rows: tuple[Row, ...] = ()  # all estimates of the run
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -22,14 +24,17 @@ def show(document: Document, console: Console) -> None:
     for name, value in document.facts:
         if name in ("data", "accuracy"):
             console.print(Text(clean(f"{name}: {value}"), style="dim"))
-    for table in document.overview:
+    for table in _tables(document.answers, "overview"):
         console.print()
         console.print(_grid(table))
         for note in filter(None, (notes(table.columns), table.caption)):
             console.print(Text(clean(note), style="dim"))
-    for section in document.sections:
-        if section.name == "left-out":
-            _show_left_out(section, console)
+    for table in _tables(document.sections, "left-out"):
+        _show_left_out(table, console)
+
+
+def _tables(sections: Sequence[Section], name: str) -> list[Table]:
+    return [table for section in sections if section.name == name for table in section.tables]
 
 
 def _grid(table: Table) -> Grid:
@@ -41,11 +46,10 @@ def _grid(table: Table) -> Grid:
     return grid
 
 
-def _show_left_out(section: Section, console: Console) -> None:
+def _show_left_out(table: Table, console: Console) -> None:
     """What was left out for the same reason, together."""
     by_reason: dict[str, list[str]] = {}
-    for table in section.tables:
-        for what, texts, reason in cells(table):
-            by_reason.setdefault(reason, []).append(f"{what} on {texts} texts")
+    for what, texts, reason in cells(table):
+        by_reason.setdefault(reason, []).append(f"{what} on {texts} texts")
     for reason, parts in by_reason.items():
         console.print(Text(clean(f"left out: {', '.join(parts)}: {reason}"), style="dim"))

@@ -1,4 +1,4 @@
-"""Overview: a run at a glance, in two small tables of the numbers that checks highlight."""
+"""Overview: a run at a glance, in two small tables of the numbers that checks highlight; the terminal shows it too."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from heedful.audits.ranking import COMPARABLE
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.core.finding import Highlight
-from heedful.report.document import Column, Table
+from heedful.report.document import Column, Section, Table
 from heedful.report.phrases import Cell, fixed, interval, symbol
 
 
-def overview(record: Record) -> tuple[Table, ...]:
-    """What checks found about the model, and about each method; none that has no rows."""
-    return (*_model(record), *_methods(record))
+def overview(record: Record) -> tuple[Section, ...]:
+    """What checks found about the model, and about each method; nothing where no check highlights a number."""
+    tables = (*_model(record), *_methods(record))
+    return (Section("overview", "At a glance", "What did the checks find?", (), tables=tables),) if tables else ()
 
 
 def _highlights(record: Record, of_methods: bool) -> list[tuple[str, Highlight]]:

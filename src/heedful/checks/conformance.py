@@ -1,0 +1,143 @@
+"""The conformance battery of checks: what every check must do. For our checks, and for yours.
+
+from heedful.checks.conformance import conforms
+conforms(MyCheck(), heedful.load())        # an AssertionError says what does not hold
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any, get_args
+
+from heedful.checks.base import DRAWS, Case, Check, Finding
+from heedful.core.errors import Unsupported
+from heedful.core.explanation import Attribution
+from heedful.core.finding import LEFT_OUT, Highlight, Measure, Role, SideBySide
+from heedful.core.target import Target
+from heedful.data import Example
+from heedful.methods import method
+from heedful.methods.conformance import TEXTS, snapshot
+from heedful.methods.explain import explain
+from heedful.model.classifier import Classifier
+
+METHODS = ("attention-mean", "gradient-x-input", "leave-one-out", "random", "uniform", "position")
+CLOSE = 1e-4  # relative: numbers of a text alone and in a batch may differ by rounding
+
+Claim = Callable[[Check, Sequence[Case]], None]
+
+
+def case_of(classifier: Classifier, text: str, methods: Sequence[str] = METHODS, seed: int = 0) -> Case:
+    """A text as an audit hands it to a check, explained by these methods."""
+    tokens = classifier.tokens(text)
+    prediction = classifier.predictions([tokens])[0]
+    explanations = {name: explain(classifier, text, name, seed=seed) for name in methods}
+    draws = [explain(classifier, text, "random", seed=seed + 1 + i) for i in range(DRAWS)]
+    return Case(
+        classifier,
+        Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),)),
+        tokens,
+        prediction,
+        Target().resolved(classifier.labels, prediction.index),
+        {name: method(name) for name in methods},
+        explanations,
+        [one for one in draws if isinstance(one, Attribution)],
+        seed,
+    )
+
+
+def has_its_words(check: Check, cases: Sequence[Case]) -> None:
+    """What reports say of it is there, and speaks of measures that it has."""
+    for name in ("summary", "paper", "changes"):
+        assert isinstance(getattr(check, name, None), str), f"{name} is not a text"
+    for name in ("title", "question", "reading", "section"):
+        assert isinstance(getattr(check, name, ""), str), f"{name} is not a text"
+    assert check.measures, "it has no measures"
+    assert all(isinstance(m, Measure) for m in check.measures.values()), "measures are not of class Measure"
+    named: Sequence[Highlight | SideBySide] = (*getattr(check, "highlights", ()), *getattr(check, "compared", ()))
+    unknown = [one.measure for one in named if one.measure not in check.measures]
+    assert not unknown, f"{unknown} are highlighted or compared, and are not among its measures"
+    roles = [role for role in getattr(check, "roles", ()) if role not in get_args(Role)]
+    assert not roles, f"{roles} are not roles; the roles are {', '.join(get_args(Role))}"
+    section = getattr(check, "section", "")
+    assert not section or _importable(section), f"its section '{section}' cannot be imported"
+
+
+def finds_what_it_declares(check: Check, cases: Sequence[Case]) -> None:
+    """Each finding is of a declared measure, once for each method and place, within its range, and JSON."""
+    for case in cases:
+        found = [one for one in check(case) if one.measure != LEFT_OUT]
+        assert all(isinstance(one, Finding) for one in found), "it returns something else than findings"
+        undeclared = sorted({one.measure for one in found} - set(check.measures))
+        assert not undeclared, f"{undeclared} are not among its measures"
+        keys = [(one.method, one.measure, one.place) for one in found]
+        assert len(set(keys)) == len(keys), "it reports the same measurement twice for one text"
+        json.dumps([dict(one.details) for one in found], allow_nan=False)
+        for one in found:
+            within = check.measures[one.measure].range
+            inside = within is None or math.isnan(one.value) or within[0] - 1e-6 <= one.value <= within[1] + 1e-6
+            assert inside, f"{one.measure} is {one.value}, outside its range {within}"
+
+
+def repeats(check: Check, cases: Sequence[Case]) -> None:
+    """The same case gives the same numbers."""
+    one, other = ({_key(f): f.value for f in check(cases[0])} for _ in range(2))
+    assert repr(one) == repr(other), "the same case gave other numbers"  # NaN is not equal to itself
+
+
+def ignores_company(check: Check, cases: Sequence[Case]) -> None:
+    """`many`, if there is one, gives each text the numbers that it has alone."""
+    many = getattr(check, "many", None)
+    if many is None:
+        return
+    for case, together in zip(cases, many(list(cases)), strict=True):
+        alone, batched = ({_key(f): f.value for f in found} for found in (check(case), together))
+        assert alone.keys() == batched.keys(), "other measurements in a batch"
+        far = [key for key, x in alone.items() if not math.isclose(x, batched[key], rel_tol=CLOSE, abs_tol=CLOSE)]
+        far = [key for key in far if not (math.isnan(alone[key]) and math.isnan(batched[key]))]
+        assert not far, f"in a batch {far[0]} is {batched[far[0]]}, alone {alone[far[0]]}"
+
+
+CLAIMS: dict[str, Claim] = {
+    "has its words": has_its_words,
+    "finds what it declares": finds_what_it_declares,
+    "repeats": repeats,
+    "ignores company": ignores_company,
+}
+
+
+def conforms(check: Check, classifier: Classifier, methods: Sequence[str] = METHODS) -> bool:
+    """Raise an AssertionError with the first claim that does not hold; False if the check refuses this model.
+
+    The claims are those of CLAIMS, and that weights, modes, hooks and configuration of the model stay as they were.
+    """
+    cases = [case_of(classifier, text, methods) for text in TEXTS]
+    before = snapshot(classifier)
+    try:
+        check(cases[0])
+    except Unsupported as e:
+        if classifier.name not in str(e):
+            raise AssertionError(f"Unsupported does not name the model: {e}") from e
+        return False
+    after = snapshot(classifier)
+    changed = ", ".join(key for key in before if before[key] != after[key])
+    assert not changed, f"{type(check).__name__} on {classifier.name}: changes the model: {changed}"
+    for name, claim in CLAIMS.items():
+        try:
+            claim(check, cases)
+        except AssertionError as e:
+            raise AssertionError(f"{type(check).__name__} on {classifier.name}: {name}: {e}") from e
+    return True
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
+
+
+def _key(finding: Finding) -> tuple[Any, ...]:
+    return finding.method, finding.measure, finding.place
