@@ -48,7 +48,7 @@ def job(name: str, examples: list[Example]) -> ClassifierJob:
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = settings.made(Given(tokenizer, labels.names, labels.multi, split.texts, split.truth))
+        model = settings.build(Given(tokenizer, labels.names, labels.multi, split.texts, split.truth))
     return ClassifierJob(model, settings, labels, split, split)
 
 

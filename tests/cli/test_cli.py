@@ -620,7 +620,7 @@ def damaged(folder: Path, into: Path) -> Path:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     assert said(command("explain", TEXT, "--model", str(tmp_path))) == refusal(
-        f"'{tmp_path}' has no config.json, so it is no model folder; give one made by save_pretrained."
+        f"'{tmp_path}' has no config.json, so it is not a model folder; give one made by save_pretrained."
     )
 
 

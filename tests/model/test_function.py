@@ -253,7 +253,7 @@ def test_an_answer_of_another_shape_is_refused(given: tuple[int, ...]) -> None:
 def test_numbers_that_are_no_probabilities_are_refused(row: list[float]) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: [row] * len(texts), name="f")
-    assert str(e.value) == "f answered with numbers that are no probabilities: rows must add up to 1."
+    assert str(e.value) == "f answered with numbers that are not probabilities: rows must add up to 1."
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_what_is_no_table_of_numbers_is_refused(answer: Any, kind: str) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: answer, name="f")
     assert str(e.value) == (
-        f"f answered with a {kind} that is no table of numbers; it must return one row per text and one probability "
+        f"f answered with a {kind} that is not a table of numbers; it must return one row per text and one probability "
         "per label."
     )
 
@@ -296,7 +296,7 @@ def test_an_answer_that_turns_bad_later_is_refused() -> None:
     def fickle(texts: list[str]) -> Any:
         return np.full((len(texts), 2), 0.5 if texts != [TEXT] else 0.7)
 
-    with pytest.raises(BadInput, match=r"fickle answered with numbers that are no probabilities"):
+    with pytest.raises(BadInput, match=r"fickle answered with numbers that are not probabilities"):
         explain(Plain(fickle), TEXT, "leave-one-out")
 
 

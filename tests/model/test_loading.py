@@ -181,7 +181,7 @@ def test_a_pipeline_has_its_own_device(original: Classifier) -> None:
 def test_a_pipeline_of_another_task_is_refused(original: Classifier) -> None:
     model = transformers.AutoModelForMaskedLM.from_config(original.config)
     pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=original.tokenizer)
-    message = "BertForMaskedLM is no sequence classifier; load one with AutoModelForSequenceClassification."
+    message = "BertForMaskedLM is not a sequence classifier; load one with AutoModelForSequenceClassification."
     with refused(message, Unsupported):
         load(pipeline)
 
@@ -208,7 +208,9 @@ def test_classifiers_are_made_of_models_and_tokenizers(original: Classifier) -> 
         Classifier(original.model, None)
     with refused("the model is a str; give a Hugging Face sequence classification model."):
         Classifier("bert", original.tokenizer)
-    with refused("BertModel is no sequence classifier; load one with AutoModelForSequenceClassification.", Unsupported):
+    with refused(
+        "BertModel is not a sequence classifier; load one with AutoModelForSequenceClassification.", Unsupported
+    ):
         Classifier(original.model.bert, original.tokenizer)
 
 
@@ -332,7 +334,7 @@ def test_a_family_that_has_no_classifiers_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    with refused(f"'{tmp_path}' has no config.json, so it is no model folder; give one made by save_pretrained."):
+    with refused(f"'{tmp_path}' has no config.json, so it is not a model folder; give one made by save_pretrained."):
         load(tmp_path)
 
 

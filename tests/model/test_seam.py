@@ -475,7 +475,7 @@ def test_a_model_without_a_classifier_is_refused(head: str) -> None:
 
     classifier = shared("bert")
     model = getattr(transformers, head).from_config(classifier.config)
-    with pytest.raises(Unsupported, match=r"^Bert\w+ is no sequence classifier; load one with"):
+    with pytest.raises(Unsupported, match=r"^Bert\w+ is not a sequence classifier; load one with"):
         Classifier(model, classifier.tokenizer)
 
 

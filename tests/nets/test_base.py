@@ -136,5 +136,5 @@ def test_half_a_json_and_half_the_weights_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_network_is_named(tmp_path: Path) -> None:
     save(made("single"), tmp_path)
     spoiled(tmp_path, lambda told: told.update(network="seq2seq"))
-    with pytest.raises(Unsupported, match="holds a seq2seq, which is no text classifier"):
+    with pytest.raises(Unsupported, match="holds a seq2seq, which is not a text classifier"):
         heedful.load(tmp_path)

@@ -17,7 +17,7 @@ BUDGET = 4096  # tokens that run at a time
 
 
 def copies_per_batch(width: int) -> int:
-    """How many changed copies of a text of this width run beside it."""
+    """How many changed copies of a text of this width run together with it."""
     return max(1, BUDGET // width - 1)
 
 

@@ -34,7 +34,7 @@ from heedful.model.projection import Projection
 
 @dataclass(frozen=True)
 class Reading:
-    """A forward pass laid open: logits, attention and value vectors by site, and which positions the head pools.
+    """One forward pass: logits, attention and value vectors by site, and which positions the head pools.
 
     `projections` are the linear maps (W_O) that the heads' outputs go through, where they were seen.
     """
@@ -126,7 +126,7 @@ class Classifier:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the configuration and of every weight; computed anew when the weights have changed."""
+        """A hash of the configuration and of every weight; computed again when the weights have changed."""
         with self.lock:
             state = huggingface.state(self.model)
             if self._fingerprint[0] != state:
@@ -333,7 +333,7 @@ class Classifier:
             )
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
-        """One forward pass with its attention laid open and ready for derivatives."""
+        """One forward pass with its attention, ready for derivatives."""
         with self.lock:
             return self._read(batch, values)
 
@@ -380,7 +380,7 @@ class Classifier:
 
 
 def _no_classifier(model: Any) -> str:
-    return f"{type(model).__name__} is no sequence classifier; load one with AutoModelForSequenceClassification."
+    return f"{type(model).__name__} is not a sequence classifier; load one with AutoModelForSequenceClassification."
 
 
 __all__ = ["Batch", "Classifier", "Reading"]

@@ -108,8 +108,8 @@ class Plain(Classifier):
             answer = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError) as e:  # ragged, words, or a tensor that torch keeps to itself
             raise BadInput(
-                f"{self.name} answered with a {type(given).__name__} that is no table of numbers; it must return one "
-                "row per text and one probability per label."
+                f"{self.name} answered with a {type(given).__name__} that is not a table of numbers; it must return "
+                "one row per text and one probability per label."
             ) from e
         if answer.ndim != 2 or len(answer) != len(texts) or answer.shape[1] < 2:
             raise BadInput(
@@ -117,7 +117,7 @@ class Plain(Classifier):
                 "row per text and one probability per label."
             )
         if not np.isfinite(answer).all() or answer.min() < 0 or np.abs(answer.sum(1) - 1).max() > 1e-3:
-            raise BadInput(f"{self.name} answered with numbers that are no probabilities: rows must add up to 1.")
+            raise BadInput(f"{self.name} answered with numbers that are not probabilities: rows must add up to 1.")
         return torch.from_numpy(answer.copy())  # torch takes no reversed view, and warns of a read-only one
 
     # what a function does not have

@@ -1,4 +1,4 @@
-"""Facts: what a Hugging Face model says of itself, read from its configuration, its modules and its weights."""
+"""Hugging Face: what a model says of itself, read from its configuration, its modules and its weights."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def word_embeddings(model: Any) -> nn.Embedding | None:
 
 def fingerprint(model: Any) -> str:
     """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
-    told = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
-    steady = {k: v for k, v in told.items() if k not in _UNSTEADY}
+    config = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
+    steady = {k: v for k, v in config.items() if k not in _UNSTEADY}
     header = json.dumps([type(model).__name__, steady], sort_keys=True, default=str)
     digest = hashlib.blake2b(header.encode(), digest_size=8)
     for name, tensor in sorted(model.state_dict().items()):
@@ -159,18 +159,18 @@ _Cut = tuple[Sequence[int], list[Span | None], list[int | None], Sequence[int] |
 
 def _with_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
     with _unchanged(tokenizer):
-        told = tokenizer(text, pair, return_offsets_mapping=True, truncation=False, padding=False, verbose=False)
-    segments, texts = told.sequence_ids(0), (text, pair or "")
+        encoding = tokenizer(text, pair, return_offsets_mapping=True, truncation=False, padding=False, verbose=False)
+    segments, texts = encoding.sequence_ids(0), (text, pair or "")
     spans = [
         None if segment is None else trim(texts[segment], (int(a), int(b)))
-        for segment, (a, b) in zip(segments, told["offset_mapping"], strict=True)
+        for segment, (a, b) in zip(segments, encoding["offset_mapping"], strict=True)
     ]
     # subtle: the "▁" that SentencePiece puts before a text is said to be the text's first character
-    for i, piece in enumerate(told.tokens(0)[:-1]):
+    for i, piece in enumerate(encoding.tokens(0)[:-1]):
         here, after = spans[i], spans[i + 1]
         if piece == "▁" and here is not None and after is not None and here[0] == after[0]:
             spans[i] = (here[0], here[0])
-    return told["input_ids"], spans, segments, told.get("token_type_ids")
+    return encoding["input_ids"], spans, segments, encoding.get("token_type_ids")
 
 
 @contextmanager
@@ -188,11 +188,11 @@ def _unchanged(tokenizer: Any) -> Iterator[None]:
 
 
 def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
-    told = tokenizer(text, pair, return_special_tokens_mask=True, truncation=False, padding=False, verbose=False)
-    ids, special = told["input_ids"], told["special_tokens_mask"]
+    encoding = tokenizer(text, pair, return_special_tokens_mask=True, truncation=False, padding=False, verbose=False)
+    ids, special = encoding["input_ids"], encoding["special_tokens_mask"]
     first = len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
     content = [i for i, mark in enumerate(special) if not mark]
-    marked = tokenizer.unk_token_id in ids and _marks_continuation(tokenizer)  # only beside unknown words it matters
+    marked = tokenizer.unk_token_id in ids and _marks_continuation(tokenizer)  # matters only next to unknown words
     segments: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)
     for segment, (part, source) in enumerate(((content[:first], text), (content[first:], pair or ""))):
@@ -201,7 +201,7 @@ def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
         found = align(source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known])
         for i, span in zip(part, found, strict=True):
             segments[i], spans[i] = segment, span
-    return ids, spans, segments, told.get("token_type_ids")
+    return ids, spans, segments, encoding.get("token_type_ids")
 
 
 def _surface(tokenizer: Any, piece: str, marked: bool) -> str | None:

@@ -21,7 +21,7 @@ from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
-from heedful.nets.base import Net, Saved, save, saved
+from heedful.nets.base import Net, Saved, load_saved, save
 from heedful.nets.weights import Contents, weight_files, weight_names
 
 _TOKENIZER_FILES = (
@@ -133,7 +133,7 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
-        classifier = from_saved(saved(folder), str(folder))
+        classifier = from_saved(load_saved(folder), str(folder))
         if dtype != "auto":
             classifier.model.to(dtype)
         return classifier
@@ -207,7 +207,7 @@ def _pretrained(auto: Any, source: str, folder: Path, **more: Any) -> Any:
 def _check_folder(folder: Path, loader: str) -> None:
     names = {path.name for path in folder.iterdir()}
     if "config.json" not in names:
-        raise BadInput(f"'{folder}' has no config.json, so it is no model folder; give one made by save_pretrained.")
+        raise BadInput(f"'{folder}' has no config.json, so it is not a model folder; give one made by save_pretrained.")
     if not any(name.endswith(".safetensors") for name in names):
         pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl")))
         if pickled:

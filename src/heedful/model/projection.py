@@ -36,9 +36,9 @@ class Context:
     def of(cls, site: Site, weights: Tensor, args: Any, out: Tensor) -> Context:
         """From the call that multiplied weights [b,h,q,k] and values."""
         if isinstance(args[0], str):
-            first, told = args[0].replace(" ", "").replace("->", ",").split(",")[::2]
-            feature = next(letter for letter in told if letter not in first)
-            order = tuple(told.index(letter) for letter in (first[0], first[2], first[1], feature))
+            first, result = args[0].replace(" ", "").replace("->", ",").split(",")[::2]
+            feature = next(letter for letter in result if letter not in first)
+            order = tuple(result.index(letter) for letter in (first[0], first[2], first[1], feature))
             return cls(site, out.detach().permute(order), order)
         b, h, q, _ = weights.shape
         return cls(site, out.detach().reshape(b, h, q, -1).permute(0, 2, 1, 3), (0, 2, 1, 3))
@@ -69,29 +69,29 @@ class Context:
             factors = list(factors[0])
         if len(factors) != 2:
             return None
-        first, second, told = equation.replace(" ", "").replace("->", ",").split(",")
+        first, second, result = equation.replace(" ", "").replace("->", ",").split(",")
         found = (
-            self._contracted((first, second, told), factors[0], factors[1], out),
-            self._contracted((second, first, told), factors[1], factors[0], out),
+            self._contracted((first, second, result), factors[0], factors[1], out),
+            self._contracted((second, first, result), factors[1], factors[0], out),
         )
         return found[0] or found[1]
 
     def _contracted(
         self, letters: tuple[str, str, str], given: Tensor, weight: Tensor, out: Tensor
     ) -> Projection | None:
-        ours, theirs, told = letters
+        ours, theirs, result = letters
         if given.ndim == 3 and self.read.shape[1] == 1:  # one query, its axis left out
             axis = self.order[1]
             given, ours = given.unsqueeze(axis), f"{ours[:axis]}?{ours[axis:]}"
-            out, told = out[None], f"?{told}"
+            out, result = out[None], f"?{result}"
         if given.ndim != 4 or not self._same(given.permute(self.order)):
             return None
         b, q, h, d = (ours[axis] for axis in self.order)
         wide = [letter for letter in theirs if letter not in ours]
-        if len(wide) != 1 or sorted(theirs) != sorted((h, d, *wide)) or sorted(told) != sorted((b, q, *wide)):
+        if len(wide) != 1 or sorted(theirs) != sorted((h, d, *wide)) or sorted(result) != sorted((b, q, *wide)):
             return None
         columns = weight.permute([theirs.index(letter) for letter in (h, d, *wide)])
-        return Projection(columns, None, out.detach().permute([told.index(letter) for letter in (b, q, *wide)]))
+        return Projection(columns, None, out.detach().permute([result.index(letter) for letter in (b, q, *wide)]))
 
     def _same(self, given: Tensor) -> bool:
         return given.shape == self.read.shape and torch.equal(given.detach(), self.read.to(given.dtype))

@@ -38,7 +38,7 @@ class Shape:
     max_position_embeddings: int | None = None
     problem_type: str | None = None
     model_type: ClassVar[str] = ""
-    # what transformers calls it; "sdpa" lets a network answer by its fastest way, without attention laid open
+    # what transformers calls it; "sdpa" lets a network compute without separate attention matrices, which is faster
     _attn_implementation_internal: str = field(default="eager", init=False, repr=False, compare=False)
 
     @property
@@ -167,20 +167,20 @@ def save(saved: Saved, folder: Path) -> None:
 
 
 def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
-    """A network's weights and shape, and what else is to be said of it."""
+    """A network's weights and shape, and a further description."""
     config = model.config
     shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
-    told = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
+    description = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
     weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
-    about = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    about = json.dumps(description, ensure_ascii=False, indent=1) + "\n"
     write_files(
         {folder / WEIGHTS: lambda part: save_file(weights, part, {"format": "pt"}), folder / ABOUT: about.encode()}
     )
 
 
-def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:
-    """The network of this kind that `told` describes, with the folder's weights."""
-    shape = {k: tuple(v) if isinstance(v, list) else v for k, v in told["shape"].items()}
+def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any:
+    """The network of this kind that `description` describes, with the folder's weights."""
+    shape = {k: tuple(v) if isinstance(v, list) else v for k, v in description["shape"].items()}
     contents = Contents.read(str(folder), [folder / WEIGHTS])
     contents.check_config(shape)
     with contents.limiting(), torch.device("meta"):
@@ -190,30 +190,32 @@ def rebuilt(kind: Any, folder: Path, told: Mapping[str, Any]) -> Any:
     return model.eval()
 
 
-def about(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
     """What the folder's heedful.json says, checked."""
     file = folder / ABOUT
     try:
-        told = json.loads(file.read_text("utf-8"))
+        description = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as e:
         raise BadInput(f"'{file}' cannot be read ({type(e).__name__}); train the network again.") from e
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
         raise BadInput(f"'{file}' is of a format that this heedful does not know; it reads format {FORMAT}.")
-    return told
+    return description
 
 
-def saved(folder: Path) -> Saved:
+def load_saved(folder: Path) -> Saved:
     """The network in a folder."""
     from heedful.nets import NETS
 
-    told = about(folder)
-    if told["network"] not in NETS:
-        raise Unsupported(f"'{folder}' holds a {told['network']}, which is no text classifier; see heedful translate.")
+    description = read_description(folder)
+    if description["network"] not in NETS:
+        raise Unsupported(
+            f"'{folder}' holds a {description['network']}, which is not a text classifier; see heedful translate."
+        )
     try:
-        model = rebuilt(NETS[told["network"]], folder, told)
-        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told["tokenizer"]))
+        model = load_network(NETS[description["network"]], folder, description)
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(description["tokenizer"]))
     except HeedfulError:
         raise
     except Exception as e:  # a damaged file can raise anything
         raise BadInput(f"the network in '{folder}' is damaged ({str(e).splitlines()[0][:120]}); copy it again.") from e
-    return Saved(model, tokenizer, told["special"])
+    return Saved(model, tokenizer, description["special"])

@@ -158,7 +158,7 @@ def _vector(numbers: Sequence[str], width: int | None, where: str) -> Tensor:
         row = np.array(numbers, dtype=np.float32)
     except ValueError:
         raise BadInput(
-            f"{where} is no word vector; a word and its numbers, with spaces between, were expected."
+            f"{where} is not a word vector; a word and its numbers, with spaces between, were expected."
         ) from None
     if width is not None and len(row) != width:
         raise BadInput(f"{where} has {len(row)} numbers, the network's embedding {width}; set embedding={len(row)}.")

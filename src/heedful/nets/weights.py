@@ -25,7 +25,7 @@ from torch.nn.modules.module import (
 from heedful.core.errors import BadInput
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-# a model may be so many times its file (tied weights count more than once), and a new head comes on top
+# how much larger than its file a model may be: tied weights count more than once, and a new head is added
 MAX_GROWTH, MAX_EXTRA_PARAMETERS = 4, 2**20
 MAX_EXTRA_BUFFER_BYTES = 2**28  # causal masks and positions, which no file holds
 MIN_LAYER_LIMIT = 1000  # layers that may share all their weights

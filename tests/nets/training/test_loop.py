@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.nets.training.loop import LOG, STATE, Moment, Plan, clip, fit, forget, share
+from heedful.nets.training.loop import LOG, STATE, Moment, Plan, clip, delete_state, fit, rate_share
 
 
 @dataclass
@@ -146,7 +146,7 @@ def test_a_plateau_halves_the_rate(tmp_path: Path) -> None:
 
 def test_the_linear_schedule_warms_up_and_falls_to_nothing() -> None:
     plan = Plan(schedule="linear", warmup=0.1)
-    shares = [share(plan, step, 100) for step in range(100)]
+    shares = [rate_share(plan, step, 100) for step in range(100)]
     assert shares[:3] == [1 / 11, 2 / 11, 3 / 11]
     assert max(shares) == shares[10] == 1.0
     assert shares[99] == pytest.approx(1 / 90)
@@ -217,7 +217,7 @@ def test_afterwards_the_network_answers_without_dropout(tmp_path: Path) -> None:
 def test_a_finished_run_can_be_forgotten(tmp_path: Path) -> None:
     fit(Line(), PLAN, tmp_path)
     assert (tmp_path / STATE).exists()
-    forget(tmp_path)
+    delete_state(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {LOG}
 
 

@@ -19,7 +19,7 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example, Splits
 from heedful.nets.training.batches import RIGHT
-from heedful.nets.training.job import ClassifierJob, Cutter, Labels, chances, scores
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, probabilities, scores
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import train
 from heedful.nets.vocabulary import learned
@@ -318,7 +318,7 @@ def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
     for batch in (1, 16):
         settings = RECIPES["han-rnn"].settings(SIZES["han-rnn"] | {"batch": batch})
         cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
-        several.append(chances(model, cut.texts, settings))
+        several.append(probabilities(model, cut.texts, settings))
         assert scores(model, labels, cut, settings) == pytest.approx(found.test)
     assert several[0] == pytest.approx(several[1], abs=1e-6)
 

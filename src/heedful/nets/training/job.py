@@ -1,4 +1,4 @@
-"""Jobs: what it takes to train a classifier on labelled texts, and to score one."""
+"""Job: what it takes to train a classifier on labelled texts, and to score one."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class ClassifierJob:
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """Batches of like length together, differently in each epoch."""
-        chance = np.random.default_rng([self.settings.seed, epoch])
-        return bucketed(self.train.texts.lengths, self.settings.batch, chance, self.settings.budget)
+        rng = np.random.default_rng([self.settings.seed, epoch])
+        return bucketed(self.train.texts.lengths, self.settings.batch, rng, self.settings.budget)
 
     def loss(self, batch: Any) -> Tensor:
         """Mean over texts, and what the network itself adds."""
@@ -134,18 +134,18 @@ def forward(model: Any, rows: Rows) -> Any:
     return model(input_ids=rows.ids, attention_mask=rows.mask, **types)
 
 
-def chances(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
+def probabilities(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
     """What the network says of each text, as probabilities; of a single logit, no and yes."""
     found: list[NDArray[np.float64]] = []
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
     with torch.inference_mode(), autocast(settings.bf16):
         for group in groups:
             logits = forward(model, texts.rows(group)).logits.double()
-            found.append(_chances(model, logits).numpy())
+            found.append(_probabilities(model, logits).numpy())
     return np.concatenate(found)[np.argsort(np.concatenate(groups))]
 
 
-def _chances(model: Any, logits: Tensor) -> Tensor:
+def _probabilities(model: Any, logits: Tensor) -> Tensor:
     if model.config.num_labels == 1:
         return activation(torch.cat([-logits, logits], -1), "sigmoid")
     multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
@@ -154,8 +154,8 @@ def _chances(model: Any, logits: Tensor) -> Tensor:
 
 def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC of a split."""
-    said = chances(model, split.texts, settings)
-    found = scoring.multi_label(split.truth, said) if labels.multi else scoring.single_label(split.truth, said)
+    answers = probabilities(model, split.texts, settings)
+    found = scoring.multi_label(split.truth, answers) if labels.multi else scoring.single_label(split.truth, answers)
     return {name: value for name, value in found.items() if not np.isnan(value)}  # no AUC without every label
 
 

@@ -1,7 +1,7 @@
-"""Fitting: the one training loop. Early stopping on the validation score, a log, and a state that survives a kill.
+"""Loop: the one training loop. Early stopping on the validation score, a log, and a state that survives a kill.
 
-Chance of step s in epoch e comes from (seed, e, s) alone, so a run that was killed and resumed ends with the same
-bytes as one that was not.
+The random numbers of step s in epoch e come from (seed, e, s) alone, so a run that was killed and resumed ends with the
+same bytes as one that was not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from heedful.core.files import write_files
 from heedful.model.precision import autocast
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
-EVERY = 60.0  # seconds between two states on disk
+SAVE_SECONDS = 60.0  # between two states on disk
 
 
 class Job(Protocol):
@@ -89,16 +89,16 @@ class _State:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: float = EVERY) -> Fitted:
-    """Train, and leave the best epoch's weights in the job's model. Goes on where a killed run in the folder stopped.
+def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: float = SAVE_SECONDS) -> Fitted:
+    """Train, and leave the best epoch's weights in the job's model. Resumes a run in the folder that was killed.
 
-    The state is in the folder until `forget` is called.
+    The state is in the folder until `delete_state` is called.
     """
-    with _calm(), _training(job.model):
+    with _restored_generator(), _training(job.model):
         return _Run(job, plan, folder, watch, every).run()
 
 
-def forget(folder: Path) -> None:
+def delete_state(folder: Path) -> None:
     """Remove the state of a finished run."""
     (folder / STATE).unlink(missing_ok=True)
 
@@ -138,7 +138,7 @@ class _Run:
                     f"{self.plan.lr:g}) or a clip."
                 )
             state.step, state.total = step + 1, state.total + loss
-            self._tell(len(batches))
+            self._report(len(batches))
             if time.monotonic() - self.saved > self.every:
                 self._save()
         self._finish_epoch(len(batches))
@@ -146,7 +146,7 @@ class _Run:
     def _step(self, batch: Any, step: int, steps: int) -> float:
         plan = self.plan
         torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
-        rate = plan.lr * self.state.rate * share(plan, self.state.epoch * steps + step, steps * plan.epochs)
+        rate = plan.lr * self.state.rate * rate_share(plan, self.state.epoch * steps + step, steps * plan.epochs)
         for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
             group["lr"] = rate
         with autocast(plan.bf16):
@@ -182,9 +182,9 @@ class _Run:
         state.step, state.total = 0, 0.0
         self._save()
         self._write_log()
-        self._tell(steps)
+        self._report(steps)
 
-    def _tell(self, steps: int) -> None:
+    def _report(self, steps: int) -> None:
         state = self.state
         if self.watch is not None:
             loss = state.total / state.step if state.step else state.history[-1]["loss"]
@@ -202,25 +202,25 @@ class _Run:
         tensors |= {f"buffer {n}": b for n, b in self.buffers.items()}
         tensors |= {f"best {n}": p for n, p in self.best.items()}
         names = {id(p): n for n, p in self.weights.items()}
-        for p, kept in ((p, kept) for optimiser in self.optimisers for p, kept in optimiser.state.items()):
-            tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in kept.items()}
-        told = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
+        for p, entries in ((p, entries) for optimiser in self.optimisers for p, entries in optimiser.state.items()):
+            tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in entries.items()}
+        metadata = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
         own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-        write_files({self.folder / STATE: lambda part: save_file(own, part, told)})
+        write_files({self.folder / STATE: lambda part: save_file(own, part, metadata)})
 
     def _resume(self) -> None:
         file = self.folder / STATE
         if not file.exists():
             return
         with safe_open(file, "pt") as opened:
-            told = opened.metadata()
-            if told["identity"] != _identity(self.job, self.plan):
+            metadata = opened.metadata()
+            if metadata["identity"] != _identity(self.job, self.plan):
                 raise BadInput(
                     f"'{self.folder}' holds an unfinished training with other settings or data; give another folder, "
                     "or start it again (--restart)."
                 )
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        self.state = _State(**json.loads(told["state"]))
+        self.state = _State(**json.loads(metadata["state"]))
         with torch.no_grad():
             for name, p in self.weights.items():
                 p.copy_(tensors[f"weight {name}"])
@@ -230,13 +230,13 @@ class _Run:
         for optimiser in self.optimisers:
             owned = {id(p) for group in optimiser.param_groups for p in group["params"]}
             for name, p in ((name, p) for name, p in self.weights.items() if id(p) in owned):
-                kept = {
+                entries = {
                     k.split(" ")[1]: t for k, t in tensors.items() if k.startswith("optim") and k.endswith(f" {name}")
                 }
-                if kept and isinstance(optimiser, torch.optim.SparseAdam):
-                    kept["step"] = int(kept["step"])
-                if kept:
-                    optimiser.state[p] = kept
+                if entries and isinstance(optimiser, torch.optim.SparseAdam):
+                    entries["step"] = int(entries["step"])
+                if entries:
+                    optimiser.state[p] = entries
 
 
 def _seed(*parts: int) -> int:
@@ -245,17 +245,17 @@ def _seed(*parts: int) -> int:
 
 
 def _identity(job: Job, plan: Plan) -> str:
-    """What must be the same for a run to go on: the plan but for its length, the network, the job's own word."""
+    """What must be the same for a run to be resumed: the plan except its length, the network, the job's identity."""
     sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
-    told = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
+    facts = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
     if plan.schedule == "linear":
-        told.append(plan.epochs)
-    return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=8).hexdigest()
+        facts.append(plan.epochs)
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 @contextmanager
-def _calm() -> Iterator[None]:
-    """The caller's chance is afterwards as before."""
+def _restored_generator() -> Iterator[None]:
+    """torch's random generator is restored afterwards."""
     state = torch.get_rng_state()
     try:
         yield
@@ -335,18 +335,18 @@ def _lazy(model: nn.Module) -> list[Tensor]:
     return [table.weight for table in tables]
 
 
-def clip(weights: Sequence[Tensor], most: float) -> None:
-    """Scale all gradients down so that their common norm is at most so much; some may be sparse."""
+def clip(weights: Sequence[Tensor], limit: float) -> None:
+    """Scale all gradients down so that their common norm is at most `limit`; some may be sparse."""
     slopes = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in weights if p.grad is not None]
     norm = torch.stack([slope.norm() for slope in slopes]).norm()
-    factor = (most / (norm + 1e-6)).clamp(max=1.0)
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
     for p in weights:
         if p.grad is not None:
             p.grad.mul_(factor)
 
 
-def share(plan: Plan, step: int, steps: int) -> float:
-    """Of the learning rate, at a step."""
+def rate_share(plan: Plan, step: int, steps: int) -> float:
+    """The share of the learning rate at a step."""
     warm = round(plan.warmup * steps)
     if step < warm:
         return (step + 1) / (warm + 1)

@@ -1,6 +1,6 @@
-"""Plans: the settings of every classifier that can be trained, and the network that they make.
+"""Settings of every classifier that can be trained, and the network that they make.
 
-`settings.made(given)` is the network with random weights, and pretrained word vectors where some are given.
+`settings.build(given)` is the network with random weights, and pretrained word vectors where some are given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from heedful.core.errors import BadInput
 from heedful.maths.activations import Activation
 from heedful.nets import MultiHead, Net, Pair, Single, Transformer
 from heedful.nets import Shape as MultiHeadShape
-from heedful.nets.base import Saved, saved, set_vectors
+from heedful.nets.base import Saved, load_saved, set_vectors
 from heedful.nets.encoders import EncoderName
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import PairShape
@@ -77,7 +77,7 @@ class Texts(Batches):
     """How texts are cut, for networks with a vocabulary of their own (one with a guide has the guide's).
 
     Words are in lower case (`lower`); of words seen fewer than `min_count` times, and of all but the `most` frequent,
-    nothing is known. `pieces` learns so many pieces instead (byte-pair encoding). `digits` makes one word of all that
+    nothing is known. `pieces` learns this many pieces instead (byte-pair encoding). `digits` makes one word of all that
     have a digit. `frame` puts <s> and </s> around a text, or [CLS] before it. Word vectors start as the network has
     them, times `spread`: the smaller, the less say have words that were seen rarely; those in the text file `vectors`
     start as they are there.
@@ -98,7 +98,7 @@ class Texts(Batches):
         """How texts become tokens."""
         return Cut(self.frame, self.lower, self.punctuation, self.digits, self.min_count, self.most, self.pieces)
 
-    def borrowed(self) -> Saved | None:
+    def guide_network(self) -> Saved | None:
         """Another network whose vocabulary this one must share."""
         return None
 
@@ -106,7 +106,7 @@ class Texts(Batches):
         """The network with random weights, from torch's generator."""
         raise NotImplementedError
 
-    def made(self, given: Given) -> Net:
+    def build(self, given: Given) -> Net:
         """The network, with pretrained word vectors where some are given."""
         net = self.network(given)
         with torch.no_grad():
@@ -150,7 +150,7 @@ class MultiHeadSettings(Texts):
         """The multi-head network; without a mask, texts are filled up with unknown words as the authors do."""
         more = given.common(one_logit=False) | {"max_position_embeddings": self._positions()}
         filler = {} if self.masked else {"pad_token_id": given.tokenizer.token_to_id("<unk>")}
-        return MultiHead(_shaped(MultiHeadShape, self, more | filler))
+        return MultiHead(_shape(MultiHeadShape, self, more | filler))
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class SingleSettings(Texts):
     regularised: float = 0.0
     guide: str | None = None
 
-    def borrowed(self) -> Saved | None:
+    def guide_network(self) -> Saved | None:
         """The guide."""
         if (self.guide is not None) != (self.attention == "given"):
             raise BadInput("attention=given and guide=FOLDER belong together; give both or neither.")
@@ -183,11 +183,11 @@ class SingleSettings(Texts):
 
     def network(self, given: Given) -> Net:
         """Encoder × attention."""
-        lent = self.borrowed()
+        lent = self.guide_network()
         more = given.common(one_logit=True) | {"special": self._special(given), "guide": None}
         if lent is not None:
-            return Single.guided(_shaped(SingleShape, self, more | {"attention": "uniform"}), _attended(lent.model))
-        net = Single(_shaped(SingleShape, self, more))
+            return Single.guided(_shape(SingleShape, self, more | {"attention": "uniform"}), _checked_guide(lent.model))
+        net = Single(_shape(SingleShape, self, more))
         if self.attention == "log-odds" or self.regularised:
             net.log_odds.copy_(_log_odds(given, specials(self.frame).values()))
         return net
@@ -215,7 +215,7 @@ class PairSettings(Texts):
         """Two encoders × attention."""
         candidates = _candidates(given) if self.candidates else ()
         more = given.common(one_logit=False) | {"special": self._special(given), "candidates": candidates}
-        return Pair(_shaped(PairShape, self, more))
+        return Pair(_shape(PairShape, self, more))
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class HierarchicalSettings(Texts):
     def network(self, given: Given) -> Net:
         """HAN or FLAN."""
         marks = {"special": self._special(given), "ends": ids(given.tokenizer, SENTENCE_ENDS)}
-        return Hierarchical(_shaped(HierarchicalShape, self, given.common(one_logit=False) | marks))
+        return Hierarchical(_shape(HierarchicalShape, self, given.common(one_logit=False) | marks))
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class TransformerSettings(Texts):
     def network(self, given: Given) -> Net:
         """The encoder."""
         more = given.common(one_logit=True) | {"max_position_embeddings": self._positions()}
-        return Transformer(_shaped(TransformerShape, self, more))
+        return Transformer(_shape(TransformerShape, self, more))
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ class FineTune(Batches):
     encoder: str = ""
 
 
-def _shaped(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
+def _shape(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
     """A network's Shape: what it has in common with the settings, and more."""
     same = {f.name: getattr(settings, f.name) for f in fields(kind) if f.init and hasattr(settings, f.name)}
     return kind(**same | dict(more))
@@ -297,10 +297,10 @@ def _shaped(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
 
 def guide(folder: str) -> Saved:
     """The trained network whose attention another network is to use."""
-    return saved(Path(folder).expanduser())
+    return load_saved(Path(folder).expanduser())
 
 
-def _attended(net: Net) -> Single:
+def _checked_guide(net: Net) -> Single:
     if not isinstance(net, Single):
         raise BadInput(f"the guide is a {net.config.model_type} network; give one of bilstm, cnn, single-cnn, average.")
     return net
@@ -317,5 +317,5 @@ def _candidates(given: Given) -> tuple[int, ...]:
     found = [given.tokenizer.token_to_id(label) or given.tokenizer.token_to_id(label.lower()) for label in given.labels]
     missing = [label for label, i in zip(given.labels, found, strict=True) if i is None]
     if missing:
-        raise BadInput(f"label '{missing[0]}' is no word of the training texts, so it cannot be a candidate.")
+        raise BadInput(f"label '{missing[0]}' is not a word of the training texts, so it cannot be a candidate.")
     return tuple(i for i in found if i is not None)

@@ -29,14 +29,14 @@ from heedful.model.loading import encoder, load
 from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, scores
-from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, fit, forget
+from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, delete_state, fit
 from heedful.nets.training.recipes import RECIPES, Recipe
 from heedful.nets.training.settings import Batches, Given, Texts
 from heedful.nets.training.translate import exact_match, job
 from heedful.nets.vocabulary import learned, specials
 
 RECORD, CURVE = "training.json", "training.svg"
-_MINE = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
+_OWN_FILES = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
 
 
 @dataclass(frozen=True)
@@ -70,54 +70,56 @@ def train(
 ) -> Trained:
     """Train the network of a recipe on a data set: a file, a folder, a Hugging Face data set, or `heedful.data.Splits`.
 
-    The folder `out` gets the model; a run that was killed goes on where it stopped, `restart` begins anew. `names` are
+    The folder `out` gets the model; a run that was killed is resumed, `restart` starts again. `names` are
     what the labels shall be called, in their sorted order.
     """
     chosen: Recipe = RECIPES[name]
     if chosen.generates:
-        return _generated(chosen, data, checked(out, restart), settings, restart, watch)
+        return _generated(chosen, data, check_folder(out, restart), settings, restart, watch)
     ready: Batches = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
         raise BadInput(
             f"the data have {len(split.train)} texts to train on and {len(split.dev)} to choose by; give more."
         )
-    folder = checked(out, restart)
-    with seeded(ready.seed):
-        ours = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
-        fitted = fit(ours.job, ready, opened(folder, restart), watch)
-        last = ours.cutter.split(split.test, "test") if split.test else None
-        test = None if last is None else scores(ours.job.model, ours.job.labels, last, ready)
-    ours.save(folder)
-    told = _told(chosen, ready, fitted, test) | {
-        "data": _read(split, [ours.job.train, ours.job.dev, last]),
-        "labels": list(ours.names),
+    folder = check_folder(out, restart)
+    with torch_seed(ready.seed):
+        setup = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
+        fitted = fit(setup.job, ready, prepare_folder(folder, restart), watch)
+        last = setup.cutter.split(split.test, "test") if split.test else None
+        test = None if last is None else scores(setup.job.model, setup.job.labels, last, ready)
+    setup.save(folder)
+    record = _summary(chosen, ready, fitted, test) | {
+        "data": _data_summary(split, [setup.job.train, setup.job.dev, last]),
+        "labels": list(setup.names),
     }
-    _record(folder, chosen, told, fitted)
-    forget(folder)
-    return Trained(load(folder), folder, fitted.history, fitted.best, told["dev"], test)
+    _write_record(folder, chosen, record, fitted)
+    delete_state(folder)
+    return Trained(load(folder), folder, fitted.history, fitted.best, record["dev"], test)
 
 
 def _generated(
     chosen: Recipe, data: Any, folder: Path, settings: Mapping[str, Any] | None, restart: bool, watch: Watch | None
 ) -> Trained:
-    """An encoder-decoder, on dates that are made up: there is nothing to read."""
+    """An encoder-decoder, on generated dates: no data are read."""
     if data != "dates":
         raise BadInput(f"{chosen.name} is trained on generated dates, not on '{data}'; give dates as the data.")
     ready = chosen.settings(settings)
-    made = job(ready)
-    fitted = fit(made, ready, opened(folder, restart), watch)
-    made.translator.save(folder)
-    test = {"exact match": exact_match(made.translator, made.data.test)}
-    parts = {"train": made.data.train, "dev": made.data.dev, "test": made.data.test}
-    told = _told(chosen, ready, fitted, test) | {"data": {name: {"texts": len(part)} for name, part in parts.items()}}
-    _record(folder, chosen, told, fitted)
-    forget(folder)
-    return Trained(made.translator, folder, fitted.history, fitted.best, told["dev"], test)
+    task = job(ready)
+    fitted = fit(task, ready, prepare_folder(folder, restart), watch)
+    task.translator.save(folder)
+    test = {"exact match": exact_match(task.translator, task.data.test)}
+    parts = {"train": task.data.train, "dev": task.data.dev, "test": task.data.test}
+    record = _summary(chosen, ready, fitted, test) | {
+        "data": {name: {"texts": len(part)} for name, part in parts.items()}
+    }
+    _write_record(folder, chosen, record, fitted)
+    delete_state(folder)
+    return Trained(task.translator, folder, fitted.history, fitted.best, record["dev"], test)
 
 
 @dataclass(frozen=True)
-class _Ours:
+class _Setup:
     """A job, and what is needed around it."""
 
     job: ClassifierJob
@@ -134,28 +136,28 @@ class _Ours:
             self.tokenizer.save_pretrained(folder)
 
 
-def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Ours:
+def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Setup:
     """One of the papers' networks, with a vocabulary of its own."""
     labels = Labels.of(split.train)
-    called = _called(labels, names)
-    lent = ready.borrowed()
+    label_names = _label_names(labels, names)
+    lent = ready.guide_network()
     tokenizer = (
         learned((t for e in split.train for t in (e.text, e.pair) if t), ready.cut) if lent is None else lent.tokenizer
     )
     special = specials(ready.frame) if lent is None else lent.special
     cutter = Cutter(tokenizer, ready, labels, Padding("right", tokenizer.token_to_id(special["pad_token"]) or 0))
     train = cutter.split(split.train, "training")
-    model = ready.made(Given(tokenizer, called, labels.multi, train.texts, train.truth))
+    model = ready.build(Given(tokenizer, label_names, labels.multi, train.texts, train.truth))
     model.config._attn_implementation_internal = "sdpa"  # nobody looks at attention in training
     job = ClassifierJob(model, ready, labels, train, cutter.split(split.dev, "validation"), _identity(split))
-    return _Ours(job, cutter, called, special)
+    return _Setup(job, cutter, label_names, special)
 
 
-def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Ours:
+def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Setup:
     """A Hugging Face encoder with a new head."""
     labels = Labels.of(split.train)
-    called = _called(labels, names)
-    model, tokenizer, limit = encoder(ready.encoder, called, labels.multi)
+    label_names = _label_names(labels, names)
+    model, tokenizer, limit = encoder(ready.encoder, label_names, labels.multi)
     fitting = replace(ready, max_length=min(n for n in (ready.max_length, limit, 10**9) if n is not None))
     asked = Classifier(model, tokenizer, ready.encoder)
     if asked.padding is None:
@@ -163,10 +165,10 @@ def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Ours
     typed = "token_type_ids" in tokenizer.model_input_names
     cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, asked.padding_with(asked.padding), typed)
     train, dev = cutter.split(split.train, "training"), cutter.split(split.dev, "validation")
-    return _Ours(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, called, tokenizer)
+    return _Setup(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, label_names, tokenizer)
 
 
-def _called(labels: Labels, names: Sequence[str] | None) -> tuple[str, ...]:
+def _label_names(labels: Labels, names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return labels.names
     if len(names) != len(labels.names) or len(set(names)) != len(names):
@@ -181,8 +183,8 @@ def _identity(split: Splits) -> str:
     return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
 
 
-def _told(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
-    """What was done, for whoever reads the folder later."""
+def _summary(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
+    """What is written to training.json, apart from the data."""
     return {
         "recipe": chosen.name,
         "paper": chosen.paper,
@@ -197,7 +199,7 @@ def _told(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float]
     }
 
 
-def _read(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
+def _data_summary(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
     """How many texts each split has, how many of them fitted, and what they are."""
     parts = {"train": split.train, "dev": split.dev, "test": split.test}
     return {
@@ -210,9 +212,9 @@ def _read(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
     }
 
 
-def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitted) -> None:
-    """What was done; and the curve, where matplotlib is installed."""
-    text = json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+def _write_record(folder: Path, chosen: Recipe, record: Mapping[str, Any], fitted: Fitted) -> None:
+    """training.json; and the curve, where matplotlib is installed."""
+    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
     write_files({folder / RECORD: text.encode()})
     try:
         from heedful.report.figures.sheet import encode
@@ -224,35 +226,35 @@ def _record(folder: Path, chosen: Recipe, told: Mapping[str, Any], fitted: Fitte
     write_files({folder / CURVE: drawn})
 
 
-def checked(out: str | Path, restart: bool) -> Path:
-    """The folder to train into: new, or with an unfinished run; a finished one is not written over. Nothing is made."""
+def check_folder(out: str | Path, restart: bool) -> Path:
+    """The folder to train into: new, or with an unfinished run; a finished one is refused. Nothing is written."""
     folder = Path(out).expanduser()
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"'{out}' is a file; give a folder for the model.")
     if not restart and (folder / RECORD).exists():
-        raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it anew.")
-    if not restart and folder.exists() and not (folder / STATE).exists() and _strange(folder):
+        raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it again.")
+    if not restart and folder.exists() and not (folder / STATE).exists() and _holds_other_files(folder):
         raise BadInput(f"'{out}' holds other files; give a new or an empty folder for the model.")
     return folder
 
 
-def opened(folder: Path, restart: bool) -> Path:
+def prepare_folder(folder: Path, restart: bool) -> Path:
     """The folder, there, and after a restart without what an earlier run left."""
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
-        for name in _MINE if restart else ():
+        for name in _OWN_FILES if restart else ():
             (folder / name).unlink(missing_ok=True)
     return folder
 
 
-def _strange(folder: Path) -> bool:
-    return any(p.name not in _MINE and not leftover(p.name) for p in folder.iterdir())
+def _holds_other_files(folder: Path) -> bool:
+    return any(p.name not in _OWN_FILES and not leftover(p.name) for p in folder.iterdir())
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Inside, torch's chance starts from the seed; the caller's goes on afterwards as if nothing had been."""
+def torch_seed(seed: int) -> Iterator[None]:
+    """Inside, torch's random generator starts from the seed; the caller's is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""Translating: a trained encoder-decoder with its symbols. Trained, kept in a folder, asked, and laid open.
+"""Translation: an encoder-decoder with its symbols. Training, saving, translating, and its alignments.
 
 job             settings -> what `loop.fit` trains          Translator     translate, align, classifier
 exact_match     how often a translator is right                     by_length      the same, by how long the texts are
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.tokens import check_text
-from heedful.nets import base as saving
+from heedful.nets import base
 from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
 from heedful.nets.training.dates import MOST, SOURCE, TARGET, Pair, Splits, splits
 from heedful.nets.training.loop import Plan
@@ -70,8 +70,8 @@ class Alignment:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        told = {"text": self.text, "translation": self.written, "symbols": self.symbols, "model": self.model}
-        return json.dumps(told | {"alignment": np.round(self.weights, 6).tolist()}, ensure_ascii=False)
+        parts = {"text": self.text, "translation": self.written, "symbols": self.symbols, "model": self.model}
+        return json.dumps(parts | {"alignment": np.round(self.weights, 6).tolist()}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -161,28 +161,30 @@ class Translator:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
-        saving.write(self.model, folder, {"symbols": self.symbols})
+        base.write(self.model, folder, {"symbols": self.symbols})
 
     @classmethod
     def load(cls, folder: str | Path) -> Translator:
         """The translator in a folder; nothing in it is executed."""
         folder = Path(folder).expanduser()
-        if not (folder / saving.ABOUT).is_file():
+        if not (folder / base.ABOUT).is_file():
             raise BadInput(
-                f"'{folder}' has no {saving.ABOUT}, so it is no translator; make one with: "
+                f"'{folder}' has no {base.ABOUT}, so it is not a translator; make one with: "
                 f"heedful train seq2seq-additive dates --out {folder}"
             )
-        told = saving.about(folder)
-        if told.get("network") != Seq2SeqShape.model_type:
-            raise BadInput(f"'{folder}' holds a {told.get('network')}, which translates nothing; see heedful explain.")
+        description = base.read_description(folder)
+        if description.get("network") != Seq2SeqShape.model_type:
+            raise BadInput(
+                f"'{folder}' holds a {description.get('network')}, which translates nothing; see heedful explain."
+            )
         try:
-            model: Seq2Seq = saving.rebuilt(Seq2Seq, folder, told)
-            symbols = tuple(map(str, told["symbols"]))
+            model: Seq2Seq = base.load_network(Seq2Seq, folder, description)
+            symbols = tuple(map(str, description["symbols"]))
         except HeedfulError:
             raise
         except Exception as e:  # a damaged file can raise anything
-            said = str(e).splitlines()[0][:120]
-            raise BadInput(f"the translator in '{folder}' is damaged ({said}); copy or train it again.") from e
+            reason = str(e).splitlines()[0][:120]
+            raise BadInput(f"the translator in '{folder}' is damaged ({reason}); copy or train it again.") from e
         if len(symbols) != model.config.vocabulary or not {PAD, UNK} <= set(symbols):
             raise BadInput(
                 f"the translator in '{folder}' names {len(symbols)} symbols and its network reads "
