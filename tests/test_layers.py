@@ -17,6 +17,20 @@ EXCEPTIONS = {
     ("audits.audit", "report"): "to_html of an audit",
     ("nets.training.train", "report"): "the training curve beside a trained network",
 }
+# Tests of several modules, or of one from a side of its own.
+CROSS_MODULE_TESTS = {
+    "core.explanations": "explanations as a sequence",
+    "core.repr": "what every result shows in a notebook",
+    "data.assets": "the corpus and the model that come with the package",
+    "maths.theory_lemmas": "the lemmas behind maths.theory",
+    "methods.methods": "what all methods of gradients and attention have in common",
+    "methods.smoothgrad": "a method of methods.gradients with papers of its own",
+    "checks.battery": "every check on every kind of classifier",
+    "audits.known_models": "audits of models whose answer is known",
+    "report.formats": "one report in every format",
+    "cli.cli": "what all commands have in common",
+    "cli.errors": "how a command ends when something goes wrong",
+}
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
     for path in SOURCE.rglob("*.py")
@@ -59,6 +73,15 @@ def test_the_top_level_holds_packages_only() -> None:
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert loose == {"__init__.py", "__main__.py", "py.typed"}
     assert folders == {name for name in ORDER if "." not in name}
+
+
+def test_a_test_file_is_named_after_a_module_or_is_written_down() -> None:
+    tests = SOURCE.parent.parent / "tests"
+    files = [path.relative_to(tests).with_suffix("") for path in tests.glob("*/**/test_*.py")]
+    names = {
+        ".".join((*file.parts[:-1], file.name.removeprefix("test_"))) for file in files if file.parts[0] != "support"
+    }
+    assert {name for name in names if name not in MODULES} - set(CROSS_MODULE_TESTS) == set()
 
 
 def test_reports_need_no_torch_pages_no_matplotlib_and_figures_no_pyplot() -> None:
