@@ -32,11 +32,11 @@ from heedful.methods.attention import laid_open
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
 from heedful.nets.transformer import Transformer, TransformerShape
-from tests.checks.test_interventions import Table, single
 from tests.nets.test_hierarchical import TEXT as SENTENCES
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
 from tests.support.cases import one
+from tests.support.interventions import Table, single
 from tests.support.models import DIVERSE, TEXTS, build, loud, shared, tokenizer
 from tests.support.toys import DEAF, POINTER
 

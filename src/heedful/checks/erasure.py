@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
-ROUNDING = 1e-12  # a ΔJS nearer to zero than this is none
-EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_other, for the table of negative ΔJS
+ZERO_DIVERGENCE = 1e-12  # a ΔJS closer to zero than this counts as zero
+DIFFERENCE_EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_other, for the table of negative ΔJS
 
 
 @dataclass(frozen=True)
@@ -331,10 +331,12 @@ def spread(stops: Floats) -> Stops:
 def negative(delta: Floats, difference: Floats) -> tuple[NegativeShare, ...]:
     """The share of texts on which another item moves the answer more than the top one, by the gap in attention."""
     there = ~(np.isnan(delta) | np.isnan(difference))
-    bins = np.clip(np.searchsorted(EDGES, difference.round(9), side="right") - 1, 0, len(EDGES) - 2)
+    bins = np.clip(
+        np.searchsorted(DIFFERENCE_EDGES, difference.round(9), side="right") - 1, 0, len(DIFFERENCE_EDGES) - 2
+    )
     rows = []
-    for i, (low, high) in enumerate(pairwise(EDGES)):
-        own = delta[there & (bins == i)]
-        share = float((own < -ROUNDING).mean()) if len(own) else np.nan
-        rows.append(NegativeShare(low, high, len(own), share))
+    for i, (low, high) in enumerate(pairwise(DIFFERENCE_EDGES)):
+        inside = delta[there & (bins == i)]
+        share = float((inside < -ZERO_DIVERGENCE).mean()) if len(inside) else np.nan
+        rows.append(NegativeShare(low, high, len(inside), share))
     return tuple(rows)

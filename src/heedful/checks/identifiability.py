@@ -309,8 +309,7 @@ def _bins(lengths: Any) -> Iterator[tuple[float, float, Any]]:
     below = -np.inf
     for high in np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1)[1:], method="lower")):
         inside, below = (lengths > below) & (lengths <= high), high
-        own = lengths[inside]
-        yield float(own.min()), float(own.max()), inside
+        yield float(lengths[inside].min()), float(lengths[inside].max()), inside
 
 
 def _held(found: Findings) -> tuple[int, int]:

@@ -324,15 +324,15 @@ def _last(value: float) -> float:
 
 def _curves(found: Findings, way: str) -> dict[str, Curve]:
     """For each method the mean over texts at every tenth of the words, with its interval."""
-    made: dict[str, Curve] = {}
+    curves: dict[str, Curve] = {}
     for name in found.methods("curve"):
         rows = [
             stats.estimate(found.values("curve", name, {"masking": way, "removed": f}), "mean", FRACTION) for f in CURVE
         ]
         if all(row.n for row in rows):
             numbers = zip(*((row.mean, row.low, row.high) for row in rows), strict=True)
-            made[name] = Curve(tuple(CURVE), *numbers)
-    return made
+            curves[name] = Curve(tuple(CURVE), *numbers)
+    return curves
 
 
 Bools = NDArray[np.bool_]

@@ -164,8 +164,8 @@ class Permutation(Checked):
             return
         if all(len(group) < 2 for site in sites for group in _alike(site, every.queries(site))):
             raise Unsupported(
-                f"{classifier.name} has no two rows of attention that see the same keys (it has one query, or looks "
-                "back only), so none can be exchanged; use axis=keys."
+                f"{classifier.name} has no two rows of attention with the same keys (it has one query, or causal "
+                "attention), so rows cannot be permuted; use axis=keys."
             )
 
     def _finding(self, measure: str, value: float, where: Where | None = None) -> Finding:
