@@ -14,7 +14,7 @@ ORDER = ("core", "maths", "data", "nets", "model", "nets.training", "methods", "
 EXCEPTIONS = {
     ("core.explanation", "report"): "to_html, plot and _repr_html_ of an explanation",
     ("core.tree", "report"): "to_html, plot and _repr_html_ of a tree",
-    ("audits.audit", "report"): "to_html of an audit",
+    ("audits.result", "report"): "to_html and _repr_html_ of an audit",
     ("nets.training.train", "report"): "the training curve beside a trained network",
 }
 # Tests of several modules, or of one from a side of its own.

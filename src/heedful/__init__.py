@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heedful.audits.audit import Audit, audit
+    from heedful.audits.audit import audit
+    from heedful.audits.result import Audit, open  # noqa: A004
     from heedful.checks import CHECKS, Check, check
     from heedful.core.errors import BadInput, HeedfulError, Unsupported
     from heedful.core.explanation import (
@@ -50,7 +51,8 @@ _HOME = {
     "train": "nets.training.train",
     "Trained": "nets.training.train",
     "audit": "audits.audit",
-    "Audit": "audits.audit",
+    "Audit": "audits.result",
+    "open": "audits.result",
     "Finding": "core.finding",
     "CHECKS": "checks",
     "Check": "checks",
@@ -110,6 +112,7 @@ __all__ = [
     "from_json",
     "load",
     "method",
+    "open",
     "train",
     "tree",
 ]

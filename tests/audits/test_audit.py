@@ -19,8 +19,9 @@ import torch
 from click.testing import CliRunner
 
 import heedful
-from heedful.audits.audit import Audit, audit
+from heedful.audits.audit import audit
 from heedful.audits.job import Moment, battery, prepare
+from heedful.audits.result import Audit
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
 from heedful.cli.audit import _duration

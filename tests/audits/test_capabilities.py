@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import heedful
-from heedful.audits.audit import Audit
 from heedful.audits.capabilities import SMALL_CHECKS, TEXT, ZERO, Ability, Capabilities, capabilities
+from heedful.audits.result import Audit
 from heedful.checks import CHECKS, check
 from heedful.cli import options
 from heedful.cli.methods import capabilities as command

@@ -13,7 +13,7 @@ import torch
 from scipy.spatial.distance import jensenshannon
 
 import heedful
-from heedful.audits.audit import Audit
+from heedful.audits.result import Audit
 from heedful.audits.summary import Row
 from heedful.data import Example
 from heedful.maths.stats import Decision

@@ -1,84 +1,29 @@
-"""Audit: texts go in; the findings of every check on every method come out, stored in a run folder, with a summary."""
+"""audit: texts go in; the findings of every check on every method come out, stored in a run folder, with a summary."""
 
 from __future__ import annotations
 
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
 from heedful.audits.job import Job, Moment, Watch, prepare
-from heedful.audits.manifest import Manifest
 from heedful.audits.ranking import Ranking, rankings
-from heedful.audits.record import Record, gold_index
+from heedful.audits.record import gold_index
+from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK, Run, opened
-from heedful.audits.summary import About, CheckSummary, Row, Summary, described, facts_of, left_out, rows
-from heedful.audits.verdict import Rule, Verdict, gathered, readings, verdicts
+from heedful.audits.summary import About, CheckSummary, Summary, described, facts_of, left_out, rows
+from heedful.audits.verdict import gathered, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
-from heedful.core.errors import BadInput
 from heedful.core.files import json_value
 from heedful.core.finding import Findings
 from heedful.core.target import Target
 from heedful.data.columns import GUESSED, Columns
 from heedful.methods import Method
-
-
-@dataclass(frozen=True)
-class Audit:
-    """A whole run: what was run, and what was found, with intervals against controls.
-
-    `summary` holds functions of model, data, settings and seed only; seconds and bytes are in `timing`. `complete` says
-    whether all texts asked for were done.
-    """
-
-    manifest: Manifest
-    summary: Summary
-    timing: Mapping[str, Any]
-    complete: bool = True
-    run: Run | None = None
-
-    def rows(self, check: str, measure: str | None = None, method: str | None = None) -> list[Row]:
-        """The summary's rows of one check, of one measure or method if given."""
-        if check not in self.summary.checks:
-            raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary.checks)}.")
-        return [
-            row
-            for row in self.summary.checks[check].rows
-            if measure in (None, row.measure) and method in (None, row.method)
-        ]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether attention explains the model."""
-        name = Rule().attention
-        if name not in self.summary.verdicts:
-            raise BadInput(f"this audit has no verdict, since {name} was not among its methods.")
-        return self.summary.verdicts[name]
-
-    def findings(self, check: str | None = None) -> Any:
-        """Every finding as a pyarrow table; `.to_pandas()` makes a data frame."""
-        return self._kept().findings(check)
-
-    def to_html(self) -> str:
-        """The report, a self-contained page."""
-        from heedful.report.audit import report
-        from heedful.report.page import page
-
-        return page(report(self.record))
-
-    @property
-    def record(self) -> Record:
-        """The run with its findings, for reports."""
-        return Record(self._kept(), self.summary, self.timing)
-
-    def _kept(self) -> Run:
-        if self.run is None:
-            raise BadInput("the findings of this audit were not kept; give it a folder with out=.")
-        return self.run
 
 
 def audit(
@@ -142,7 +87,7 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
     for chunk in workers(Chunks(job, run), list(missing), tell, until):
         finished += missing[chunk]
     tell("summing up", 0.0)
-    summary, timing = summarise(job, run), _totals(run.timings())
+    summary, timing = summarise(job, run), _totals(run.timings()) | {"asked": total}
     run.finish(summary.to_dict(), timing)
     return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
 

@@ -15,9 +15,9 @@ from heedful.cli import options as opt
 from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from heedful.audits.audit import Audit
     from heedful.audits.forecast import Forecast
     from heedful.audits.job import Moment, Watch
+    from heedful.audits.result import Audit
     from heedful.report.progress import Show
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

@@ -9,11 +9,12 @@ from heedful import __version__
 from heedful.audits.record import Record
 from heedful.audits.verdict import Evidence, Reason, Rule, verdict
 from heedful.maths.stats import MINIMUM
-from heedful.report.document import Column, Document, Section, Table
+from heedful.report.document import Column, Document, Section, Table, cells
 from heedful.report.examples import examples
+from heedful.report.html import environment
 from heedful.report.overview import overview
 from heedful.report.phrases import DASH, interval, percentage, texts
-from heedful.report.ranking import advice, ranking_section
+from heedful.report.ranking import advice, ranking_section, table_of
 from heedful.report.sections import sections
 from heedful.report.verdict import sentences, verdict_section
 from heedful.report.words import words
@@ -104,12 +105,32 @@ def _left_out(record: Record) -> tuple[Section, ...]:
     if not rows:
         return ()
     columns = (Column("what"), Column("texts"), Column("why"))
-    cells = tuple((" of ".join(filter(None, (one.check, one.method))), one.texts, one.reason) for one in rows)
+    left = tuple((" of ".join(filter(None, (one.check, one.method))), one.texts, one.reason) for one in rows)
     section = Section(
         name="left-out",
         title="What was left out",
         question="What could not be measured, and why?",
         findings=(f"{len(rows)} methods or checks could not be applied to some or all of the texts.",),
-        tables=(Table("left-out", "Left out", columns, cells),),
+        tables=(Table("left-out", "Left out", columns, left),),
     )
     return (section,)
+
+
+NOTEBOOK_METHODS = 5  # methods in the table of a notebook
+
+
+def notebook(record: Record) -> str:
+    """A fragment for a notebook: which explanation to use, the verdict on attention, and the best methods."""
+    first = record.summary.verdicts.get(Rule().attention)
+    ranked = [one for one in record.summary.rankings if one.methods][:1]
+    table = cells(table_of(record, ranked[0], 1))[:NOTEBOOK_METHODS] if ranked else []
+    return (
+        environment({})
+        .get_template("audit-notebook.html.j2")
+        .render(
+            title=f"{record.model_name}, {texts(record.summary.texts.n)}",
+            sentences=[advice(record)[0], *(sentences(first)[:1] if first else [])],
+            heads=["method", "rank", "score", "texts", "passes"],
+            rows=[row[:5] for row in table],
+        )
+    )

@@ -25,7 +25,7 @@ def ranking_section(record: Record) -> Section | None:
         question="Which method's order of the words follows the model best?",
         findings=advice(record),
         figures=tuple(_figure(one, i) for i, one in enumerate(ranked, 1)),
-        tables=tuple(_table(record, one, i) for i, one in enumerate(ranked, 1)),
+        tables=tuple(table_of(record, one, i) for i, one in enumerate(ranked, 1)),
         reading=(
             "The score is the area between two curves: the label's probability with a method's first words alone, less "
             "that without them, over all fractions of the text. A random order has 0 on average. Methods are compared "
@@ -122,7 +122,8 @@ def _rank(one: RankedMethod) -> str:
     return f"{one.first}" if one.first == one.last else f"{one.first}–{one.last}"
 
 
-def _table(record: Record, ranking: Ranking, number: int) -> Table:
+def table_of(record: Record, ranking: Ranking, number: int) -> Table:
+    """The methods under one masking, best first."""
     columns = (
         Column("method"),
         Column("rank"),

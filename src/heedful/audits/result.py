@@ -1,0 +1,143 @@
+"""Audit: the result of a run, in Python. `open` reads it from a run folder; the model is not needed, nor torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from heedful.audits.manifest import Manifest
+from heedful.audits.ranking import Ranking
+from heedful.audits.record import Record, TextRow, load_record
+from heedful.audits.run import Run
+from heedful.audits.summary import Row, Summary
+from heedful.audits.verdict import Rule, Verdict
+from heedful.core.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """A whole run: what was run, and its numbers, with intervals and compared with controls.
+
+    `summary` holds functions of model, data, settings and seed only; seconds and bytes are in `timing`. `complete` says
+    whether all texts asked for were done. `run` is the run folder, None where none was kept.
+    """
+
+    manifest: Manifest
+    summary: Summary
+    timing: Mapping[str, Any]
+    complete: bool = True
+    run: Run | None = None
+
+    def __repr__(self) -> str:
+        word = self.summary.verdicts[Rule().attention].word if Rule().attention in self.summary.verdicts else None
+        parts = [
+            f"{self.summary.texts.n:,} texts",
+            f"{len(self.manifest.settings['methods'])} methods",
+            f"{len(self.summary.checks)} checks",
+            *([] if word is None else [f"attention: {word}"]),
+            *([] if self.complete else ["incomplete"]),
+        ]
+        return f"Audit({self._record.model_name!r}, {', '.join(parts)})"
+
+    def rows(self, check: str | None = None, measure: str | None = None, method: str | None = None) -> list[Row]:
+        """The summary's rows: of all checks, or of one check, measure or method."""
+        if check is not None and check not in self.summary.checks:
+            raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary.checks)}.")
+        return [
+            row
+            for name in (self._record.checks if check is None else [check])
+            for row in self.summary.checks[name].rows
+            if measure in (None, row.measure) and method in (None, row.method)
+        ]
+
+    def to_dataframe(self, check: str | None = None) -> pd.DataFrame:
+        """The summary's rows as a pandas data frame; what `rows` says of a place (a layer, a masking) is in `at`."""
+        try:
+            import pandas as pd
+        except ImportError as e:
+            raise BadInput("to_dataframe needs pandas; install it with: pip install 'heedful[dataframe]'") from e
+        return pd.DataFrame([_flat(row) for row in self.rows(check)])
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether attention explains the model."""
+        name = Rule().attention
+        if name not in self.summary.verdicts:
+            raise BadInput(f"this audit has no verdict, since {name} was not among its methods.")
+        return self.summary.verdicts[name]
+
+    @property
+    def ranking(self) -> Ranking:
+        """The methods, best first, under the first masking; `summary.rankings` has all maskings."""
+        if not self.summary.rankings:
+            raise BadInput("this audit has no ranking, since no check of it ranks methods; add input-erasure.")
+        return self.summary.rankings[0]
+
+    @property
+    def texts(self) -> list[TextRow]:
+        """The texts in the run's order, with their predictions and every method's scores."""
+        return list(self.record.each_text())
+
+    def findings(self, check: str | None = None) -> pa.Table:
+        """Every finding as a pyarrow table; `.to_pandas()` makes a data frame."""
+        return self.record.run.findings(check)
+
+    def to_html(self) -> str:
+        """The report, a self-contained page."""
+        from heedful.report.audit import report
+        from heedful.report.page import page
+
+        return page(report(self.record))
+
+    def _repr_html_(self) -> str:
+        from heedful.report.audit import notebook
+
+        return notebook(self._record)
+
+    @property
+    def record(self) -> Record:
+        """The run with its findings, for reports."""
+        if self.run is None:
+            raise BadInput("the findings of this audit were not kept; give it a folder with out=.")
+        return self._record
+
+    @property
+    def _record(self) -> Record:
+        """Also of a run that was not kept: its summary can be read, its findings cannot."""
+        return Record(self.run or Run(Path(), self.manifest), self.summary, self.timing)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    other = row.versus_random
+    return {
+        "check": row.check,
+        "measure": row.measure,
+        "method": row.method,
+        "at": ", ".join(f"{key}={value}" for key, value in row.at.items()),
+        "n": row.n,
+        "missing": row.missing,
+        "mean": row.mean,
+        "median": row.median,
+        "std": row.std,
+        "low": row.low,
+        "high": row.high,
+        "difference": None if other is None else other.mean,
+        "difference_low": None if other is None else other.low,
+        "difference_high": None if other is None else other.high,
+        "p": None if other is None else other.p_adjusted,
+        "decision": None if other is None or other.decision is None else other.decision.value,
+        "better": None if other is None else other.better,
+    }
+
+
+def open(folder: str | Path) -> Audit:  # noqa: A001
+    """The audit in a run folder."""
+    record = load_record(folder)
+    complete = record.summary.texts.n >= record.timing.get("asked", 0)
+    return Audit(record.run.manifest, record.summary, record.timing, complete, record.run)
