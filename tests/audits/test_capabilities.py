@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 import heedful
-from heedful.audits.capabilities import SMALL_CHECKS, TEXT, ZERO, Ability, Capabilities, capabilities
+from heedful.audits.capabilities import TEXT, ZERO, Ability, Capabilities, capabilities
 from heedful.audits.result import Audit
 from heedful.checks import CHECKS, check
 from heedful.cli import options
@@ -158,9 +158,16 @@ def test_the_small_settings_of_methods_are_settings(name: str) -> None:
     assert method(name, METHODS[name].probe) != method(name)
 
 
-@pytest.mark.parametrize("name", SMALL_CHECKS)
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_the_settings_of_a_profile_are_settings(profile: str) -> None:
+    own = {name: getattr(cls, profile) for name, cls in CHECKS.items() if hasattr(cls, profile)}
+    assert all(check(name, given) != check(name) for name, given in own.items())
+    assert set(own) >= ({"sensitivity", "input-erasure"} if profile == "quick" else {"permutation", "input-erasure"})
+
+
+@pytest.mark.parametrize("name", [name for name, cls in CHECKS.items() if hasattr(cls, "probe")])
 def test_the_small_settings_of_checks_are_settings(name: str) -> None:
-    assert check(name, SMALL_CHECKS[name]) != check(name)
+    assert check(name, CHECKS[name].probe) != check(name)
 
 
 # what goes wrong

@@ -38,18 +38,6 @@ RATIONALE = ((2, 7),)  # "short"
 NAMED = 12  # labels that are named, of any number
 ZERO = "every score is zero on the probe text"
 UNDEFINED = "no number of it is defined on the probe text"
-# just enough to see whether it works
-SMALL_CHECKS: Mapping[str, Mapping[str, Any]] = {
-    "permutation": {"draws": 2, "layer_draws": 1, "head_draws": 0},
-    "adversarial": {"steps": 2, "candidates": 1, "milp_seconds": 0.5},
-    "identifiability": {"starts": 0},
-    "erasure": {"draws": 1, "orders": 1},
-    "input-erasure": {"points": 2, "greedy_words": 0, "exhaustive_words": 0},
-    "infidelity": {"samples": 5},
-    "sensitivity": {"limit": 1, "methods": ("gradient-x-input", "leave-one-out")},
-    "randomisation": {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")},
-    "stability": {"seeds": 1, "methods": ("gradient-x-input", "lime")},
-}
 
 
 @dataclass(frozen=True)
@@ -192,7 +180,7 @@ def _check(case: Case, name: str, tell: Tell) -> Ability:
 
 
 def _found(case: Case, name: str) -> list[Finding]:
-    one: Any = check(name, SMALL_CHECKS.get(name))
+    one: Any = check(name, getattr(CHECKS[name], "probe", None))
     found: list[Finding] = one.many([case])[0] if hasattr(one, "many") else one(case)
     return found
 

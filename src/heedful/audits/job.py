@@ -27,17 +27,13 @@ from heedful.core.settings import values as settings_of
 from heedful.core.target import Target, label_index
 from heedful.data import Example
 from heedful.data.columns import GUESSED, Columns
-from heedful.maths.stats import MINIMUM
 from heedful.methods import METHODS, Method, method
 from heedful.methods.explain import versions
 from heedful.methods.imported.placement import Line
 from heedful.methods.imported.reading import Brought, explained_in, read_all
 from heedful.model import loading
 from heedful.model.classifier import Classifier
-from heedful.model.masking import WAYS
 
-FIVE = ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime")
-AGAIN = {"methods": FIVE, "texts": MINIMUM + 2}  # of checks that explain again; a decision needs MINIMUM that can be
 Watch = Callable[["Moment"], None]
 
 
@@ -65,35 +61,20 @@ class Moment:
 
 @dataclass(frozen=True)
 class Profile:
-    """How much a run does: how many texts, which methods, and settings other than the defaults."""
+    """How much a run does: how many texts, and which methods.
+
+    A method or a check has its own settings of a profile: `quick` and `full` are class attributes.
+    """
 
     limit: int | None
     methods: tuple[str, ...]
-    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of methods and of checks, by name
 
 
-_QUICK = {name: cls.quick for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None}
 PROFILES = {
-    "quick": Profile(
-        60,
-        tuple(_QUICK),
-        {
-            **_QUICK,
-            "input-erasure": {"points": 10},
-            "sensitivity": AGAIN,
-            "stability": AGAIN,
-            "randomisation": AGAIN | {"stages": 4},
-        },
-    ),
+    "quick": Profile(60, tuple(name for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None)),
     "full": Profile(
         None,
         tuple(name for name, cls in METHODS.items() if name not in CONTROLS and getattr(cls, "scores_tokens", True)),
-        {
-            "input-erasure": {"maskings": WAYS},
-            "permutation": {"layer_draws": 100, "head_draws": 10},
-            "identifiability": {"layer": "all"},
-            "adversarial": {"layer": "all"},
-        },
     ),
 }
 
@@ -136,13 +117,13 @@ def battery(
         hint = nearest(profile, list(PROFILES)) or "."
         raise BadInput(f"profile '{profile}' is not one of {', '.join(PROFILES)}{hint}")
     defaults = PROFILES[profile]
-    asking = _make(CHECKS, CHECKS if checks is None else checks, defaults.given)
+    asking = _make(CHECKS, CHECKS if checks is None else checks, profile)
     wanted = [*(defaults.methods if methods is None else methods), *imported]
     if not wanted or not asking:
         kind = "check" if wanted else "method"
         raise BadInput(f"no {kind} was given; `heedful {kind}s` lists them all.")
     required = [name for one in asking.values() for name in getattr(one, "requires", ())]
-    explaining = _make(METHODS, [*wanted, *required, *CONTROLS], defaults.given)
+    explaining = _make(METHODS, [*wanted, *required, *CONTROLS], profile)
     scoreless = [name for name, one in explaining.items() if not getattr(one, "scores_tokens", True)]
     if scoreless:
         raise BadInput(f"{scoreless[0]} gives no score per token, which an audit needs; leave it out.")
@@ -158,11 +139,11 @@ def battery(
     )
 
 
-def _make(known: Catalogue, wanted: Iterable[Any], defaults: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _make(known: Catalogue, wanted: Iterable[Any], profile: str) -> dict[str, Any]:
     """Each method or check once, by name; one that was given as a name has the profile's settings."""
     chosen: dict[str, Any] = {}
     for item in wanted:
-        one = known.make(item, defaults.get(known.full_name(item)) if isinstance(item, str) else None)
+        one = known.make(item, getattr(known[item], profile, None) if isinstance(item, str) else None)
         chosen.setdefault(known.name_of(one), one)
     return chosen
 

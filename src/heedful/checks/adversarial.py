@@ -85,6 +85,8 @@ class Adversarial(Checked):
         "ask whether training would find such attention. A search finds less than there is, and a witness is not a "
         "maximum."
     )
+    full: ClassVar[Mapping[str, Any]] = {"layer": "all"}
+    probe: ClassVar[Mapping[str, Any]] = {"steps": 2, "candidates": 1, "milp_seconds": 0.5}
     summary: ClassVar[str] = "the most different attention that gives the same output"
     paper: ClassVar[str] = "Jain & Wallace 2019; Brunner et al. 2020"
     changes: ClassVar[str] = (

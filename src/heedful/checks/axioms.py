@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -187,6 +187,7 @@ class Infidelity(Together):
         "scores correlate where larger sets have larger effects, so look at the difference to random. LIME and "
         "Shapley values fit this question with the same masking."
     )
+    probe: ClassVar[Mapping[str, Any]] = {"samples": 5}
     summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
     paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
     changes: ClassVar[str] = "random sets of words are removed; the setting masking says how"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -19,12 +19,19 @@ from heedful.core.target import Target, label_index
 from heedful.core.tokens import Tokens
 from heedful.data import Example
 from heedful.maths.ranks import SCORE_PRECISION, merge_ties
+from heedful.maths.stats import MINIMUM
 from heedful.methods import Method
 from heedful.methods import Passes as Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
 from heedful.model.masking import Bools, Unit, Variants, features, over_positions
 
+# of checks that explain again, in a quick audit: fewer methods, and two texts more than a decision needs, since some
+# texts cannot be changed
+QUICK_REEXPLAINING: Mapping[str, Any] = {
+    "methods": ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime"),
+    "texts": MINIMUM + 2,
+}
 DRAWS = 20  # of the control `random`; a method is compared with their mean
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -78,7 +85,8 @@ class Check(Protocol):
     `section` names the module whose `section(record)` makes the check's section of a report (default:
     heedful.report.sections.<name>, and tables of all rows where that does not exist).
 
-    `requires` names methods that the run must include. Optional methods:
+    `requires` names methods that the run must include; `quick` and `full` are settings of an audit of that profile, if
+    not the defaults, and `probe` those with which `heedful capabilities` tries the check. Optional methods:
 
     `many(cases)` does several texts at once and gives a list of findings for each;
     `passes(classifier, tokens, methods)` says what one text will cost, before it is done;

@@ -124,6 +124,7 @@ class Erasure(Checked):
         "the last layer's attention, so that labels change rarely. Slopes have an advantage: erasing few items is "
         "nearly first order."
     )
+    probe: ClassVar[Mapping[str, Any]] = {"draws": 1, "orders": 1}
     summary: ClassVar[str] = "attention weights set to zero one by one until the label changes"
     paper: ClassVar[str] = "Serrano & Smith 2019"
     changes: ClassVar[str] = (

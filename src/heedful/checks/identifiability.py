@@ -70,6 +70,8 @@ class Identifiability(Checked):
         "shows how far weights that are not negative can go. One head changes at a time; heads together have more "
         "room."
     )
+    full: ClassVar[Mapping[str, Any]] = {"layer": "all"}
+    probe: ClassVar[Mapping[str, Any]] = {"starts": 0}
     summary: ClassVar[str] = "other attention with the same output: null spaces"
     paper: ClassVar[str] = "Brunner et al. 2020"
     changes: ClassVar[str] = (

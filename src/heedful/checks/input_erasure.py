@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import TOKENS, Masking, Variants, over_positions
+from heedful.model.masking import TOKENS, WAYS, Masking, Variants, over_positions
 
 if TYPE_CHECKING:
     from heedful.core.finding import Findings
@@ -79,6 +79,9 @@ class InputErasure(Checked):
         "at least. Leave-one-out asks nearly the same question as this check. Greedy and optimum exist for short "
         "texts only: their means are over other texts."
     )
+    quick: ClassVar[Mapping[str, Any]] = {"points": 10}
+    full: ClassVar[Mapping[str, Any]] = {"maskings": WAYS}
+    probe: ClassVar[Mapping[str, Any]] = {"points": 2, "greedy_words": 0, "exhaustive_words": 0}
     summary: ClassVar[str] = "words removed from the text, or put back, highest score first"
     paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
     changes: ClassVar[str] = "words are deleted or replaced by a neutral token"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -73,6 +73,8 @@ class Permutation(Checked):
         "texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top of the disturbance "
         "below it."
     )
+    full: ClassVar[Mapping[str, Any]] = {"layer_draws": 100, "head_draws": 10}
+    probe: ClassVar[Mapping[str, Any]] = {"draws": 2, "layer_draws": 1, "head_draws": 0}
     summary: ClassVar[str] = "change of the output when attention weights are permuted"
     paper: ClassVar[str] = "Jain & Wallace 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (

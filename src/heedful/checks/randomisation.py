@@ -10,12 +10,12 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes
 from heedful.checks.similarity import (
     SIMILARITY_MEASURES,
     chosen,
@@ -76,6 +76,8 @@ class Randomisation(Checked):
         "similarity for good reasons, so look for a method that stays while others do not; and a method that is pure "
         "noise passes. One random model serves all texts."
     )
+    quick: ClassVar[Mapping[str, Any]] = {**QUICK_REEXPLAINING, "stages": 4}
+    probe: ClassVar[Mapping[str, Any]] = {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "similarity of explanations when weights are randomised part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
     changes: ClassVar[str] = (

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
-from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes
 from heedful.checks.similarity import (
     SIMILARITY_MEASURES,
     Comparison,
@@ -101,6 +101,8 @@ class Sensitivity(Checked):
         "faithful: the position of a word hardly changes. The probability may change though the label does not, and a "
         "faithful explanation then changes too; a method that samples adds its own noise."
     )
+    quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
+    probe: ClassVar[Mapping[str, Any]] = {"limit": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "change of an explanation under edits of the text that should not matter"
     paper: ClassVar[str] = "after Yeh et al. 2019 (max-sensitivity), with edits of the text"
     changes: ClassVar[str] = "the text: its case, its punctuation, one function word, one synonym at a time"

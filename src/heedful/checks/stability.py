@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
+from heedful.checks.base import PEAKS, QUICK_REEXPLAINING, Case, Finding, Floats, Measure, Passes
 from heedful.checks.similarity import (
     SIMILARITY_MEASURES,
     Comparison,
@@ -72,6 +72,8 @@ class Stability(Checked):
         "are too few. A low similarity after another training speaks against an explanation only as far as the "
         "model's output stayed the same."
     )
+    quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
+    probe: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("gradient-x-input", "lime")}
     summary: ClassVar[str] = "similarity of explanations with other seeds, samples, checkpoints"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019 (seeds of training); Alvarez-Melis & Jaakkola 2018"
     changes: ClassVar[str] = (
