@@ -229,7 +229,9 @@ def test_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
 
 
 def test_what_is_no_parquet_is_refused(write: Callable[..., str]) -> None:
-    with pytest.raises(BadInput, match=r"^'a.parquet' is not a whole parquet file \(.+\)\.$"):
+    with pytest.raises(
+        BadInput, match=r"^'a.parquet' is not a whole parquet file \(.+\); write or download it again\.$"
+    ):
         load(write("a.parquet", "PAR1 this is text"))
 
 

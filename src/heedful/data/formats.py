@@ -176,8 +176,10 @@ def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
                 for row in batch.to_pylist():
                     number += 1
                     yield f"'{path}' row {number}", _decoded(row, coded, f"'{path}' row {number}")
-    except pa.ArrowException as e:
-        raise BadInput(f"'{path}' is not a whole parquet file ({str(e).splitlines()[0][:120].rstrip('.')}).") from e
+    # subtle: a damaged file may raise any of these: in its footer, its metadata, a page, or the bytes of a text
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as e:
+        reason = " ".join(str(e).split())[:120].rstrip(".") or type(e).__name__
+        raise BadInput(f"'{path}' is not a whole parquet file ({reason}); write or download it again.") from e
 
 
 def objects(source: Any) -> Iterator[Row]:
