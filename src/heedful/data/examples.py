@@ -18,7 +18,7 @@ from typing import Any
 from heedful.core.errors import BadInput, nearest
 from heedful.core.tokens import check_text
 from heedful.data.columns import GUESSED, Columns, check_same, names_a_column, resolve
-from heedful.data.formats import READERS, Row, class_folders, listed, objects
+from heedful.data.formats import FORMATS, Row, class_folders, format_of, listed, objects
 
 Label = str | tuple[str, ...]
 Span = tuple[int, int]
@@ -49,7 +49,7 @@ class Splits:
 
 
 OWN = "corpus"  # the name of the package's own sentences
-SUFFIXES = {f".{kind}": kind for kind in ("csv", "tsv", "jsonl", "json", "parquet")} | {".ndjson": "jsonl", ".txt": ""}
+SUFFIXES = {suffix for one in FORMATS.values() for suffix in one.suffixes}
 _ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
 _ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
@@ -63,7 +63,7 @@ def read(
 ) -> Iterator[Example]:
     """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
 
-    "corpus" are the package's own sentences. `kind` is a name of `formats.READERS`, by default told from the
+    "corpus" are the package's own sentences. `kind` is a name of `formats.FORMATS`, by default told from the
     ending or the first line; a label that is not among `labels` is refused.
     """
     if source == OWN and not Path(OWN).exists():
@@ -92,35 +92,14 @@ def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
         raise BadInput(f"'{path}' does not exist{nearest(path.name, beside) or '; check the path.'}")
     if not os.access(path, os.R_OK):
         raise BadInput(f"'{path}' cannot be read by you; change its permissions.")
-    chosen = kind or _kind_of(path)
-    if chosen not in READERS:
-        hint = nearest(chosen, tuple(READERS)) or "."
-        raise BadInput(f"'{chosen}' is not a kind of data; the kinds are {', '.join(READERS)}{hint}")
+    chosen = kind or format_of(path)
+    if chosen not in FORMATS:
+        hint = nearest(chosen, tuple(FORMATS)) or "."
+        raise BadInput(f"'{chosen}' is not a kind of data; the kinds are {', '.join(FORMATS)}{hint}")
     if path.is_dir() != (chosen == "folder"):
         found = "folder" if path.is_dir() else "file"
         raise BadInput(f"'{path}' is a {found}, from which kind '{chosen}' is not read; give another path or kind.")
-    return READERS[chosen](path, lambda names: names_a_column(names, columns))
-
-
-def _kind_of(path: Path) -> str:
-    """What a file or folder is, by its ending or, where that says too little, by its first line."""
-    if path.is_dir():
-        return "folder"
-    kind = SUFFIXES.get(path.suffix.lower(), "")
-    if kind in ("csv", "tsv", "parquet"):
-        return kind
-    with path.open("rb") as file:  # subtle: a JSON list may be one line as long as the file
-        raw = next((raw for raw in iter(lambda: file.readline(1 << 16), b"") if raw.strip()), b"")
-    first = raw.decode("utf-8-sig", "replace")
-    if kind == "json" and first.lstrip().startswith("["):
-        return "json"
-    if kind in ("json", "jsonl"):
-        return "eraser" if '"evidences"' in first and '"annotation_id"' in first else "jsonl"
-    by_line = ((r"\([0-4] ", "sst"), (r"1 \S", "babi"), (r"[^\t]*\t", "tsv"))
-    found = next((name for pattern, name in by_line if re.match(pattern, first)), None)
-    if found is None:
-        raise BadInput(f"'{path}' does not look like data that heedful knows; give its kind: {', '.join(READERS)}.")
-    return found
+    return FORMATS[chosen].read(path, lambda names: names_a_column(names, columns))
 
 
 def _examples(rows: Iterator[Row], columns: Columns, name: str, labels: Sequence[str] | None) -> Iterator[Example]:

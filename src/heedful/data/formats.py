@@ -11,6 +11,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from numbers import Integral
 from pathlib import Path
@@ -389,16 +390,47 @@ def _babi(path: Path, _: IsHeader) -> Iterator[Row]:
         yield where, {"text": story, "pair": said.strip(), "label": answer.strip(), "rationale_characters": found}
 
 
-READERS: dict[str, Reader] = {
-    "csv": _csv,
-    "tsv": _tsv,
-    "jsonl": _jsonl,
-    "json": _json,
-    "parquet": _parquet,
-    "folder": _folder,
-    "sst": _sst(five=False, phrases=False),
-    "sst-5": _sst(five=True, phrases=False),
-    "sst-phrases": _sst(five=False, phrases=True),
-    "babi": _babi,
-    "eraser": _eraser,
+@dataclass(frozen=True)
+class Format:
+    """A kind of data: how it is read, the endings of its files, and what their first line looks like.
+
+    A first line of None may be anything. A file with an unknown ending is taken for a text file.
+    """
+
+    read: Reader
+    suffixes: tuple[str, ...] = ()
+    first_line: str | None = None
+
+
+_JSON_LINES = (".jsonl", ".ndjson", ".json")
+FORMATS: dict[str, Format] = {
+    "csv": Format(_csv, (".csv",)),
+    "tsv": Format(_tsv, (".tsv", ".txt"), r"(?!1 \S|\([0-4] )[^\t]*\t"),  # bAbI has tabs, too
+    "jsonl": Format(_jsonl, _JSON_LINES),
+    "json": Format(_json, (".json",), r"\s*\["),
+    "parquet": Format(_parquet, (".parquet",)),
+    "folder": Format(_folder),
+    "sst": Format(_sst(five=False, phrases=False), (".txt",), r"\([0-4] "),
+    "sst-5": Format(_sst(five=True, phrases=False)),
+    "sst-phrases": Format(_sst(five=False, phrases=True)),
+    "babi": Format(_babi, (".txt",), r"1 \S"),
+    "eraser": Format(_eraser, _JSON_LINES, r'(?!\s*\[)(?=.*"evidences").*"annotation_id"'),
 }
+
+
+def format_of(path: Path) -> str:
+    """The kind of a file or folder, by its ending and, where several kinds have it, by its first line."""
+    if path.is_dir():
+        return "folder"
+    suffix = path.suffix.lower()
+    known = any(suffix in one.suffixes for one in FORMATS.values())
+    likely = {name: one for name, one in FORMATS.items() if (suffix if known else ".txt") in one.suffixes}
+    if len(likely) == 1:
+        return next(iter(likely))
+    with path.open("rb") as file:  # subtle: a JSON list may be one line as long as the file
+        raw = next((raw for raw in iter(lambda: file.readline(1 << 16), b"") if raw.strip()), b"")
+    first = raw.decode("utf-8-sig", "replace")
+    for name, one in sorted(likely.items(), key=lambda item: item[1].first_line is None):
+        if one.first_line is None or re.match(one.first_line, first):
+            return name
+    raise BadInput(f"'{path}' does not look like data that heedful knows; give its kind: {', '.join(FORMATS)}.")
