@@ -147,6 +147,11 @@ def test_a_method_is_skipped_only_where_it_does_not_work() -> None:
     assert "cannot be joined over windows" in found.skipped["attention-weights"]
 
 
+def test_a_text_that_the_one_method_cannot_explain_is_skipped() -> None:
+    found = explain(shared("bert"), [TEXTS[0], LONG], "attention-weights", windows=True, unsupported="skip")
+    assert ([why.tokens.text for why in found], list(found.skipped)) == ([TEXTS[0]], ["attention-weights"])
+
+
 def test_nothing_but_skipped_methods_is_an_error() -> None:
     with pytest.raises(Unsupported, match=r"no method could explain this model; .*has one query"):
         explain(shared("bilstm"), TEXTS[0], ["rollout"], unsupported="skip")

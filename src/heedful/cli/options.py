@@ -130,7 +130,7 @@ def watch(show: Show, classifier: Classifier) -> Watch:
 
 
 def print_skipped(skipped: Mapping[str, str]) -> None:
-    """Say which methods were skipped, and why, beside the results."""
+    """Print to stderr which methods were skipped, and why."""
     from heedful.report.terminal import clean
 
     for name, reason in skipped.items():
@@ -138,7 +138,7 @@ def print_skipped(skipped: Mapping[str, str]) -> None:
 
 
 def announce(*paths: str | None) -> None:
-    """Say what was written, beside the results."""
+    """Print to stderr which files were written."""
     for path in paths:
         if path is not None:
             click.echo(f"wrote {path}", err=True)

@@ -1,4 +1,4 @@
-"""heedful theory: what theory says of LIME and of gradients, beside what they are."""
+"""heedful theory: LIME and gradients compared with what theory predicts."""
 
 from __future__ import annotations
 

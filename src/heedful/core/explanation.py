@@ -80,7 +80,7 @@ class Source:
 class Explanation:
     """What every kind of explanation carries. A method fills in its result; `explain` adds the rest.
 
-    `notes` are sentences that a reader must know; `details` are numbers beside the result (samples, R², …).
+    `notes` are sentences that a reader must know; `details` are further numbers (samples, R², …).
     """
 
     tokens: Tokens
@@ -155,7 +155,7 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Attribution(Explanation):
-    """A score per token, raw: nothing is normalised or cut. Positive speaks for the target where `signed`.
+    """A score per token, raw: nothing is normalised or cut. Where `signed`, positive supports the target.
 
     `base` is the target's value at the method's baseline; `gap` is what completeness lacks: (value − base) − Σ scores.
     Where a method makes no such promise, both are None. `errors` are standard errors, where the scores are estimates.

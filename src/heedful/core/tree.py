@@ -3,7 +3,7 @@
 With a^l_ij the interaction's weights summed over heads, a tree may use the edges i → j of layer l whose share
 a^l_ij / max a^l is above a threshold τ, and is worth Σ (a^l_ij − λ) over its edges.
 
-greedy   the authors' heuristic, top layer down: quick, knows no λ, and may hang two edges of one layer below each other
+greedy   the authors' heuristic, top layer down: quick, without λ, and may hang two edges of one layer below each other
 exact    the most valuable tree, by integer programming: a token passes on only what it got in a higher layer
 """
 
@@ -153,7 +153,7 @@ def grow(
 ) -> Tree:
     """The attribution tree of an interaction.
 
-    `penalty` is λ, in the units of the weights; only "exact" heeds it. `root` is a position, or None: "greedy" takes
+    `penalty` is λ, in the units of the weights; only "exact" uses it. `root` is a position, or None: "greedy" takes
     the token that gets most, "exact" the one whose tree is worth most. `leave_out`: "cls" lets the classification token
     be no parent and no measure of the largest weight (as the authors do), "special" lets no special token take part.
     "exact" stops after `seconds` and then gives the best tree so far, with `proven` False.

@@ -192,6 +192,8 @@ def explain_all(
 
     Yields for each text an Explanation, or Explanations for several methods. The arguments are those of `explain`.
     """
+    # a single explanation per text has no place for what was skipped
+    unsupported = unsupported if _is_several(method) else "raise"
     job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, False, watch)
     rows = _stream(job, load(x if tokenizer is None else (x, tokenizer)), iter(texts))
     return rows if _is_several(method) else (row[0] for row in rows)
@@ -316,8 +318,7 @@ class _Job:
         methods = make_methods(method, settings)
         with_attention = with_attention and not any(isinstance(m, AttentionWeights) for m in methods)
         wanted = target if isinstance(target, Target) else Target(target)
-        skip = unsupported == "skip" and (_is_several(method) or with_attention)
-        return cls(methods, wanted, seed, truncate, windows, skip, with_attention, watch)
+        return cls(methods, wanted, seed, truncate, windows, unsupported == "skip", with_attention, watch)
 
     def run(self, classifier: Classifier, texts: Sequence[Tokens]) -> list[Explanations]:
         """For each text an explanation by each method. A text is cut and predicted once for all methods."""

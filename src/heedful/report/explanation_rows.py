@@ -97,7 +97,7 @@ def by_word(why: Attribution) -> Attribution:
 
 
 def facts(why: Attribution) -> list[tuple[str, str]]:
-    """The numbers beside a method's name: the sum, completeness where it is promised, details, and the price."""
+    """The numbers of a method: the sum, completeness where it is promised, details, and the cost."""
     special = float(why.scores[list(why.tokens.special)].sum()) or None
     sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
     shown = [(k, number(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]

@@ -2,7 +2,7 @@
 
 draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, one under the other
 draw_tree   an attribution tree
-draw_theory LIME and gradient beside what theory says of them
+draw_theory LIME and the gradient compared with theory
 encode      a figure as the bytes of a png, pdf or svg file
 """
 

@@ -1,4 +1,4 @@
-"""Theory beside measurement: Figures 4 and 5 of Lopardo et al. 2024 for one text."""
+"""Theory compared with measurement: Figures 4 and 5 of Lopardo et al. 2024 for one text."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Slopes:
             for t, y in zip(own, _apart([float(values[t]) for t in own], step), strict=True):
                 if abs(y - values[t]) > 2 * abs(step):
                     break  # the rest are so many at one place that names would only hide them
-                x, anchor = self._beside(t, y, upper, inch)
+                x, anchor = self._label_place(t, y, upper, inch)
                 axes.annotate(
                     sheet.letters.safe(self.comparison.names[t], MAX_LETTERS),
                     (float(self.comparison.slopes[t]), float(values[t])), (x, y), ha=anchor, va="center",
@@ -180,7 +180,7 @@ class Slopes:
                     **sheet.style(8),
                 )  # fmt: skip
 
-    def _beside(self, t: int, y: float, left: bool, inch: float) -> tuple[float, str]:
+    def _label_place(self, t: int, y: float, left: bool, inch: float) -> tuple[float, str]:
         """Where a name at height y stands clear of the diagonal and of the ring."""
         taken = [float(self.comparison.slopes[t]), y, *([float(self.comparison.stated[0])] if t == 0 else [])]
         return (min(taken) - 0.22 * inch, "right") if left else (max(taken) + 0.22 * inch, "left")
