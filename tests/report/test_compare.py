@@ -272,7 +272,7 @@ def headed(mean: float, low: float, high: float, n: int = 40, p: float = 0.001) 
         (headed(-0.3, -0.4, -0.21), "Attention of A agrees with leave-one-out far less than that of B: τ"),
         (
             headed(0.3, 0.2, 0.4, p=0.06),
-            "No significant difference in whether attention of A agrees with leave-one-out more",
+            "It could not be decided whether attention of A agrees with leave-one-out more",
         ),
         (headed(0.3, 0.2, 0.4, n=29), "There are too few texts to decide whether attention of A agrees"),
     ],

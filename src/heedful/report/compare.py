@@ -189,7 +189,7 @@ def _headline(c: Contrast, names: Names, matching: Matching) -> str:
     if c.decision == Decision.TOO_FEW:
         opening = f"There are too few texts to decide whether {claim}"
     elif c.decision == Decision.NOT_SIGNIFICANT:
-        opening = f"No significant difference in whether {claim}"
+        opening = f"It could not be decided whether {claim}"
     else:
         opening = capital(claim)
     return f"{opening}: {sides} ({_how(c, matching)})."
