@@ -26,6 +26,7 @@ CROSS_MODULE_TESTS = {
     "methods.methods": "what all methods of gradients and attention have in common",
     "methods.smoothgrad": "a method of methods.gradients with papers of its own",
     "checks.battery": "every check on every kind of classifier",
+    "checks.plugin": "a check of another package, wherever a check of heedful appears",
     "audits.known_models": "audits of models whose answer is known",
     "report.formats": "one report in every format",
     "cli.cli": "what all commands have in common",

@@ -8,15 +8,15 @@ Q2 matters     a   total variation of the answer without attention's top fifth o
 Q3 is used     a   median total variation of the answer over permutations of attention
                r   0, for a model that ignores attention      s   total variation of the answer without any word
 
-A question is answered *for* if attention surely has more than half of the reference's lead over chance: the lower limit
-of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it surely has less than a fifth of it: the upper
-limit of the mean of (a − r) − ⅕ (s − r) is below 0. It stays undecided otherwise, and where the reference has no sure
-lead, since then there is nothing to have a share of. Limits are one-sided, at 98.3 %: the three questions are then
-answered right together at 95 %.
+A question is answered *for* if attention has significantly more than half of the reference's lead over chance: the
+lower limit of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it has significantly less than a
+fifth of it: the upper limit of the mean of (a − r) − ⅕ (s − r) is below 0. It stays undecided otherwise, and where the
+reference has no significant lead, since then there is nothing to have a share of. Limits are one-sided, at 98.3 %: the
+three questions are then answered right together at 95 %.
 
 explanation           all three for
 not explanation       none for, and Q3 against, or both Q1 and Q2
-not not explanation   some for, or each surely above a fifth
+not not explanation   some for, or each significantly above a fifth
 undecided             otherwise; too few texts; attention that is the same everywhere, which claims nothing
 
 That other attention would give the same answer (Q4), that attention is not identifiable from its layer's output (Q5)
@@ -218,7 +218,7 @@ def one_sided(values: Floats, level: float) -> tuple[float, float]:
 
 
 def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
-    """Fieller's limits of mean(ahead) / mean(lead), where the lead is surely above 0; NaN beyond ±MAX_SHARE."""
+    """Fieller's limits of mean(ahead) / mean(lead), where the lead is significantly above 0; NaN beyond ±MAX_SHARE."""
     return _crossing(ahead, lead, level, 0), _crossing(ahead, lead, level, 1)
 
 

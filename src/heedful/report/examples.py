@@ -124,14 +124,14 @@ def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
             f"and without those of attention on {less:,}."
         )
 
-    def told(name: str, values: Floats) -> Callable[[int], str]:
+    def moved(name: str, values: Floats) -> Callable[[int], str]:
         ends = {1.0: ", to another label", 0.0: ", and the label stays"}
         return lambda i: (
             f"without its first fifth of the words the output moves by {number(values[i], 3)} (TVD)"
             + ends.get(float(flips[name][i]), "")
         )
 
-    notes = {ATTENTION: told(ATTENTION, own), other: told(other, others)}
+    notes = {ATTENTION: moved(ATTENTION, own), other: moved(other, others)}
     title = f"The first words of {other} matter more than those of attention"
     yield Reason(title, order, note, (ATTENTION, other), notes)
 
@@ -198,17 +198,17 @@ def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str |
 
 def _shown(record: Record, place: int, reason: Reason) -> Shown:
     one = read(record.text_at(place))
-    told = {name: found for name in reason.methods if (found := one.scores(name)) is not None}
+    scored = {name: found for name in reason.methods if (found := one.scores(name)) is not None}
     content = list(one.view.content)
-    tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in told.items()}
-    shown = canvas(one, [scores / (tops[name] or 1) for name, (scores, _) in told.items()])
+    tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in scored.items()}
+    shown = canvas(one, [scores / (tops[name] or 1) for name, (scores, _) in scored.items()])
     colourings = tuple(
         Colouring(
             name,
             shown.coloured(scores, signed, tops[name]),
             reason.notes[name](place) if name in reason.notes else "",
         )
-        for name, (scores, signed) in told.items()
+        for name, (scores, signed) in scored.items()
     )
     fewer = f" or of fewer than {reason.least} words" if reason.least > 1 else ""
     passed = "" if place == reason.order[0] else f" Texts shown above{fewer} are passed over."
@@ -300,7 +300,7 @@ def _beside(record: Record, kind: str, detail: Detail, change: float) -> Shown:
         "lower": "one that exists, and a farther one may",
         "witness": "a row with which its head reads nearly the same; a farther one may exist",
     }[kind]
-    least = "at most " if kind in ("exact", "lower") else ""  # told of two attentions, of which this is one
+    least = "at most " if kind in ("exact", "lower") else ""  # measured on two attentions, of which this is one
     shown = canvas(one, [s / top for s, top in zip(scores, tops, strict=True)], special=True)
     names = (f"attention{where}", f"another attention{where}")
     stays = ", and the label stays" if len(one.row.probabilities or ()) > 1 else ""

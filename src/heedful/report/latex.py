@@ -198,16 +198,16 @@ def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
 
 def _tex_table(table: Table, seen: set[str]) -> Iterator[str]:
     """A table; those too long for a page are in parts, of which the first has the label."""
-    told, said = cells(table), notes(table.columns)
+    rows, said = cells(table), notes(table.columns)
     marks = rf"\label{{tab:{_label(table.name, seen)}}}"
-    for first in range(0, max(1, len(told)), ROWS):
+    for first in range(0, max(1, len(rows)), ROWS):
         title = f"{table.title} (continued)" if first else ". ".join(filter(None, (table.title, table.caption)))
         inside = [
             r"\centering",
             rf"\caption{{{tex(title)}}}",
             *([] if first else [marks]),
             *([r"\footnotesize"] if len(table.columns) >= MANY else []),
-            _tabular(table, told[first : first + ROWS]),
+            _tabular(table, rows[first : first + ROWS]),
             *([rf"\par\smallskip{{\footnotesize {tex(said)}\par}}"] if said else []),
         ]
         yield _environment("table", inside, "[htbp]")

@@ -18,7 +18,7 @@ from heedful.report.phrases import bracketed, digits_for, listed, number, slug, 
 Floats = NDArray[np.float64]
 TOP = 12  # words of a label
 CHARTED = 3  # labels that have a chart; tables have all
-NAMED = 3  # words in a sentence
+MAX_WORDS = 3  # in a sentence
 
 
 @dataclass(frozen=True)
@@ -126,21 +126,21 @@ def _findings(record: Record, lists: Sequence[WordList], least: int) -> Iterator
     for method in _listed(charted):
         pairs = [(one, main[one.label]) for one in charted if one.method == method and one.label in main]
         if method != charted[0].method and pairs:
-            told = "; ".join(f"for {_label(record, one)} {_overlap(one, other)}" for one, other in pairs)
-            yield f"Words that {method} and {charted[0].method} both put first: {told}."
+            overlaps = "; ".join(f"for {_label(record, one)} {_overlap(one, other)}" for one, other in pairs)
+            yield f"Words that {method} and {charted[0].method} both put first: {overlaps}."
 
 
 def _said(record: Record, one: WordList) -> str:
     """The first words of a list; of a signed method only those whose interval is above zero."""
     label, towards = _label(record, one), explained(record)
     where = label if towards is None else f"{towards} in texts called {label}"
-    told = [w for w in one.first if w.low > 0] if one.signed else list(one.first)
-    if not told:
+    words = [w for w in one.first if w.low > 0] if one.signed else list(one.first)
+    if not words:
         return (
             f"By {one.method}, no word can be said to speak for {where}: none of {one.ranked:,} that were ranked has "
             "an interval above zero."
         )
-    named = listed([f"“{short(w.word)}” {w.interval}" for w in told[:NAMED]])
+    named = listed([f"“{short(w.word)}” {w.interval}" for w in words[:MAX_WORDS]])
     what = f"what speaks most for {where}" if one.signed else f"what weighs most in texts called {label}"
     return f"By {one.method}, {what} is {named}."
 
@@ -188,13 +188,13 @@ def _charted(record: Record, lists: Sequence[WordList]) -> list[WordList]:
 
 def _figure(record: Record, one: WordList, name: str) -> Figure:
     rows = [Interval(short(w.word), w.mean, w.low, w.high, note=texts(w.texts)) for w in one.first]
-    told = (f"{short(w.word)} {w.interval} in {texts(w.texts)}" for w in one.first)
+    numbers = (f"{short(w.word)} {w.interval} in {texts(w.texts)}" for w in one.first)
     label = _label(record, one)
     given = Words(
         name=f"{name}-{one.label}",
         title=f"{one.method}: words in texts that the model calls {label}",
         x="mean score" if one.signed else "mean share of the text's sum",
-        alt=f"Mean scores by {one.method} in texts called {label}: {'; '.join(told)}.",
+        alt=f"Mean scores by {one.method} in texts called {label}: {'; '.join(numbers)}.",
         caption=f"The {len(one.first)} highest of {one.ranked:,} words, by the lower limit of the 95 % interval.",
     )
     return dots(given, rows, zero=0.0)

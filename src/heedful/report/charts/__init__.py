@@ -49,12 +49,12 @@ def matrix(
     left = min(NAMES, max(width_of(name) for name in names) + NUMBERS) + 6
     wide = max(CELL[0], min(WIDEST, (WIDTH - left) / n))
     top = 22.0
-    made = []
+    shapes = []
     for i, (name, row) in enumerate(zip(names, values, strict=True)):
         y = top + CELL[1] * i
-        made.append(_heads(name, i, (left, left + wide * (i + 0.5), y)))
-        made += [_cell(x, (left + wide * j, y, wide), limits) for j, x in enumerate(row)]
-    return figure(words, top + CELL[1] * n + 2, "".join(made), _told(names, values), max(WIDTH, left + wide * n))
+        shapes.append(_heads(name, i, (left, left + wide * (i + 0.5), y)))
+        shapes += [_cell(x, (left + wide * j, y, wide), limits) for j, x in enumerate(row)]
+    return figure(words, top + CELL[1] * n + 2, "".join(shapes), _words_of(names, values), max(WIDTH, left + wide * n))
 
 
 def _heads(name: str, i: int, at: tuple[float, float, float]) -> str:
@@ -103,7 +103,7 @@ def brief(x: float) -> str:
     return re.sub(r"^(−?)0\.", r"\1.", fixed(x, 2 if size < 1 else 1 if size < 9.95 else 0))
 
 
-def _told(names: Sequence[str], values: Sequence[Sequence[float | None]]) -> str:
+def _words_of(names: Sequence[str], values: Sequence[Sequence[float | None]]) -> str:
     """Every pair, once where the two halves are alike; of very many, those at the ends."""
     n = range(len(names))
     alike = len(names) > 1 and all(values[i][j] == values[j][i] for i in n for j in n if i != j)

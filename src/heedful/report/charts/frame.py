@@ -36,7 +36,7 @@ FOOT = 21.0  # below a plot, for its ticks
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a chart; x and y are the axes' labels. Without an `alt` the numbers are told."""
+    """The words of a chart; x and y are the axes' labels. Without an `alt` it is the numbers."""
 
     name: str
     title: str
@@ -46,9 +46,9 @@ class Words:
     caption: str = ""
 
 
-def figure(words: Words, height: float, body: str, told: str, width: float = WIDTH) -> Figure:
+def figure(words: Words, height: float, body: str, description: str, width: float = WIDTH) -> Figure:
     """A finished chart."""
-    alt = words.alt or told
+    alt = words.alt or description
     attributes: dict[str, str | float] = {
         "class": "chart" + ("" if width <= WIDTH else " c-wide" if width <= 1.45 * WIDTH else " c-wide c-wider"),
         "viewBox": f"0 0 {math.ceil(width)} {math.ceil(height)}",
@@ -61,8 +61,8 @@ def figure(words: Words, height: float, body: str, told: str, width: float = WID
 
 def nothing(words: Words, why: str = "") -> Figure:
     """A chart of no numbers, which says so."""
-    told = f"{NOTHING}: {why}" if why else NOTHING
-    return figure(words, 60, write((WIDTH / 2, 35), told, "c-soft c-middle", WIDTH - 20), told)
+    description = f"{NOTHING}: {why}" if why else NOTHING
+    return figure(words, 60, write((WIDTH / 2, 35), description, "c-soft c-middle", WIDTH - 20), description)
 
 
 def without(missing: int, what: str) -> str:
@@ -86,7 +86,7 @@ def reach(values: Iterable[float | None], limits: tuple[float, float] | None = N
 
 
 def digits_of(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> int:
-    """How many digits the numbers of a chart are told with."""
+    """How many digits the numbers of a chart have."""
     return digits_for(*reach(values, limits))
 
 
@@ -109,14 +109,14 @@ def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: f
     """Series with their marks, in as many lines as they need, and how high that is; nothing for a single one."""
     if len(series) < 2:
         return "", 0.0
-    made, x, y = [], 0.0, LINE
+    shapes, x, y = [], 0.0, LINE
     for name, i in series.items():
         wide = min(width_of(name), width / 2)
         if x and x + 26 + wide > width:
             x, y = 0.0, y + LINE
-        made += [swatch(i, (x + 10, y - 5)), write((x + 26, y), name, "", wide)]
+        shapes += [swatch(i, (x + 10, y - 5)), write((x + 26, y), name, "", wide)]
         x += 26 + wide + 16
-    return "".join(made), y + 8
+    return "".join(shapes), y + 8
 
 
 def across(scale: Scale, top: float, bottom: float, label: str) -> str:
@@ -193,22 +193,22 @@ class Rows:
 
     def words(self) -> str:
         """Labels and notes."""
-        made = []
+        shapes = []
         for label, some in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
             centres = [y for _, y in some]
-            made.append(write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
+            shapes.append(write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
         for note, y in zip(self.notes, self.centres, strict=True):
-            made.append(write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
-        return "".join(made)
+            shapes.append(write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
+        return "".join(shapes)
 
 
 def head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], str]) -> tuple[str, float]:
     """What stands above a chart: the legend, then the label of the axis that goes down. And how high it is."""
     named = {name or "other": i for name, i in series.items()}
-    made, high = legend(named, swatch)
+    shapes, high = legend(named, swatch)
     if not words.y:
-        return made, high + 6
-    return made + write((0, high + 13), words.y, "", WIDTH), high + LINE + 10
+        return shapes, high + 6
+    return shapes + write((0, high + 13), words.y, "", WIDTH), high + LINE + 10
 
 
 __all__ = [

@@ -122,14 +122,14 @@ def lines(words: Words, lines: Sequence[Line], limits: tuple[float, float] | Non
     box = (top, WIDTH - room - KEY, max(HEIGHT, len(there) * LINE))
     across_ = [x for one in there for x, _ in _points(one)]
     plane = Plane.of(reach(across_, (min(across_), max(across_))), reach(ends, limits), box)
-    made = [above, plane.axes(words)]
+    shapes = [above, plane.axes(words)]
     bands = "".join(_band(one, plane, series[one.key]) for one in there)
-    made.append(group("c-many" if len(there) > CROWD else "c-few", bands))
-    made += [_curve(one, plane, series[one.key]) for one in sorted(there, key=lambda one: not one.faint)]
-    made.append(_names(there, plane, series, room))
+    shapes.append(group("c-many" if len(there) > CROWD else "c-few", bands))
+    shapes += [_curve(one, plane, series[one.key]) for one in sorted(there, key=lambda one: not one.faint)]
+    shapes.append(_names(there, plane, series, room))
     digits = digits_of(ends, limits)
-    told = [_course(one, digits) for one in there] + [without(_missing(lines), "point")]
-    return figure(words, plane.height(words), "".join(made), sentence(told))
+    numbers = [_course(one, digits) for one in there] + [without(_missing(lines), "point")]
+    return figure(words, plane.height(words), "".join(shapes), sentence(numbers))
 
 
 def _points(one: Line) -> list[Point]:
@@ -173,15 +173,15 @@ def _names(lines: Sequence[Line], plane: Plane, series: Mapping[str, int], room:
     wanted = [y + 0.01 * mean for (_, y), mean in zip(ends, means, strict=True)]
     places = spread(wanted, LINE - 2, plane.y.end + 2, plane.y.start)
     left = plane.x.end + KEY
-    made = []
+    shapes = []
     for i, (one, (x, y), place) in enumerate(zip(lines, ends, places, strict=True)):
         number = series[one.key]
         alone = all(abs(y - other) > 4 for j, (_, other) in enumerate(ends) if j != i)
         leader = path(trace([(x + 4, y), (left - 25, place)]), f"{colour(number)} c-leader") if alone else ""
         key = "" if one.faint else spot(number, (left - 14, place))
-        made += [leader, stroke(number, (left - 14, place)), key]
-        made.append(write((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
-    return "".join(made)
+        shapes += [leader, stroke(number, (left - 14, place)), key]
+        shapes.append(write((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
+    return "".join(shapes)
 
 
 def _course(one: Line, digits: int) -> str:
@@ -216,13 +216,15 @@ def histogram(
     extent = reach([*(float(e) for edges, _ in shown.values() for e in edges[[0, -1]]), *bounds.values()])
     most = max(float(np.nanmax(counts)) for _, counts in shown.values())
     plane = Plane.of(extent, (0.0, most * 1.04), (top + LINE * len(bounds), WIDTH - EDGE, HEIGHT - 50))
-    made = [above, plane.axes(words)]
-    made += [_steps(*shown[name], plane, i) for name, i in numbers.items() if name in shown]
-    made += [_mark(name, x, plane, row) for row, (name, x) in enumerate(reversed(bounds.items()))]
+    shapes = [above, plane.axes(words)]
+    shapes += [_steps(*shown[name], plane, i) for name, i in numbers.items() if name in shown]
+    shapes += [_mark(name, x, plane, row) for row, (name, x) in enumerate(reversed(bounds.items()))]
     missing = sum(int(np.isnan(counts).sum()) for _, counts in bins.values())
-    told = [_counted(name, *pair) for name, pair in bins.items()]
-    told += [f"{name} at {fixed(x, digits_of(extent))}" for name, x in bounds.items()] + [without(missing, "bin")]
-    return figure(words, plane.height(words), "".join(made), sentence(told))
+    counts_in_words = [_counted(name, *pair) for name, pair in bins.items()]
+    counts_in_words += [f"{name} at {fixed(x, digits_of(extent))}" for name, x in bounds.items()] + [
+        without(missing, "bin")
+    ]
+    return figure(words, plane.height(words), "".join(shapes), sentence(counts_in_words))
 
 
 def _steps(edges: Floats, counts: Floats, plane: Plane, series: int) -> str:
@@ -263,13 +265,13 @@ def scatter(words: Words, x: ArrayLike, y: ArrayLike, series: Sequence[str] | No
     above, top = head(words, numbers, spot)
     own = [0.0] if zero else []
     plane = Plane.of(reach([*a[there], *own]), reach([*b[there], *own]), (top, WIDTH - EDGE, HEIGHT))
-    made = [above, plane.axes(words)]
-    made += [plane.vertical(0, "c-zero"), plane.level(0, "c-zero")] if zero else []
+    shapes = [above, plane.axes(words)]
+    shapes += [plane.vertical(0, "c-zero"), plane.level(0, "c-zero")] if zero else []
     for name, i in numbers.items():
         some = there & np.array([one == name for one in names], dtype=bool)
-        made.append(_cloud([plane.at(float(u), float(v)) for u, v in zip(a[some], b[some], strict=True)], i))
-    told = [_shares(b[there]), without(int((~there).sum()), "point")]
-    return figure(words, plane.height(words), "".join(made), sentence(told))
+        shapes.append(_cloud([plane.at(float(u), float(v)) for u, v in zip(a[some], b[some], strict=True)], i))
+    shares = [_shares(b[there]), without(int((~there).sum()), "point")]
+    return figure(words, plane.height(words), "".join(shapes), sentence(shares))
 
 
 def _cloud(points: Sequence[Point], series: int) -> str:

@@ -90,11 +90,11 @@ def dots(
     frame = Rows([row.label for row in rows], [row.note for row in rows], top)
     upright = [*marks] if zero is None else [zero, *marks]
     scale = Scale(*reach([*ends, *upright], limits), frame.left, frame.right)
-    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
-    made += [line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
-    made += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
-    told = [_told(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
-    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    shapes += [line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
+    shapes += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
+    numbers = [_words_of(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
+    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
 
 
 def _dot(row: Interval, scale: Scale, y: float, series: int) -> str:
@@ -114,7 +114,7 @@ def _none(scale: Scale, y: float) -> str:
     return write((scale.start + 8, y + 4.5), "no number", "c-soft")
 
 
-def _told(row: Interval, digits: int) -> str:
+def _words_of(row: Interval, digits: int) -> str:
     name = f"{row.label}, {row.series}" if row.series else row.label
     return f"{name} {bracketed(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
 
@@ -128,12 +128,12 @@ def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
     above, top = head(words, {}, spot)
     frame = Rows([box.label for box in boxes], [box.note for box in boxes], top)
     scale = Scale(*reach(ends), frame.left, frame.right)
-    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
-    made += [
+    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    shapes += [
         _box(box, scale, y) if box in there else _none(scale, y) for box, y in zip(boxes, frame.centres, strict=True)
     ]
-    told = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
-    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+    numbers = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
+    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
 
 
 def _box(box: Box, scale: Scale, y: float) -> str:
@@ -168,12 +168,12 @@ def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] |
     above, top = head(words, series, spot)
     frame = Rows([g.label for g in groups], [f"n = {len(values):,}" for values in kept], top, pitch=44, close=36)
     scale = Scale(*extent, frame.left, frame.right)
-    made = [above, across(scale, top, frame.bottom, words.x), frame.words()]
+    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
     for group, values, y in zip(groups, kept, frame.centres, strict=True):
-        made.append(_violin(values, scale, y, series[group.series], extent if limits else None))
+        shapes.append(_violin(values, scale, y, series[group.series], extent if limits else None))
     digits = digits_of(extent)
-    told = [_spread(g, values, digits) for g, values in zip(groups, kept, strict=True)] + [without(missing, "text")]
-    return figure(words, frame.bottom + foot(words.x), "".join(made), sentence(told))
+    numbers = [_spread(g, values, digits) for g, values in zip(groups, kept, strict=True)] + [without(missing, "text")]
+    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
 
 
 def _violin(values: Floats, scale: Scale, y: float, series: int, limits: tuple[float, float] | None) -> str:

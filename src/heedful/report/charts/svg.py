@@ -41,12 +41,12 @@ def short(x: float) -> str:
 
 def element(name: str, attributes: Mapping[str, str | float], inside: str = "") -> str:
     """An element; numbers are coordinates. `inside` is markup, so words in it must be escaped before."""
-    told = "".join(
+    attributes_text = "".join(
         f' {key}="{escaped(value) if isinstance(value, str) else short(value)}"'
         for key, value in attributes.items()
         if value != ""
     )
-    return f"<{name}{told}>{inside}</{name}>" if inside else f"<{name}{told}/>"
+    return f"<{name}{attributes_text}>{inside}</{name}>" if inside else f"<{name}{attributes_text}/>"
 
 
 def group(kind: str, inside: str) -> str:
