@@ -491,7 +491,7 @@ def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
         opened(run.folder, replace(MANIFEST, settings=other, seed=1))
     assert str(told.value) == (
         f"'{run.folder}' holds a run of something else: setting methods.ig.steps (64 then, 32 now), method random is "
-        "gone, method lime is new and 4 more; give another folder (--out), or begin it anew (--restart)."
+        "gone, method lime is new and 4 more; give another folder (--out), or start again (--restart)."
     )
     assert contents(run.folder) == before
 

@@ -141,7 +141,7 @@ def opened(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise BadInput(
             f"'{folder}' holds a run of something else: {', '.join(map(str, changed[:3]))}{more}; give another "
-            "folder (--out), or begin it anew (--restart)."
+            "folder (--out), or start again (--restart)."
         )
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
