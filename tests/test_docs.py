@@ -27,7 +27,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        exec(compile(block, page.name, "exec"), names)
+        exec(compile(block, page.name, "exec", dont_inherit=True), names)  # as a reader runs it
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

@@ -31,7 +31,7 @@ class Unsupported(HeedfulError):  # noqa: N818
 
 
 def told(e: Exception) -> HeedfulError:
-    """An error as one that can be told: of a plugin, of a family's own code, or a bug, it says that it fails."""
+    """Any exception as a HeedfulError. An unexpected one, of a plugin or a bug, becomes Unsupported("fails: …")."""
     if isinstance(e, HeedfulError):
         return e
     made = Unsupported(f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
@@ -40,7 +40,7 @@ def told(e: Exception) -> HeedfulError:
 
 
 def apart(work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item]) -> list[Result | HeedfulError]:
-    """What `work` makes of all together; where it fails, of each by itself, with the error in the place of a result.
+    """The results of `work` on all items; after a failure, of each item alone, with its error in place of a result.
 
     Also an error that nobody expected: what can be made of the others is still wanted.
     """

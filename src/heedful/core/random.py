@@ -1,4 +1,4 @@
-"""Seeding: chance that depends on what it is for, and on nothing that was drawn before."""
+"""A random generator derived from a key."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ import torch
 
 
 def seeded(*key: object) -> torch.Generator:
-    """The same chance for the same key, on every machine: seeded(0, "a text", "lime")."""
+    """A generator that depends on the key only, on every machine: seeded(0, "a text", "lime")."""
     digest = hashlib.blake2b(json.dumps(list(key), default=str).encode("utf-8"), digest_size=8).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest, "little") >> 1)

@@ -1,4 +1,4 @@
-"""Damaged files: each loads, or is refused in one sentence; none ends in a traceback."""
+"""Formats: a damaged file loads, or is refused in one sentence; none ends in a traceback."""
 
 from __future__ import annotations
 
