@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from heedful.methods import METHODS, Method, method
     from heedful.methods.explain import explain, explain_all, tree
     from heedful.model import edits
-    from heedful.model.classifier import Batch, Classifier
+    from heedful.model.batch import Batch
+    from heedful.model.classifier import Classifier
     from heedful.model.edits import Edit, Site
     from heedful.model.function import Plain
     from heedful.model.loading import load
@@ -44,7 +45,7 @@ _HOME = {
     "METHODS": "methods",
     "Method": "methods",
     "Classifier": "model.classifier",
-    "Batch": "model.classifier",
+    "Batch": "model.batch",
     "Tokens": "core.tokens",
     "Example": "data",
     "Splits": "data",

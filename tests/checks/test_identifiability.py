@@ -199,7 +199,7 @@ def test_values_are_what_is_read_times_their_map(family: str) -> None:
     case = case_of(classifier)
     with Sources() as sources:
         reading, _ = laid_open(classifier, [case.tokens], values=True)
-    for site in reading.layers(classifier.reads):
+    for site in reading.layers(classifier.main_kind):
         values = reading.values[site][0].detach()
         source = sources.of(classifier, values)
         assert source is not None
@@ -241,7 +241,7 @@ def test_ranks_and_null_spaces_are_those_of_the_matrices(family: str) -> None:
     classifier = shared(family)
     case = case_of(classifier)
     found, reading = Identifiability(starts=0)(case), read(classifier, case)
-    for site in reading.layers(classifier.reads):
+    for site in reading.layers(classifier.main_kind):
         values, out = reading.values[site][0].detach().double(), reading.projections[site].weight.detach().double()
         for head in range(len(values)):
             place = {"layer": site.layer, "head": head}
@@ -261,7 +261,7 @@ def test_effective_attention_gives_the_same_output(family: str) -> None:
     classifier = shared(family)
     case = case_of(classifier)
     found, reading = Identifiability(starts=0)(case), read(classifier, case)
-    site = reading.layers(classifier.reads)[-1]
+    site = reading.layers(classifier.main_kind)[-1]
     weights, values = reading.weights[site][0].detach().double(), reading.values[site][0].detach().double()
     whole = values @ reading.projections[site].weight.detach().double()
     effective = effective_attention(weights, whole, EPS)

@@ -60,7 +60,7 @@ def test_the_distance_from_uniform_by_hand(family: str, special: bool) -> None:
     case = case_of(classifier)
     reading = classifier.read(classifier.batch([case.tokens]))
     marks = np.zeros(len(case.tokens), bool) if special else np.array(case.tokens.special)
-    for layer, where in enumerate(reading.layers(classifier.reads)):
+    for layer, where in enumerate(reading.layers(classifier.main_kind)):
         total = 0.0
         weights, pooled = reading.weights[where][0].detach().double().numpy(), reading.pooled[0].detach().numpy()
         for q, share in enumerate(pooled):

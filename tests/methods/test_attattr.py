@@ -59,7 +59,7 @@ def point(classifier: Classifier, alpha: float, layer: int, kind: str, target: T
 
 
 def slow(classifier: Classifier, layer: int, rule: tuple[Tensor, Tensor], target: Target) -> Tensor:
-    kind = classifier.reads
+    kind = classifier.main_kind
     terms = [w * point(classifier, float(x), layer, kind, target)[2] for x, w in zip(*rule, strict=True)]
     return point(classifier, 1.0, layer, kind, target)[0] * torch.stack(terms).sum(0)
 

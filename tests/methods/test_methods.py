@@ -141,7 +141,7 @@ def test_effective_attention_gives_the_models_own_output(family: str) -> None:
     """A⊥ V = A V at the pooled row, with the values that the model multiplies."""
     classifier = shared(family)
     reading = classifier.read(classifier.batch([classifier.tokens(TEXTS[0])]), values=True)
-    site = reading.layers(classifier.reads)[-1]
+    site = reading.layers(classifier.main_kind)[-1]
     keys = site.allowed[0, 0, int(reading.pooled[0].argmax())]
     row = reading.weights[site][0, :, int(reading.pooled[0].argmax())][:, None, keys].detach().double()
     values = reading.values[site][0][:, keys].detach().double()
@@ -166,7 +166,7 @@ def test_attention_gradient_is_the_derivative_of_scaling_the_attention_to_a_toke
     classifier.model.double()
     tokens = classifier.tokens("not funny but good")
     batch = classifier.batch([tokens])
-    kind = classifier.reads
+    kind = classifier.main_kind
     layers = [i for k, i in classifier.sites if k == kind]
     step = 1e-3 if family in ("t5", "modernbert") else 1e-5
 

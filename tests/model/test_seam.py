@@ -13,7 +13,8 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.maths.formulas import null_projection
 from heedful.methods.conformance import snapshot
 from heedful.model import edits, probes
-from heedful.model.classifier import Batch, Classifier
+from heedful.model.batch import Batch
+from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
 from tests.support.models import EVERY, FAMILIES, SINGLE, TEXTS, build, shared
 

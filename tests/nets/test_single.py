@@ -25,7 +25,7 @@ from heedful.model.classifier import Classifier
 from heedful.model.edits import uniform
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.pair import Pair, PairShape
-from heedful.nets.single import Attended, Single, SingleShape, told
+from heedful.nets.single import Attended, Single, SingleShape, describe_shape
 from heedful.nets.vocabulary import STOPWORDS, log_odds, objective, regression
 from tests.support.models import INSIDE, loud, tokenizer
 
@@ -474,7 +474,7 @@ def test_weights_that_a_guide_rounds_to_zero_stay_zero_and_allowed() -> None:
 
 
 def test_training_leaves_the_guide_alone() -> None:
-    student = single(attention="given", guide=told(single(dropout=0.5).config), encoder="average").train()
+    student = single(attention="given", guide=describe_shape(single(dropout=0.5).config), encoder="average").train()
     student(**batch(IDS)).logits.square().sum().backward()
     moved = {name for name, p in student.named_parameters() if p.grad is not None and p.grad.any()}
     assert moved == {"words.weight", "encoder.map.weight", "encoder.map.bias", "decoder.weight", "decoder.bias"}

@@ -192,7 +192,7 @@ class Adversarial(Checked):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
         layers = sum(kind == last_kind(classifier) for kind, _ in classifier.sites)
-        rows = huggingface.heads(classifier.model, classifier.reads) * len(self.delta)
+        rows = huggingface.heads(classifier.model, classifier.main_kind) * len(self.delta)
         per_head = 1 + (layers if self.layer == "all" else 1) * forward_count(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
             return Passes(per_head, exactly=False)

@@ -105,7 +105,7 @@ class Identifiability(Checked):
         classifier.check_attention()
         with Sources() as sources:
             reading, (share,) = laid_open(classifier, [case.tokens], values=True)
-        sites = reading.layers(classifier.reads)
+        sites = reading.layers(classifier.main_kind)
         searched = set(chosen(sites, self.layer)) if self.starts else set()
         return [
             finding

@@ -56,13 +56,13 @@ def layers(classifier: Classifier) -> list[Where]:
     sites = classifier.sites
     if len(sites) == 1:
         return []
-    return [Where(kind, layer) for kind, layer in sites if kind in (classifier.reads, "sentence")]
+    return [Where(kind, layer) for kind, layer in sites if kind in (classifier.main_kind, "sentence")]
 
 
 def heads(classifier: Classifier) -> list[Where]:
     """The heads of the layers that attend to the text's tokens, where a layer has several."""
-    count = huggingface.heads(classifier.model, classifier.reads)
-    sites = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.reads and count > 1]
+    count = huggingface.heads(classifier.model, classifier.main_kind)
+    sites = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.main_kind and count > 1]
     return [Where(kind, layer, head) for kind, layer in sites for head in range(count)]
 
 
@@ -171,7 +171,7 @@ def _batch_edit(copies: Sequence[Copy]) -> Edit:
 
 def pooled_attention(share: Share) -> Floats:
     """[k]: the pooled position's attention at the last layer, mean over heads, as in the method attention-mean."""
-    site = share.reading.layers(share.classifier.reads)[-1]
+    site = share.reading.layers(share.classifier.main_kind)[-1]
     attention: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
     return attention
 

@@ -144,7 +144,7 @@ class Uniform(Checked):
     def _distances(self, share: Share, tokens: Tokens) -> list[Finding]:
         """At every layer over the text's tokens, the distance of the pooled row from uniform."""
         edit = uniform_edit(Movable(tokens, self.special))
-        kinds = (share.classifier.reads, "sentence")
+        kinds = (share.classifier.main_kind, "sentence")
         sites = {Where(site.kind, site.layer): site for site in share.reading.weights if site.kind in kinds}
         return [
             Finding(self.name, "", "tvd to uniform", _distance(share, site, edit), where.at)

@@ -95,7 +95,7 @@ class AtLayer(Together):
 
     def check(self, classifier: Classifier, kind: str) -> None:
         """Refuse what would answer another question."""
-        if kind != classifier.reads and kind == "self":
+        if kind != classifier.main_kind and kind == "self":
             raise Unsupported(
                 f"{classifier.name} pools a decoder position, so no row of its encoder attention is the classifier's; "
                 "use kind=cross, or attention-received for the encoder."
@@ -121,7 +121,7 @@ def kind_of(classifier: Classifier, kind: Kind | None) -> str:
     """The kind of attention to read, checked against the model."""
     if not classifier.sites:
         classifier.check_attention()
-    named = classifier.reads if kind is None else "self" if kind == "encoder" else kind
+    named = classifier.main_kind if kind is None else "self" if kind == "encoder" else kind
     known = sorted({k for k, _ in classifier.sites})
     if named not in known:
         raise BadInput(f"{classifier.name} has no {named} attention, only {', '.join(known)}.")

@@ -57,8 +57,8 @@ class ValueZeroing(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One reading, then every token once at each layer and kind of attention, beside an unchanged copy."""
-        kinds = ("self",) if classifier.reads == "self" else ("decoder", "cross")
-        layers = sum(kind == classifier.reads for kind, _ in classifier.sites)
+        kinds = ("self",) if classifier.main_kind == "self" else ("decoder", "cross")
+        layers = sum(kind == classifier.main_kind for kind, _ in classifier.sites)
         sites = len(kinds) * (layers if self.layer == "all" else 1)
         if self.layer == "rollout":
             sites = len(classifier.sites)
@@ -66,7 +66,7 @@ class ValueZeroing(Checked):
 
     def _rolled(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
         encoder = torch.stack([_mixing(classifier, batch, [site])[0] for site in reading.layers("self")])
-        if classifier.reads == "self":
+        if classifier.main_kind == "self":
             return chain(encoder)
         pairs = zip(reading.layers("decoder"), reading.layers("cross"), strict=True)
         own, cross = zip(*(_mixing(classifier, batch, pair) for pair in pairs), strict=True)
@@ -76,7 +76,7 @@ class ValueZeroing(Checked):
         """[q,k], the mean of the layers asked for; of a decoder block, what it takes from the encoder."""
         assert self.layer != "rollout"
         own = {site.layer: [site] for site in reading.layers("decoder")}
-        sites = chosen(reading.layers(classifier.reads), self.layer)
+        sites = chosen(reading.layers(classifier.main_kind), self.layer)
         return torch.stack([_mixing(classifier, batch, [*own.get(site.layer, []), site])[-1] for site in sites]).mean(0)
 
 

@@ -120,7 +120,7 @@ class Classifier:
         return huggingface.sites(self.model)
 
     @property
-    def reads(self) -> str:
+    def main_kind(self) -> str:
         """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
         return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
 
@@ -381,6 +381,3 @@ class Classifier:
 
 def _no_classifier(model: Any) -> str:
     return f"{type(model).__name__} is not a sequence classifier; load one with AutoModelForSequenceClassification."
-
-
-__all__ = ["Batch", "Classifier", "Reading"]

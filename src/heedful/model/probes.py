@@ -70,7 +70,7 @@ def fused_attention_agrees(classifier: Classifier) -> bool:
 def can_branch(classifier: Classifier) -> bool:
     """Whether layers below a branching point can run once for all copies, with the same logits up to rounding."""
     layers = len(classifier.sites)
-    if classifier.reads != "self" or not seam.blocks(classifier.model, layers):
+    if classifier.main_kind != "self" or not seam.blocks(classifier.model, layers):
         return False
     batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
     with torch.no_grad(), seam.paused(classifier.model), ExitStack() as stack:
@@ -136,7 +136,7 @@ def pooled_shares(
     sentence = next((site for site in seen if site.kind == "sentence"), None)
     if sentence is not None:
         return (seen[sentence] * sentence.allowed)[:, 0, 0].detach()
-    last = next(w for site, w in reversed(seen.items()) if site.kind == classifier.reads)
+    last = next(w for site, w in reversed(seen.items()) if site.kind == classifier.main_kind)
     if last.shape[2] == 1:  # a network that pools with one query
         return logits.new_ones(len(logits), 1)
     candidates = [last] if hidden is None or hidden.shape[:2] != batch.ids.shape else [hidden, last]
@@ -168,13 +168,13 @@ def _with_nan(classifier: Classifier, batch: Batch) -> Bool[Tensor, "q"]:
     Slow, but it works for a saturated head, whose gradients are all zero.
     """
     width = batch.ids.shape[1]
-    last = max(layer for kind, layer in classifier.sites if kind == classifier.reads)
+    last = max(layer for kind, layer in classifier.sites if kind == classifier.main_kind)
 
     def poison(site: Site, weights: Tensor) -> Tensor:
         own = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
         return weights.masked_fill(own & site.allowed, torch.nan)
 
-    with torch.no_grad(), classifier.attention(at(poison, [last], classifier.reads)):
+    with torch.no_grad(), classifier.attention(at(poison, [last], classifier.main_kind)):
         reached = classifier.run(batch.repeat(width)).isnan().any(-1)
     reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero lets its NaN through
     if not reached.any():

@@ -112,5 +112,3 @@ ENCODERS: dict[str, Callable[[int, int], Encoder]] = {
     "average": Average,
     "none": lambda embedding, hidden: Bare(embedding),
 }
-
-__all__ = ["ENCODERS", "Average", "Bare", "Convolution", "Encoder", "EncoderName", "Recurrent", "States"]

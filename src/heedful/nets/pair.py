@@ -126,6 +126,3 @@ class Pair(Attended):
         none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
         held = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
         return held[:, list(self.config.candidates)]
-
-
-__all__ = ["Pair", "PairShape"]

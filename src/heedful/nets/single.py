@@ -161,7 +161,7 @@ class Attended(Net):
         """
         if type(guide) is not cls:
             raise BadInput(f"the guide is a {type(guide).__name__} and the student a {cls.__name__}; give one kind.")
-        made = cls(replace(config, attention="given", guide=told(guide.config)))
+        made = cls(replace(config, attention="given", guide=describe_shape(guide.config)))
         assert made.guide is not None
         made.guide.load_state_dict(guide.state_dict())
         return made
@@ -278,7 +278,7 @@ def divergence(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor
     return (p * ((p + _TINY).log() - middle) + q * ((q + _TINY).log() - middle)).sum(-1) / 2
 
 
-def told(config: Shape) -> dict[str, Any]:
+def describe_shape(config: Shape) -> dict[str, Any]:
     """A configuration as what rebuilds it."""
     return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
 
@@ -296,7 +296,9 @@ def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
     try:
         shape: Any = kind.shape(**(config.guide or {}))
     except TypeError as e:
-        raise BadInput(f"the guide describes no {config.model_type} network ({e}); give what `told` makes.") from e
+        raise BadInput(
+            f"the guide describes no {config.model_type} network ({e}); give what `describe_shape` makes."
+        ) from e
     if shape.vocabulary != config.vocabulary:
         raise BadInput(
             f"the guide knows {shape.vocabulary} words and its student {config.vocabulary}; give one number."
@@ -309,6 +311,3 @@ def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
 def _check_name(what: str, name: str, known: Collection[str]) -> None:
     if name not in known:
         raise BadInput(f"{what} '{name}' is not one of {', '.join(known)}{nearest(name, list(known))}")
-
-
-__all__ = ["Attended", "AttendedShape", "Encoded", "General", "Penalised", "Single", "SingleShape", "told"]
