@@ -107,3 +107,7 @@ def test_groups_of_entry_points_stay() -> None:
         "checks",
         "recipes",
     }
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
