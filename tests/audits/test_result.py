@@ -42,6 +42,10 @@ def test_an_opened_audit_is_the_one_that_was_made(found: Audit, folder: Path) ->
     assert again.to_html() == found.to_html()
 
 
+def test_an_audit_with_a_folder_writes_its_report_there(found: Audit, folder: Path) -> None:
+    assert (folder / "report.html").read_text("utf-8") == found.to_html()
+
+
 def test_texts_have_their_predictions_and_scores(found: Audit) -> None:
     texts = found.texts
     assert {one.text for one in texts} == {example.text for example in TEXTS}

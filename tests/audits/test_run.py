@@ -25,7 +25,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heedful.audits import manifest
-from heedful.audits.run import CHUNK, FINDINGS, TEXTS, Manifest, Run, opened, opened_read, order
+from heedful.audits.manifest import Manifest
+from heedful.audits.parts import FINDINGS, TEXTS
+from heedful.audits.run import CHUNK, Run, open_run, order, read_run
 from heedful.core import files as storing
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
@@ -86,7 +88,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return opened(tmp_path / "run", MANIFEST)
+    return open_run(tmp_path / "run", MANIFEST)
 
 
 # what is written is what is read
@@ -202,7 +204,7 @@ def test_the_order_in_which_findings_are_given_does_not_change_a_byte(tmp_path: 
     given = some(range(16))
     made = []
     for i, findings in enumerate((given, given[::-1])):
-        run = opened(tmp_path / str(i), MANIFEST)
+        run = open_run(tmp_path / str(i), MANIFEST)
         run.write(0, findings, rows, {"seconds": 1.5})
         made.append(contents(run.folder))
     assert made[0] == made[1]
@@ -257,10 +259,10 @@ def test_a_smaller_limit_leaves_the_run_as_it_is(run: Run) -> None:
 
 
 def test_a_run_that_grew_has_the_bytes_of_one_that_did_not(tmp_path: Path) -> None:
-    grown = opened(tmp_path / "a", MANIFEST)
+    grown = open_run(tmp_path / "a", MANIFEST)
     for total in (1, 12, 16, 30, 40):
-        fill(opened(tmp_path / "a", MANIFEST), total)
-    assert contents(grown.folder) == contents(fill(opened(tmp_path / "b", MANIFEST), 40).folder)
+        fill(open_run(tmp_path / "a", MANIFEST), total)
+    assert contents(grown.folder) == contents(fill(open_run(tmp_path / "b", MANIFEST), 40).folder)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "texts.parquet", "timing.json"])
@@ -273,7 +275,7 @@ def test_a_chunk_of_which_a_file_was_deleted_is_missing(run: Run, kind: str) -> 
 
 
 def test_parts_of_another_run_are_not_of_this_one(tmp_path: Path, run: Run) -> None:
-    other = fill(opened(tmp_path / "other", replace(MANIFEST, seed=1)), 16)
+    other = fill(open_run(tmp_path / "other", replace(MANIFEST, seed=1)), 16)
     for file in (other.folder / "parts").iterdir():
         (run.folder / "parts" / file.name).write_bytes(file.read_bytes())
     assert run.missing(16) == [(0, slice(0, 16))]
@@ -380,7 +382,7 @@ def test_a_write_that_the_system_cuts_short_leaves_what_was_there(run: Run) -> N
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A run of 30 texts that nobody interrupted."""
-    return contents(fill(opened(tmp_path_factory.mktemp("whole"), MANIFEST), 30).folder)
+    return contents(fill(open_run(tmp_path_factory.mktemp("whole"), MANIFEST), 30).folder)
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 4, 5, 6])
@@ -417,10 +419,10 @@ import itertools, os, random, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from heedful.audits import parts
-from tests.audits.test_run import MANIFEST, fill, opened, row
+from tests.audits.test_run import MANIFEST, fill, open_run, row
 
 def look_and_write(folder):
-    run = opened(folder, MANIFEST)
+    run = open_run(folder, MANIFEST)
     rows = run.findings().num_rows, run.texts().num_rows, len(run.timings())  # raises where a part is damaged
     assert rows[0] == 6 * rows[1]
     for total in range(1, 100):
@@ -454,33 +456,33 @@ def test_whoever_is_killed_leaves_parts_that_parse_and_a_run_that_goes_on(tmp_pa
     done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert int(done.stdout.split()[0]) >= 5
-    resumed = fill(opened(tmp_path / "killed", MANIFEST), 99)
-    assert contents(resumed.folder) == contents(fill(opened(tmp_path / "whole", MANIFEST), 99).folder)
+    resumed = fill(open_run(tmp_path / "killed", MANIFEST), 99)
+    assert contents(resumed.folder) == contents(fill(open_run(tmp_path / "whole", MANIFEST), 99).folder)
 
 
 # opening
 
 
 def test_parents_are_made(tmp_path: Path) -> None:
-    assert opened(tmp_path / "a" / "b", MANIFEST).missing(1) == [(0, slice(0, 1))]
+    assert open_run(tmp_path / "a" / "b", MANIFEST).missing(1) == [(0, slice(0, 1))]
 
 
 def test_an_equal_run_is_resumed(run: Run) -> None:
     fill(run, 20)
-    assert opened(run.folder, MANIFEST).missing(32) == [(1, slice(16, 32))]
+    assert open_run(run.folder, MANIFEST).missing(32) == [(1, slice(16, 32))]
 
 
 def test_a_run_is_resumed_after_the_manifest_went_through_json(tmp_path: Path) -> None:
     odd = replace(MANIFEST, settings={"methods": {"ig": {"at": (1, 2), "x": np.float32(0.1), "nan": math.nan}}})
-    opened(tmp_path, odd)
-    assert opened(tmp_path, odd).manifest.stamp == odd.stamp
+    open_run(tmp_path, odd)
+    assert open_run(tmp_path, odd).manifest.stamp == odd.stamp
 
 
 def test_a_file_that_was_renamed_is_resumed_under_its_old_name(run: Run) -> None:
     moved = replace(MANIFEST, model={**MANIFEST.model, "name": "moved"}, data={**MANIFEST.data, "name": "b.csv"})
     fill(run, 16)
-    assert opened(run.folder, moved).missing(16) == []
-    assert opened_read(run.folder).manifest.model["name"] == "bert"
+    assert open_run(run.folder, moved).missing(16) == []
+    assert read_run(run.folder).manifest.model["name"] == "bert"
 
 
 def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
@@ -488,7 +490,7 @@ def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
     before = contents(run.folder)
     other = {"methods": {"ig": {"steps": 32}, "lime": {}}, "checks": {"permutation": {"draws": 50}}, "x": 1}
     with pytest.raises(BadInput) as told:
-        opened(run.folder, replace(MANIFEST, settings=other, seed=1))
+        open_run(run.folder, replace(MANIFEST, settings=other, seed=1))
     assert str(told.value) == (
         f"'{run.folder}' holds a run of something else: setting methods.ig.steps (64 then, 32 now), method random is "
         "gone, method lime is new and 4 more; give another folder (--out), or start again (--restart)."
@@ -500,13 +502,13 @@ def test_a_restart_removes_the_run_and_nothing_else(run: Run) -> None:
     fill(run, 20).finish({}, {})
     for name in ("report.html", "notes.txt", "parts/mine.parquet"):
         (run.folder / name).write_text("x", "utf-8")
-    opened(run.folder, replace(MANIFEST, seed=1), restart=True)
+    open_run(run.folder, replace(MANIFEST, seed=1), restart=True)
     assert sorted(contents(run.folder)) == ["manifest.json", "notes.txt", "parts/mine.parquet"]
-    assert opened_read(run.folder).manifest.seed == 1
+    assert read_run(run.folder).manifest.seed == 1
 
 
 def test_a_restart_of_nothing_is_a_start(tmp_path: Path) -> None:
-    assert opened(tmp_path / "new", MANIFEST, restart=True).manifest is MANIFEST
+    assert open_run(tmp_path / "new", MANIFEST, restart=True).manifest is MANIFEST
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -515,7 +517,7 @@ def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path, name: str
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine", "utf-8")
     with pytest.raises(BadInput) as told:
-        opened(tmp_path, MANIFEST, restart)
+        open_run(tmp_path, MANIFEST, restart)
     assert str(told.value) == (
         f"'{tmp_path}' holds other files than a run's ({name}); give a new or an empty folder (--out)."
     )
@@ -527,7 +529,7 @@ def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path, name: str
 def test_a_manifest_of_something_else_is_refused_and_kept(tmp_path: Path, content: str, restart: bool) -> None:
     (tmp_path / "manifest.json").write_text(content, "latin-1")
     with pytest.raises(BadInput, match=r"manifest\.json' is not the manifest of a run"):
-        opened(tmp_path, MANIFEST, restart)
+        open_run(tmp_path, MANIFEST, restart)
     assert contents(tmp_path) == {"manifest.json": content.encode("latin-1")}
 
 
@@ -538,24 +540,24 @@ def test_a_run_of_a_later_version_is_refused(run: Run) -> None:
         BadInput,
         match=r"another format \(heedful run 1, not heedful run 2\): another version of heedful made this run; audit",
     ):
-        opened(run.folder, MANIFEST)
+        open_run(run.folder, MANIFEST)
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", "utf-8")
     with pytest.raises(BadInput, match="file' is a file; give a folder"):
-        opened(tmp_path / "file", MANIFEST)
+        open_run(tmp_path / "file", MANIFEST)
 
 
 def test_a_file_among_the_parents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", "utf-8")
     with pytest.raises(BadInput, match=r"inner' cannot be written \(Not a directory\); choose another path"):
-        opened(tmp_path / "file" / "inner", MANIFEST)
+        open_run(tmp_path / "file" / "inner", MANIFEST)
 
 
 def test_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="name too long"):
-        opened(tmp_path / ("x" * 300), MANIFEST)
+        open_run(tmp_path / ("x" * 300), MANIFEST)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -565,7 +567,7 @@ def test_a_run_that_cannot_be_written_is_refused_at_once(run: Run, inside: str) 
     folder.chmod(0o555)
     try:
         with pytest.raises(BadInput, match=r"cannot be written \(Permission denied\); choose another path"):
-            opened(run.folder, MANIFEST)
+            open_run(run.folder, MANIFEST)
     finally:
         folder.chmod(0o755)
 
@@ -576,7 +578,7 @@ def test_a_read_only_file_system_is_refused_at_once(run: Run, monkeypatch: pytes
 
     monkeypatch.setattr(Path, "write_bytes", read_only)
     with pytest.raises(BadInput, match=r"cannot be written \(Read-only file system\); choose another path"):
-        opened(run.folder, MANIFEST)
+        open_run(run.folder, MANIFEST)
 
 
 @pytest.fixture
@@ -598,7 +600,7 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(run:
     names = [f"{where}.00000.parquet.{pid}.part" for where in ("", "parts/") for pid in (dead, alive, os.getpid())]
     for name in (*names, "parts/.mine.part"):
         (run.folder / name).write_bytes(b"half")
-    opened(run.folder, MANIFEST)
+    open_run(run.folder, MANIFEST)
     left = {name for name in contents(run.folder) if name.endswith(".part")}
     assert left == {name for name in names if f".{dead}." not in name} | {"parts/.mine.part"}
 
@@ -606,7 +608,7 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(run:
 def test_a_folder_with_nothing_but_leftovers_is_as_good_as_empty(tmp_path: Path, dead: int) -> None:
     (tmp_path / "parts").mkdir()
     (tmp_path / f".manifest.json.{dead}.part").write_bytes(b"{")
-    opened(tmp_path, MANIFEST)
+    open_run(tmp_path, MANIFEST)
     assert list(contents(tmp_path)) == ["manifest.json"]
 
 
@@ -631,14 +633,14 @@ def test_reading_a_run_does_not_change_it(run: Run, dead: int) -> None:
     fill(run, 20)
     (run.folder / f".x.{dead}.part").touch()
     before = contents(run.folder)
-    assert opened_read(str(run.folder)).findings().equals(run.findings())
+    assert read_run(str(run.folder)).findings().equals(run.findings())
     assert contents(run.folder) == before
 
 
 @pytest.mark.parametrize("name", ["", "absent"])
 def test_a_folder_without_a_run_cannot_be_read(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput) as told:
-        opened_read(tmp_path / name)
+        read_run(tmp_path / name)
     assert str(told.value) == (
         f"'{tmp_path / name}' holds no run (no manifest.json); give the folder that an audit wrote."
     )

@@ -15,7 +15,7 @@ from scipy.stats import kendalltau
 import heedful
 from heedful.audits.manifest import Manifest
 from heedful.audits.record import Record, TextRow, load_record
-from heedful.audits.run import CHUNK, opened
+from heedful.audits.run import CHUNK, open_run
 from heedful.audits.summary import About, CheckSummary, Row, Summary, Texts
 from heedful.checks import CHECKS
 from heedful.core.explanation import Attribution
@@ -93,7 +93,7 @@ def by_hand(tmp_path: Path) -> Callable[..., Record]:
         methods = dict.fromkeys(told["method"] for one in texts for told in one["scores"])
         settings = {"methods": {name: {} for name in methods}, "checks": {}, "target": {"label": target}}
         model = {"name": "m", "fingerprint": "f", "labels": list(labels)}
-        run = opened(tmp_path / "run", Manifest(model, {"name": "d", "texts": len(texts)}, settings, 0, {}))
+        run = open_run(tmp_path / "run", Manifest(model, {"name": "d", "texts": len(texts)}, settings, 0, {}))
         for c in range(-(-len(texts) // CHUNK)):
             some = texts[c * CHUNK : (c + 1) * CHUNK]
             run.write(c, [(n, f) for n, f in findings if n // CHUNK == c], some, {})

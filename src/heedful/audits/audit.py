@@ -14,7 +14,7 @@ from heedful.audits.job import Job, Moment, Watch, prepare
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.record import gold_index
 from heedful.audits.result import Audit
-from heedful.audits.run import CHUNK, Run, opened
+from heedful.audits.run import CHUNK, Run, open_run
 from heedful.audits.summary import About, CheckSummary, Summary, described, facts_of, left_out, rows
 from heedful.audits.verdict import gathered, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
@@ -57,9 +57,9 @@ def audit(
     `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores made
     elsewhere; `checkpoints` are other models of the same training, for the check stability.
 
-    With `out`, the run is stored in that folder. The same call resumes it; a larger `limit` extends it; `restart`
-    deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`, in seconds, ends the run
-    early, after a chunk. `watch` is called with the progress, a `Moment`.
+    With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
+    `limit` extends it; `restart` deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`,
+    in seconds, ends the run early, after a chunk. `watch` is called with the progress, a `Moment`.
     """
     job = prepare(
         model, data, methods, checks, profile=profile, limit=limit, seed=seed, target=target, settings=settings,
@@ -69,9 +69,11 @@ def audit(
     until = None if time_budget is None else time.monotonic() + time_budget
     chosen = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
-        return _audit(job, opened(out, job.manifest(), restart), chosen, until, watch, keep=True)
+        result = _audit(job, open_run(out, job.manifest(), restart), chosen, until, watch, keep=True)
+        result.save_page()
+        return result
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        return _audit(job, opened(Path(folder) / "run", job.manifest()), chosen, until, watch, keep=False)
+        return _audit(job, open_run(Path(folder) / "run", job.manifest()), chosen, until, watch, keep=False)
 
 
 def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Watch | None, keep: bool) -> Audit:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from heedful.audits.job import Job, describe, restore
-from heedful.audits.run import CHUNK, Run, opened_read
+from heedful.audits.run import CHUNK, Run, read_run
 from heedful.audits.workers import Tell, silent
 from heedful.checks import Check
 from heedful.checks.base import DRAWS, Case
@@ -58,7 +58,7 @@ class Chunks:
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Chunks:
         """What `describe` described, provided that it is the same run to the last weight and setting."""
-        job, run = restore(described["job"]), opened_read(described["run"])
+        job, run = restore(described["job"]), read_run(described["run"])
         if job.manifest().stamp != run.manifest.stamp:
             raise BadInput("the model, the data or a setting is not the same in another process; use jobs=1.")
         return cls(job, run)

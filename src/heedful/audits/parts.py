@@ -1,4 +1,4 @@
-"""Parts: what was found on the texts of one chunk of a run, as Parquet.
+"""Parts: the findings on the texts of one chunk of a run, as Parquet.
 
 Findings are sorted, with one group of rows for each check, so that one check is read without the others. Pages carry
 checksums: a damaged part is an error and never another number. Equal findings are equal bytes.
@@ -7,14 +7,14 @@ checksums: a damaged part is an error and never another number. Equal findings a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +23,6 @@ from heedful.core.errors import BadInput
 from heedful.core.files import compact
 from heedful.core.finding import Finding
 
-T = TypeVar("T")
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
 FINDINGS = pa.schema(
@@ -53,9 +52,7 @@ TEXTS = pa.schema(
         pa.field("segments", pa.list_(pa.int8())),
         pa.field(
             "scores",
-            pa.list_(
-                pa.struct([("method", pa.string()), ("scores", pa.list_(pa.float32())), ("signed", pa.bool_())]),
-            ),
+            pa.list_(pa.struct([("method", pa.string()), ("scores", pa.list_(pa.float32())), ("signed", pa.bool_())])),
         ),
     ]
 )
@@ -63,7 +60,7 @@ TEXTS = pa.schema(
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a part says of itself: of which run it is, how many texts it is about, and the check of each row group."""
+    """The metadata of a part: the run it belongs to, its number of texts, and the check of each row group."""
 
     run: str
     texts: int
@@ -76,14 +73,17 @@ class Stamp:
 def findings_part(findings: Sequence[tuple[int, Finding]], run: str, texts: int) -> bytes:
     """The findings on the texts of a chunk."""
     places = {at: f.place for at, f in {repr(f.at): f for _, f in findings}.items()}  # few, and slow to make
-    rows = [(f.check, f.method, f.measure, places[repr(f.at)], n, float(f.value), _details(f)) for n, f in findings]
+    rows = [
+        (f.check, f.method, f.measure, places[repr(f.at)], n, float(f.value), compact(f.details) if f.details else None)
+        for n, f in findings
+    ]
     rows.sort(key=itemgetter(0, 1, 2, 3, 4))
     checks = {check: _table(list(of)) for check, of in groupby(rows, key=itemgetter(0))}
     return _parquet(FINDINGS, checks.values(), Stamp(run, texts, tuple(checks)))
 
 
 def texts_part(texts: Sequence[Mapping[str, Any]], run: str) -> bytes:
-    """The texts of a chunk, and what methods say of them."""
+    """The texts of a chunk, with the scores of every method."""
     expected = set(TEXTS.names)
     for row in texts:
         if row.keys() != expected:
@@ -91,26 +91,19 @@ def texts_part(texts: Sequence[Mapping[str, Any]], run: str) -> bytes:
     return _parquet(TEXTS, [pa.Table.from_pylist(list(texts), schema=TEXTS)], Stamp(run, len(texts)))
 
 
-def _details(finding: Finding) -> str | None:
-    return compact(dict(finding.details)) if finding.details else None
-
-
 def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     check, method, measure, at, text, value, details = zip(*rows, strict=True)
-    columns = (text, *map(_encoded, (check, method, measure, at)), value, details)
+    names = [pa.array(column, pa.string()).dictionary_encode() for column in (check, method, measure, at)]
+    columns = (text, *names, value, details)
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, FINDINGS, strict=True)], FINDINGS)
 
 
-def _encoded(names: Sequence[str]) -> pa.Array:
-    return pa.array(names, pa.string()).dictionary_encode()
-
-
 def _parquet(schema: pa.Schema, groups: Iterable[pa.Table], stamp: Stamp) -> bytes:
-    told = {"heedful": compact({"run": stamp.run, "texts": stamp.texts, "checks": stamp.checks})}
+    metadata = {"heedful": compact({"run": stamp.run, "texts": stamp.texts, "checks": stamp.checks})}
     sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema.with_metadata(told), compression="zstd", write_page_checksum=True) as writer:
+    with pq.ParquetWriter(sink, schema.with_metadata(metadata), compression="zstd", write_page_checksum=True) as writer:
         for group in groups:
-            writer.write_table(group.replace_schema_metadata(told), row_group_size=max(1, group.num_rows))
+            writer.write_table(group.replace_schema_metadata(metadata), row_group_size=max(1, group.num_rows))
     content: bytes = sink.getvalue().to_pybytes()
     return content
 
@@ -119,43 +112,35 @@ def _parquet(schema: pa.Schema, groups: Iterable[pa.Table], stamp: Stamp) -> byt
 
 
 def stamp(file: Path) -> Stamp:
-    """What a part says of itself; only its last bytes are read, and once, unless it is another file."""
+    """The metadata of a part; only its last bytes are read, and only once while the file stays the same."""
     with _reading(file):
-        seen = file.stat()
-    return _remembered(file, seen.st_ino, seen.st_mtime_ns, seen.st_size)
+        status = file.stat()
+    return _read_stamp(file, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=1 << 14)
-def _remembered(file: Path, inode: int, changed: int, size: int) -> Stamp:
-    """A run is asked after every chunk what is missing, and a part that was moved to its place is not changed."""
-    return _read(file, _stamp)
+def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
+    with _reading(file), pq.ParquetFile(file) as part:
+        return _stamp(part)
 
 
 def read(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a part: all, or those of one check; all columns, or these."""
-
-    def rows(part: pq.ParquetFile) -> pa.Table:
+    with _reading(file), pq.ParquetFile(file, page_checksum_verification=True) as part:
         checks = _stamp(part).checks
         groups = [i for i in range(part.num_row_groups) if check is None or checks[i] == check]
         return part.read_row_groups(groups, columns=columns, use_threads=False).replace_schema_metadata(None)
 
-    return _read(file, rows)
 
-
-def joined(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
+def concat(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
     """One table, with the names of all parts in one dictionary."""
     empty = schema.empty_table() if columns is None else schema.empty_table().select(list(columns))
     return pa.concat_tables(tables).unify_dictionaries() if tables else empty
 
 
 def _stamp(part: pq.ParquetFile) -> Stamp:
-    told = json.loads(part.metadata.metadata[b"heedful"])
-    return Stamp(told["run"], told["texts"], tuple(told["checks"]))
-
-
-def _read(file: Path, look: Callable[[pq.ParquetFile], T]) -> T:
-    with _reading(file), pq.ParquetFile(file, page_checksum_verification=True) as part:
-        return look(part)
+    metadata = json.loads(part.metadata.metadata[b"heedful"])
+    return Stamp(metadata["run"], metadata["texts"], tuple(metadata["checks"]))
 
 
 @contextmanager
@@ -167,5 +152,5 @@ def _reading(file: Path) -> Iterator[None]:
 
 
 def damaged(file: Path) -> BadInput:
-    """What is said of a part that does not parse."""
+    """The error of a part that does not parse."""
     return BadInput(f"'{file}' is damaged and cannot be read; delete it and repeat the command.")

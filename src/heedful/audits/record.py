@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from heedful.audits.run import SUMMARY, TIMING, Run, opened_read
+from heedful.audits.run import SUMMARY, TIMING, Run, read_run
 from heedful.audits.summary import About, Row, Summary, facts_of
 from heedful.audits.verdict import Rule, Verdict, gathered, readings, verdicts
 from heedful.core.decode import decode
@@ -203,7 +203,7 @@ class Record:
 
 def load_record(folder: str | Path) -> Record:
     """The run in a folder, with its summary."""
-    run = opened_read(folder)
+    run = read_run(folder)
     summary, timing = _json(run, SUMMARY), _json(run, TIMING)
     try:
         record = Record(run, Summary.from_dict(summary), timing)

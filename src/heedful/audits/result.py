@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from heedful.audits.manifest import Manifest
 from heedful.audits.ranking import Ranking
 from heedful.audits.record import Record, TextRow, load_record
-from heedful.audits.run import Run
+from heedful.audits.run import REPORT, Run
 from heedful.audits.summary import Row, Summary
 from heedful.audits.verdict import Rule, Verdict
 from heedful.core.errors import BadInput
+from heedful.core.files import write_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,6 +95,10 @@ class Audit:
         from heedful.report.page import page
 
         return page(report(self.record))
+
+    def save_page(self) -> None:
+        """Write the report into the run folder, as report.html; `audit` has done so."""
+        write_files({self.record.run.folder / REPORT: self.to_html().encode("utf-8")})
 
     def _repr_html_(self) -> str:
         from heedful.report.audit import notebook

@@ -150,10 +150,6 @@ def _watch(show: Show) -> Watch:
 
 
 def _print(result: Audit, folder: Path, as_json: bool) -> None:
-    from heedful.core.files import write_files
-
-    page = result.to_html().encode("utf-8")
-    write_files({folder / "report.html": page})
     if as_json:
         click.echo(json.dumps(result.summary.to_dict(), ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:
