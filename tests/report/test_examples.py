@@ -23,9 +23,9 @@ from heedful.core.finding import Finding
 from heedful.data import Example
 from heedful.maths import stats
 from heedful.methods import method
-from heedful.report.coloured_text import BETWEEN, CUT, ROOM, canvas, preferred, read
+from heedful.report.coloured_text import CUT, MAX_WORDS_SHOWN, PAIR_SIGN, canvas, preferred, read
 from heedful.report.document import Shown, Word
-from heedful.report.examples import MOST, examples, keeps
+from heedful.report.examples import MAX_EXAMPLES, examples, keeps
 from heedful.report.words import in_text, ranked, words
 from tests.support import toys
 
@@ -158,8 +158,8 @@ def test_a_long_text_is_cut_to_the_window_with_the_largest_scores() -> None:
     one = read(TextRow.of(row(0, " ".join(f"w{i}" for i in range(n)))))
     scores = np.random.default_rng(0).normal(size=n) ** 3
     shown = canvas(one, [scores]).coloured(scores, True, float(np.abs(scores).max()))
-    best = max(range(n - ROOM + 1), key=lambda i: np.abs(scores[i : i + ROOM]).sum())
-    assert [w.text for w in shown] == [CUT, *(f"w{i}" for i in range(best, best + ROOM)), CUT]
+    best = max(range(n - MAX_WORDS_SHOWN + 1), key=lambda i: np.abs(scores[i : i + MAX_WORDS_SHOWN]).sum())
+    assert [w.text for w in shown] == [CUT, *(f"w{i}" for i in range(best, best + MAX_WORDS_SHOWN)), CUT]
 
 
 def test_of_a_pair_the_short_text_stays_whole_and_the_long_one_is_cut() -> None:
@@ -168,7 +168,7 @@ def test_of_a_pair_the_short_text_stays_whole_and_the_long_one_is_cut() -> None:
     extra = {"pair": "p q", "pieces": [*made["pieces"], "p", "q"], "segments": [0] * 100 + [1, 1]}
     one = read(TextRow.of(made | extra | {"starts": [*made["starts"], 0, 2], "ends": [*made["ends"], 1, 3]}))
     shown = [w.text for w in canvas(one, [np.ones(102)]).coloured(np.ones(102), False, 1.0)]
-    assert shown == [*(f"w{i}" for i in range(ROOM - 2)), CUT, BETWEEN, "p", "q"]
+    assert shown == [*(f"w{i}" for i in range(MAX_WORDS_SHOWN - 2)), CUT, PAIR_SIGN, "p", "q"]
 
 
 def test_a_very_long_word_is_cut() -> None:
@@ -272,7 +272,7 @@ def texts_of(record: Record) -> list[str]:
 
 def test_no_text_is_shown_twice_though_the_data_have_it_thrice(toy: Record) -> None:
     shown = [texts_of(toy)[one.text] for one in examples(toy).examples]
-    assert len(shown) == len(set(shown)) == MOST
+    assert len(shown) == len(set(shown)) == MAX_EXAMPLES
 
 
 def test_the_most_confident_mistake_is_shown_and_no_right_answer(toy: Record) -> None:
@@ -371,8 +371,8 @@ def test_a_pair_is_shown_with_both_texts(by_hand: Callable[..., Record]) -> None
     }
     given |= {"segments": [0, 0, 1, 1], "label": "yes", "scores": row(0, "a b c d")["scores"]}
     (shown,) = examples(by_hand([row(0, "a b", given)])).examples
-    assert [joined(c.words) for c in shown.colourings] == [f"a b {BETWEEN} d e"] * 2
-    assert BETWEEN in shown.note
+    assert [joined(c.words) for c in shown.colourings] == [f"a b {PAIR_SIGN} d e"] * 2
+    assert PAIR_SIGN in shown.note
 
 
 # words over all texts

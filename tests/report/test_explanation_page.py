@@ -21,7 +21,7 @@ from heedful.core.tree import Edge, Tree, grow
 from heedful.report import explanation_page as report
 from heedful.report import explanation_rows as heatmaps
 from heedful.report import explanation_rows as rows
-from heedful.report import html, wording
+from heedful.report import html, phrases
 
 NASTY = """Bad "quotes" & <script>alert(1)</script> it's </script><!-- \u2028 text"""
 NASTY_LABEL = """</script><i title='x'>"pos"&amp;"""
@@ -153,14 +153,14 @@ def test_the_policy_allows_nothing_from_outside() -> None:
 def test_the_number_of_every_piece_can_be_read() -> None:
     why = scored(cut("unbelievably good, isn't it", "a second text"))
     tips = Parsed(report.page([why])).titles("w")
-    wanted = [f"{wording.number(s)}\npiece {p}" for s, p in zip(why.scores, why.tokens.pieces, strict=True)]
+    wanted = [f"{phrases.score_text(s)}\npiece {p}" for s, p in zip(why.scores, why.tokens.pieces, strict=True)]
     assert set(wanted) <= set(tips)
 
 
 def test_a_word_shows_its_sum_and_its_pieces() -> None:
     why = scored(cut("splendid"))
     first, second = float(why.scores[1]), float(why.scores[2])
-    tip = f"{wording.number(first + second)}\nspl {wording.number(first)} · endid {wording.number(second)}"
+    tip = f"{phrases.score_text(first + second)}\nspl {phrases.score_text(first)} · endid {phrases.score_text(second)}"
     assert tip in Parsed(report.page([why])).titles("w")
 
 
@@ -290,7 +290,7 @@ def test_a_page_of_512_tokens_and_144_heads_is_thinned_and_says_so() -> None:
 def test_every_map_has_words_for_who_cannot_see_it() -> None:
     why = attended(5, first=4)
     said = [a["aria-label"] for tag, a in Parsed(report.page([why])).elements if tag == "button" and "data-l" in a]
-    top = wording.number(float(why.weights[1, 2].max()), signed=False)
+    top = phrases.score_text(float(why.weights[1, 2].max()), signed=False)
     assert len(said) == 6
     assert (said[5] or "").startswith(f"Layer 5, head 2: strongest weight {top} from ")
 
@@ -343,7 +343,7 @@ def test_a_tip_gives_the_standard_error_of_the_word() -> None:
     words = why.by("word")
     assert words.errors is not None
     tips = Parsed(report.page([why])).titles("w")
-    assert any(tip.startswith(f"{wording.number(words.scores[1])} ± {words.errors[1]:.2g}\n") for tip in tips)
+    assert any(tip.startswith(f"{phrases.score_text(words.scores[1])} ± {words.errors[1]:.2g}\n") for tip in tips)
 
 
 def test_whiskers_are_centred_on_the_end_of_their_bar_and_stay_on_the_axis() -> None:

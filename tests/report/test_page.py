@@ -331,7 +331,7 @@ def test_columns_are_set_by_what_they_hold(cells: list[str], kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("sentence", "unbroken"),
     [
         ("τ 0.36 [0.30, 0.42] over 12", "τ 0.36~[0.30,~0.42] over 12"),
         ("3 % [−1 %, 8 %] of", "3~%~[−1~%,~8~%] of"),
@@ -339,8 +339,8 @@ def test_columns_are_set_by_what_they_hold(cells: list[str], kind: str) -> None:
         ("see [a, b] and [1", "see [a, b] and [1"),
     ],
 )
-def test_a_number_stays_with_its_interval(said: str, kept: str) -> None:
-    assert pages.kept(said) == kept.replace("~", "\u00a0")
+def test_a_number_stays_with_its_interval(sentence: str, unbroken: str) -> None:
+    assert pages.unbroken(sentence) == unbroken.replace("~", "\u00a0")
 
 
 # coloured words

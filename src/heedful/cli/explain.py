@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 @click.argument("text", required=False)
 @opt.model_options
 @click.option(
-    "--method",
-    "-M",
-    "names",
-    multiple=True,
-    help="A method by name; may be repeated. [default: integrated-gradients]",
+    "--method", "-M", "names", multiple=True, help="A method by name; may be repeated. [default: integrated-gradients]"
 )
 @click.option("--all", "every", is_flag=True, help="Every method that this model supports.")
 @opt.set_option

@@ -74,8 +74,8 @@ def _print(found: Comparison, most: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from heedful.report.phrases import prediction_text
     from heedful.report.terminal import clean
-    from heedful.report.wording import prediction_text
 
     console = Console(highlight=False)
     console.print(Text(clean(f"{found.source.model} says {prediction_text(found.prediction)}")))

@@ -14,17 +14,17 @@ from heedful.audits.record import Record, TextRow, gold_index
 from heedful.core.explanation import Prediction
 from heedful.core.tokens import Tokens, word_indices
 from heedful.core.tokens import words as cut
-from heedful.report.document import Shown, Word
+from heedful.report.document import Shown, Tone, Word
+from heedful.report.phrases import prediction_text
 from heedful.report.sections.parts import ATTENTION, CONTROLS, LOO
 from heedful.report.text_runs import TextRun, text_runs
-from heedful.report.wording import prediction_text
 
 Floats = NDArray[np.float64]
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
-METHODS = 3
-LONG = 40  # characters of a word that are shown
-ROOM = 60  # words of a text that are shown
-BETWEEN = "‖"  # stands between the two texts of a pair
+MAX_METHODS = 3
+MAX_LETTERS = 40  # characters of a word that are shown
+MAX_WORDS_SHOWN = 60  # words of a text that are shown
+PAIR_SIGN = "‖"  # stands between the two texts of a pair
 CUT = "…"
 
 
@@ -53,8 +53,8 @@ class Read:
 
     def scores(self, method: str) -> tuple[Floats, bool] | None:
         """A method's score of each unit, and whether its sign says for or against; None where it has none."""
-        own = next((one for one in self.row.scores if one.method == method), None)
-        return None if own is None else (self.summed(own.scores), own.signed)
+        scored = next((scores for scores in self.row.scores if scores.method == method), None)
+        return None if scored is None else (self.summed(scored.scores), scored.signed)
 
 
 def read(row: TextRow) -> Read:
@@ -68,7 +68,7 @@ def read(row: TextRow) -> Read:
     return Read(row, view, groups)
 
 
-def preferred(present: Iterable[str], most: int = METHODS) -> list[str]:
+def preferred(present: Iterable[str], most: int = MAX_METHODS) -> list[str]:
     """The methods that are shown: the mean attention last, where there is one, after those that ask the model."""
     names = [name for name in dict.fromkeys(present) if name not in CONTROLS]
     asking = [name for name in PREFERRED if name in names]
@@ -80,13 +80,13 @@ def preferred(present: Iterable[str], most: int = METHODS) -> list[str]:
 def explaining(record: Record) -> list[str]:
     """The run's methods that explained some text, in its order."""
     methods = pc.struct_field(pc.list_flatten(record.texts.column("scores")), "method")
-    found = set(methods.unique().to_pylist())
-    return [name for name in record.methods if name in found] + sorted(found - set(record.methods))
+    names = set(methods.unique().to_pylist())
+    return [name for name in record.methods if name in names] + sorted(names - set(record.methods))
 
 
 def short(name: str) -> str:
-    """At most LONG characters."""
-    return name if len(name) <= LONG else name[: LONG - 1] + CUT
+    """At most MAX_LETTERS characters."""
+    return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + CUT
 
 
 # of a run
@@ -128,7 +128,7 @@ def frame(record: Record, one: Read, title: str) -> Shown:
 
 def noted(one: Read, note: str) -> str:
     """A note, and what the sign between two texts is."""
-    return note + (f" {BETWEEN} stands between the two texts." if one.row.pair else "")
+    return note + (f" {PAIR_SIGN} stands between the two texts." if one.row.pair else "")
 
 
 # a text, shown
@@ -151,29 +151,24 @@ class Canvas:
 
     def coloured(self, scores: Floats, signed: bool, largest: float) -> tuple[Word, ...]:
         """The words coloured by scores, of which `largest` is full colour."""
-        made: list[Word] = []
+        words: list[Word] = []
         for k, part in enumerate(self.parts):
-            made += [Word(BETWEEN)] if k else []
-            made += [_word(slot, scores, signed, largest) for slot in part]
-        return tuple(made)
+            words += [Word(PAIR_SIGN)] if k else []
+            words += [_word(slot, scores, signed, largest) for slot in part]
+        return tuple(words)
 
 
-def canvas(one: Read, scores: Sequence[Floats], special: bool = False, room: int = ROOM) -> Canvas:
+def canvas(one: Read, scores: Sequence[Floats], special: bool = False, room: int = MAX_WORDS_SHOWN) -> Canvas:
     """What is shown of a text, given all scores that will colour it, each on the same scale.
 
     Of each text of a pair at least half of the room; with `special`, also special tokens that have a score.
     """
-    weights = np.sum([np.abs(own) for own in scores], 0) if scores else np.zeros(len(one.groups))
-    parts = slots(one, {j for j in range(len(weights)) if special and weights[j] > 0})
-    lengths = [len(part) for part in parts]
-    rooms = [max(room // len(parts), room - sum(lengths) + own) for own in lengths]
-    return Canvas(tuple(_window(part, weights, most) for part, most in zip(parts, rooms, strict=True)))
-
-
-def slots(one: Read, special: set[int]) -> list[list[Slot]]:
-    """The words of each text with all characters between them; of special tokens those asked for."""
-    parts = zip(text_runs(one.view, special), (one.view.text, one.view.pair or ""), strict=False)
-    return [[slot for run in runs for slot in _slots(run, source, one.view)] for runs, source in parts]
+    weights = np.sum([np.abs(values) for values in scores], 0) if scores else np.zeros(len(one.groups))
+    weighty = {j for j in range(len(weights)) if special and weights[j] > 0}
+    texts = zip(text_runs(one.view, weighty), (one.view.text, one.view.pair or ""), strict=False)
+    parts = [[slot for run in runs for slot in _slots(run, text, one.view)] for runs, text in texts]
+    spare = room - sum(map(len, parts))
+    return Canvas(tuple(_window(part, weights, max(room // len(parts), spare + len(part))) for part in parts))
 
 
 def _slots(run: TextRun, source: str, view: Tokens) -> list[Slot]:
@@ -193,13 +188,10 @@ def _window(part: Sequence[Slot], weights: Floats, most: int) -> tuple[Slot, ...
     """So many neighbouring words, those with the largest sum of weights; the first of equals."""
     if len(part) <= most:
         return tuple(part)
-    own = [0.0 if slot.unit is None else float(weights[slot.unit]) for slot in part]
-    sums = [0.0, *accumulate(own)]
-    starts = range(len(part) - most + 1)
-    start = max(starts, key=lambda i: sums[i + most] - sums[i])
-    before = [Slot(CUT, " ")] if start else []
-    after = [Slot(CUT, " ")] if start + most < len(part) else []
-    return (*before, *part[start : start + most], *after)
+    sums = [0.0, *accumulate(0.0 if slot.unit is None else float(weights[slot.unit]) for slot in part)]
+    start = max(range(len(part) - most + 1), key=lambda i: sums[i + most] - sums[i])
+    end, cut = start + most, [Slot(CUT, " ")]
+    return (*(cut if start else []), *part[start:end], *(cut if end < len(part) else []))
 
 
 def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> Word:
@@ -207,8 +199,5 @@ def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> Word:
         return Word(short(slot.text), space=slot.space)
     score = float(scores[slot.unit])
     strength = min(1.0, abs(score) / largest) if largest > 0 else 0.0
-    if not signed:
-        return Word(short(slot.text), "weight", strength, score, slot.space)
-    return Word(
-        short(slot.text), "for" if score > 0 else "against" if score < 0 else "none", strength, score, slot.space
-    )
+    tone: Tone = "weight" if not signed else "for" if score > 0 else "against" if score < 0 else "none"
+    return Word(short(slot.text), tone, strength, score, slot.space)

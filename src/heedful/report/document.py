@@ -9,6 +9,8 @@ from typing import Any, Literal
 from heedful.audits.summary import Row
 from heedful.report.phrases import DASH, Cell, cell
 
+Tone = Literal["for", "against", "weight", "none"]
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -50,7 +52,7 @@ class Word:
     """A word of a coloured text: its share of the strongest, from −1 (against the label) to 1, and its raw score."""
 
     text: str
-    tone: Literal["for", "against", "weight", "none"] = "none"
+    tone: Tone = "none"
     strength: float = 0.0  # 0 … 1
     score: float | None = None
     space: str = " "  # what stands before it

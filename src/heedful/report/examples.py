@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from heedful.audits.record import Detail, Record
 from heedful.core.finding import EVERYWHERE
 from heedful.report.coloured_text import (
     CUT,
-    ROOM,
+    MAX_WORDS_SHOWN,
     canvas,
     exclusive,
     explained,
@@ -29,9 +30,9 @@ from heedful.report.phrases import number, texts
 from heedful.report.sections.parts import ATTENTION, LOO
 
 Floats = NDArray[np.float64]
-MOST = 8  # examples
-WRONG = 3  # of them wrong predictions, at most
-LEAST = 5  # words, below which an order of words says little
+MAX_EXAMPLES = 8  # examples
+MAX_WRONG = 3  # of them wrong predictions, at most
+MIN_WORDS = 5  # words, below which an order of words says little
 FIFTH = 0.2
 PROBABILITY_ROUNDING = 1e-6
 CHANGE_ROUNDING = 1e-4
@@ -46,20 +47,20 @@ class Reason:
     note: Callable[[int], str]
     methods: tuple[str, ...]
     notes: Mapping[str, Callable[[int], str]] = field(default_factory=dict)  # of a method's colouring
-    least: int = LEAST
+    least: int = MIN_WORDS
 
 
 def examples(record: Record) -> Section:
     """The worst and most telling texts of a run; none twice."""
-    methods = _methods(record)
+    methods = sorted(preferred(explaining(record)), key=lambda name: name != ATTENTION)
     first = farthest(record)
     shown = [] if first is None else [first]
-    used = {key(record.text_at(place_of(record, one.text))) for one in shown}
-    reasons = [*_agreement(record, methods), *_erasure(record, methods), *_shuffled(record, methods)]
-    for reason in [*reasons, *_wrong(record, methods)]:
+    used = {key(record.text_at(place_of(record, example.text))) for example in shown}
+    reasons = (_agreement, _erasure, _shuffled, _wrong)
+    for reason in chain.from_iterable(find(record, methods) for find in reasons):
         half = reason.order[: -(-len(reason.order) // 2)]  # what comes later is no extreme, whatever was passed over
         place = next((i for i in half if _fits(record, i, reason, used)), None)
-        if place is not None and len(shown) < MOST:
+        if place is not None and len(shown) < MAX_EXAMPLES:
             used.add(key(record.text_at(place)))
             shown.append(_shown(record, place, reason))
     return Section(
@@ -73,12 +74,6 @@ def examples(record: Record) -> Section:
     )
 
 
-def _methods(record: Record) -> tuple[str, ...]:
-    """Up to three, attention first."""
-    chosen = preferred(explaining(record))
-    return tuple(sorted(chosen, key=lambda name: name != ATTENTION))
-
-
 # which texts
 
 
@@ -87,10 +82,10 @@ def _agreement(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     check = record.check_for("points")
     if ATTENTION not in methods or other is None or check is None:
         return
-    found = record.findings(check)
-    taus = found.values("tau", ATTENTION, {"with": other})
+    findings = record.findings(check)
+    taus = findings.values("tau", ATTENTION, {"with": other})
     if np.isnan(taus).all():  # a pair stands under the name that comes first
-        taus = found.values("tau", other, {"with": ATTENTION})
+        taus = findings.values("tau", other, {"with": ATTENTION})
 
     def note(i: int) -> str:
         return f"Kendall's τ of the two orders of words is {number(taus[i], 2)}; {_mean(taus)}."
@@ -106,32 +101,31 @@ def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     check = record.check_for("matters")
     if ATTENTION not in methods or other is None or check is None:
         return
-    found = record.findings(check)
-    places = [at for at in found.places("tvd", ATTENTION) if at.get("share") == FIFTH]
+    findings = record.findings(check)
+    places = [at for at in findings.places("tvd", ATTENTION) if at.get("share") == FIFTH]
     at = next((at for at in places if at["masking"] == "delete"), places[0] if places else {})
-    own, others = (found.values("tvd", name, at) for name in (ATTENTION, other))
-    falls = {name: found.values("comprehensiveness", name, at) for name in (ATTENTION, other)}
-    flips = {name: _flips(record, fall) for name, fall in falls.items()}
-    apart = others - own
+    tvd = {name: findings.values("tvd", name, at) for name in (ATTENTION, other)}
+    flips = {name: _flips(record, findings.values("comprehensiveness", name, at)) for name in tvd}
+    lead = tvd[other] - tvd[ATTENTION]
     telling = (flips[other] == 1) & (flips[ATTENTION] == 0)
-    order = [i for i in lowest(-apart - 2 * telling) if apart[i] > 0]  # TVD differs by 1 at most
+    order = [i for i in lowest(-lead - 2 * telling) if lead[i] > 0]  # TVD differs by 1 at most
 
     def note(i: int) -> str:
-        more, less, of = int((apart > 0).sum()), int((apart < 0).sum()), texts(int((~np.isnan(apart)).sum()))
+        more, less, of = int((lead > 0).sum()), int((lead < 0).sum()), texts(int((~np.isnan(lead)).sum()))
         return (
             f"A fifth of the words is removed ({at['masking']}): those that one or the other puts first. Of {of} "
             f"the output moves farther without the words of {other} on {more:,}, "
             f"and without those of attention on {less:,}."
         )
 
-    def moved(name: str, values: Floats) -> Callable[[int], str]:
+    def moved(name: str) -> Callable[[int], str]:
         ends = {1.0: ", to another label", 0.0: ", and the label stays"}
         return lambda i: (
-            f"without its first fifth of the words the output moves by {number(values[i], 3)} (TVD)"
+            f"without its first fifth of the words the output moves by {number(tvd[name][i], 3)} (TVD)"
             + ends.get(float(flips[name][i]), "")
         )
 
-    notes = {ATTENTION: moved(ATTENTION, own), other: moved(other, others)}
+    notes = {name: moved(name) for name in tvd}
     title = f"The first words of {other} matter more than those of attention"
     yield Reason(title, order, note, (ATTENTION, other), notes)
 
@@ -141,20 +135,17 @@ def _flips(record: Record, falls: Floats) -> Floats:
 
     What falls below 1/c is not the highest of c probabilities; what stays above ½ is.
     """
-    made = np.full(len(falls), np.nan)
+    flips = np.full(len(falls), np.nan)
     if explained(record) is not None:
-        return made  # the fall is of another label than the predicted one
+        return flips  # the fall is of another label than the predicted one
     for i, chances in enumerate(record.texts.column("probabilities").to_pylist()):
         if exclusive(chances):
             left = max(chances) - falls[i]
-            made[i] = (
-                1
-                if left < 1 / len(chances) - PROBABILITY_ROUNDING
-                else 0
-                if left > 0.5 + PROBABILITY_ROUNDING
-                else np.nan
-            )
-    return made
+            if left < 1 / len(chances) - PROBABILITY_ROUNDING:
+                flips[i] = 1
+            elif left > 0.5 + PROBABILITY_ROUNDING:
+                flips[i] = 0
+    return flips
 
 
 def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
@@ -177,7 +168,7 @@ def _wrong(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
     wrong = (facts["gold"] >= 0) & (facts["predicted"] >= 0) & (facts["gold"] != facts["predicted"])
     order = lowest(np.where(wrong, -facts["confidence"], np.nan))
     counted = f"The model is wrong on {int(wrong.sum()):,} of {texts(int((facts['gold'] >= 0).sum()))} with a label."
-    for title in ("Wrong with the highest confidence", *["Wrong with the next highest confidence"] * (WRONG - 1)):
+    for title in ("Wrong with the highest confidence", *["Wrong with the next highest confidence"] * (MAX_WRONG - 1)):
         yield Reason(title, order, lambda _: counted, tuple(methods), least=1)
 
 
@@ -187,8 +178,8 @@ def lowest(values: Floats) -> list[int]:
 
 
 def _mean(values: Floats, digits: int = 2) -> str:
-    some = values[~np.isnan(values)]
-    return f"the mean over {texts(len(some))} is {number(float(some.mean()), digits)}"
+    known = values[~np.isnan(values)]
+    return f"the mean over {texts(len(known))} is {number(float(known.mean()), digits)}"
 
 
 def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str | None]]) -> bool:
@@ -198,15 +189,13 @@ def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str |
 
 def _shown(record: Record, place: int, reason: Reason) -> Shown:
     one = read(record.text_at(place))
-    scored = {name: found for name in reason.methods if (found := one.scores(name)) is not None}
+    scored = {name: scores for name in reason.methods if (scores := one.scores(name)) is not None}
     content = list(one.view.content)
     tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in scored.items()}
     shown = canvas(one, [scores / (tops[name] or 1) for name, (scores, _) in scored.items()])
     colourings = tuple(
         Colouring(
-            name,
-            shown.coloured(scores, signed, tops[name]),
-            reason.notes[name](place) if name in reason.notes else "",
+            name, shown.coloured(scores, signed, tops[name]), reason.notes[name](place) if name in reason.notes else ""
         )
         for name, (scores, signed) in scored.items()
     )
@@ -239,8 +228,8 @@ def _reading(record: Record) -> str:
         "where a method has no sign, by weight alone. So colours can be compared within one colouring, and not between "
         "methods, texts, or two attentions side by side. A word's score is the sum over its pieces. Special tokens "
         "are shown only where two attentions stand side by side and one of them is on them. In a network that "
-        f"attends to sentences, a sentence's weight stands at its last word. Of a text of more than {ROOM} words the "
-        f"part is shown where scores are largest, with “{CUT}” for the rest."
+        "attends to sentences, a sentence's weight stands at its last word. Of a text of more than "
+        f"{MAX_WORDS_SHOWN} words the part is shown where scores are largest, with “{CUT}” for the rest."
     )
 
 
@@ -253,11 +242,11 @@ def farthest(record: Record) -> Shown | None:
     if check is None:
         return None
     best: tuple[float, float, str, Detail] | None = None
-    found = record.findings(check)
+    findings = record.findings(check)
     for kind in KINDS:
         changes: dict[str, Floats] = {}
         for detail in record.details(check, f"jsd {kind}"):
-            moved = changes.setdefault(str(detail.at), found.values(f"change {kind}", at=detail.at))
+            moved = changes.setdefault(str(detail.at), findings.values(f"change {kind}", at=detail.at))
             change = float(moved[place_of(record, detail.text)])
             farther = best is None or detail.value > best[0] + 1e-6
             if farther and _stays(record, detail, change):

@@ -37,8 +37,8 @@ from heedful.report.explanation_rows import (
     removal,
     row,
 )
+from heedful.report.phrases import prediction_text, score_text
 from heedful.report.tree_layout import TreeLayout, facts, lay_out, walk
-from heedful.report.wording import number, prediction_text
 
 
 @dataclass(frozen=True)
@@ -168,4 +168,4 @@ def _unique(values: Iterable[str | None]) -> list[str]:
 
 @cache
 def _templates() -> jinja2.Environment:
-    return html.environment({"number": number})
+    return html.environment({"number": score_text})

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
 from heedful.core.tokens import Span, Tokens
+from heedful.report.phrases import certainty, details, outcome, score_text
 from heedful.report.text_runs import TextRun, text_runs
-from heedful.report.wording import certainty, details, number, outcome
 
 Tone = Literal["for", "against", "weight"]
 MAX_BARS = 12
@@ -100,7 +100,7 @@ def facts(why: Attribution) -> list[tuple[str, str]]:
     """The numbers of a method: the sum, completeness where it is promised, details, and the cost."""
     special = float(why.scores[list(why.tokens.special)].sum()) or None
     sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
-    shown = [(k, number(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
+    shown = [(k, score_text(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
     return [*shown, *_details(why), ("passes", passes(why))]
 
 
@@ -117,11 +117,11 @@ def passes(why: Explanation) -> str:
 
 def tip(why: Attribution, group: Sequence[int]) -> str:
     """The raw number of a unit, with its standard error, and its pieces: "+0.5 ± 0.1\\nfun +0.2 · ##ny +0.3"."""
-    total = number(float(why.scores[list(group)].sum()), why.signed) + _plus_minus(why, group)
+    total = score_text(float(why.scores[list(group)].sum()), why.signed) + _plus_minus(why, group)
     if len(group) == 1:
         return f"{total}\npiece {why.tokens.pieces[group[0]]}"
     return f"{total}\n" + " · ".join(
-        f"{why.tokens.pieces[i]} {number(float(why.scores[i]), why.signed)}" for i in group
+        f"{why.tokens.pieces[i]} {score_text(float(why.scores[i]), why.signed)}" for i in group
     )
 
 
@@ -226,7 +226,7 @@ def _keys(tokens: Tokens) -> list[tuple[int | None, Span | None, int]]:
 def headline(prediction: Prediction) -> str:
     """What the model said, in a word: the label, or a regression's numbers; empty where nothing is known."""
     if prediction.probabilities is None:
-        return ", ".join(number(x, signed=False) for x in prediction.logits[:3])
+        return ", ".join(score_text(x, signed=False) for x in prediction.logits[:3])
     return prediction.label
 
 
@@ -300,7 +300,7 @@ def peak(head: NDArray[np.float32], names: Sequence[str]) -> str:
     """One head in words, for who cannot see its map: "0.83 from [CLS] to not"."""
     query, key = divmod(int(np.abs(head).argmax()), head.shape[1])
     start = f" from {names[query]}" if len(head) == len(names) else ""
-    return f"{number(float(head[query, key]), signed=False)}{start} to {names[key]}"
+    return f"{score_text(float(head[query, key]), signed=False)}{start} to {names[key]}"
 
 
 def matching_maps(maps: Sequence[Interaction]) -> dict[int, int]:

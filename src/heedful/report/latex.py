@@ -12,105 +12,33 @@ from itertools import count
 
 from heedful.report.document import Document, Section, Table, cells, gold, notes, numbers, strongest, texts
 
-ROWS = 40  # of a table that fits on a page
-WIDE = 60  # characters of a cell that must be broken into lines
-MANY = 7  # columns that need a smaller print
+MAX_ROWS = 40  # of a table that fits on a page
+MAX_UNBROKEN = 60  # characters of a cell that must be broken into lines
+SMALL_PRINT_COLUMNS = 7  # so many columns need a smaller print
 
+# fmt: off
 _SIGNS = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "%": r"\%",
-    "_": r"\_",
-    "&": r"\&",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    # in the old font encoding these three are other signs
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"{\char34}",  # babel makes it a command in some languages
-    "`": r"{\char96}",
-    "\u00ad": r"\-",
-    "–": "--",
-    "—": "---",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "„": ",,",
-    "…": r"\ldots{}",
-    "•": r"\textbullet{}",
-    "§": r"\S{}",
-    "©": r"\copyright{}",
-    "ß": r"\ss{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "œ": r"\oe{}",
-    "Œ": r"\OE{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-    "ı": r"\i{}",
-    "ſ": "s",
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "$": r"\$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",  # in the old font encoding they are other signs
+    '"': r"{\char34}", "`": r"{\char96}",  # babel makes the first a command in some languages
+    "\u00ad": r"\-", "–": "--", "—": "---", "‘": "`", "’": "'", "“": "``", "”": "''", "„": ",,", "…": r"\ldots{}",
+    "•": r"\textbullet{}", "§": r"\S{}", "©": r"\copyright{}", "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}",
+    "œ": r"\oe{}", "Œ": r"\OE{}", "ø": r"\o{}", "Ø": r"\O{}", "ł": r"\l{}", "Ł": r"\L{}", "ı": r"\i{}", "ſ": "s",
 }
 _MATHS = {
-    "−": "-",
-    "±": r"\pm",
-    "×": r"\times",
-    "÷": r"\div",
-    "·": r"\cdot",
-    "≤": r"\le",
-    "≥": r"\ge",
-    "≠": r"\neq",
-    "≈": r"\approx",
-    "≪": r"\ll",
-    "≫": r"\gg",
-    "∞": r"\infty",
-    "√": r"\surd",
-    "∑": r"\sum",
-    "∂": r"\partial",
-    "∈": r"\in",
-    "∉": r"\notin",
-    "∥": r"\|",
-    "‖": r"\|",
-    "→": r"\to",
-    "←": r"\leftarrow",
-    "↑": r"\uparrow",
-    "↓": r"\downarrow",
-    "↔": r"\leftrightarrow",
-    "¬": r"\neg",
-    "°": r"^\circ",
-    "µ": r"\mu",
-    "½": r"\frac12",
-    "¼": r"\frac14",
-    "¾": r"\frac34",
-    "′": r"\prime",
-    "ε": r"\varepsilon",
-    "ϵ": r"\epsilon",
-    "ς": r"\varsigma",
-    "ϕ": r"\phi",
-    "φ": r"\varphi",
-    "ο": "o",
+    "−": "-", "±": r"\pm", "×": r"\times", "÷": r"\div", "·": r"\cdot", "≤": r"\le", "≥": r"\ge", "≠": r"\neq",
+    "≈": r"\approx", "≪": r"\ll", "≫": r"\gg", "∞": r"\infty", "√": r"\surd", "∑": r"\sum", "∂": r"\partial",
+    "∈": r"\in", "∉": r"\notin", "∥": r"\|", "‖": r"\|", "→": r"\to", "←": r"\leftarrow", "↑": r"\uparrow",
+    "↓": r"\downarrow", "↔": r"\leftrightarrow", "¬": r"\neg", "°": r"^\circ", "µ": r"\mu", "½": r"\frac12",
+    "¼": r"\frac14", "¾": r"\frac34", "′": r"\prime", "ε": r"\varepsilon", "ϵ": r"\epsilon", "ς": r"\varsigma",
+    "ϕ": r"\phi", "φ": r"\varphi", "ο": "o",
 }
 _ACCENTS = {
-    "\u0300": "`",
-    "\u0301": "'",
-    "\u0302": "^",
-    "\u0303": "~",
-    "\u0304": "=",
-    "\u0306": "u",
-    "\u0307": ".",
-    "\u0308": '"',
-    "\u030a": "r",
-    "\u030b": "H",
-    "\u030c": "v",
-    "\u0323": "d",
-    "\u0327": "c",
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u", "\u0307": ".",
+    "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0323": "d", "\u0327": "c",
 }
+# fmt: on
 _SMALL = "alpha beta gamma delta zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon chi psi omega"
 _GREAT = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 _MATHS |= {c: rf"\{name}" for c, name in zip("αβγδζηθικλμνξπρστυχψω", _SMALL.split(), strict=True)}
@@ -124,8 +52,8 @@ _OPTIONS = ("[", "*")  # at the beginning of a table's line or an item they woul
 def tex(text: str) -> str:
     """One line of LaTeX in which nothing is a command of the text's own: tex("50% τ") -> r"50\\% $\\tau$"."""
     words = " ".join(unicodedata.normalize("NFC", text).split())
-    made = "{}".join("".join(map(_sign, piece)) for piece in _RUNS.split(words))
-    return f"{{{made[0]}}}{made[1:]}" if made.startswith(_OPTIONS) else made
+    line = "{}".join("".join(map(_sign, piece)) for piece in _RUNS.split(words))
+    return f"{{{line[0]}}}{line[1:]}" if line.startswith(_OPTIONS) else line
 
 
 def _sign(c: str) -> str:
@@ -156,23 +84,23 @@ def _raised(c: str) -> str | None:
 # the report
 
 
-def latex(report: Document) -> str:
+def latex(document: Document) -> str:
     r"""The report to be \input in a document with \usepackage{booktabs}. ASCII; tables are \ref{tab:name}.
 
     Figures are in words, and what was run is in the run's manifest.json.
     """
     seen: set[str] = set()
-    parts = [r"% needs \usepackage{booktabs}", rf"\section*{{{tex(report.title)}}}"]
-    parts += [rf"\textbf{{{tex(one)}}}" if i == 0 else tex(one) for i, one in enumerate(report.advice)]
-    parts += [rf"\textbf{{Attention: {tex(report.verdict)}}}"] if report.verdict else []
-    parts += map(tex, report.sentences)
-    parts += [_description(report.facts)] if report.facts else []
-    for section in (*report.answers, *report.sections):
+    parts = [r"% needs \usepackage{booktabs}", rf"\section*{{{tex(document.title)}}}"]
+    parts += [rf"\textbf{{{tex(one)}}}" if i == 0 else tex(one) for i, one in enumerate(document.advice)]
+    parts += [rf"\textbf{{Attention: {tex(document.verdict)}}}"] if document.verdict else []
+    parts += map(tex, document.sentences)
+    parts += [_description(document.facts)] if document.facts else []
+    for section in (*document.answers, *document.sections):
         parts += _tex_section(section, seen)
-    if report.limits:
-        parts += [r"\subsection*{Limits}", _environment("itemize", (rf"\item {tex(one)}" for one in report.limits))]
-    if report.cite:
-        lines = [tex(line) for line in report.cite.splitlines() if line.strip()]
+    if document.limits:
+        parts += [r"\subsection*{Limits}", _environment("itemize", (rf"\item {tex(one)}" for one in document.limits))]
+    if document.cite:
+        lines = [tex(line) for line in document.cite.splitlines() if line.strip()]
         parts += [r"\subsection*{How to cite}", _environment("flushleft", [" \\\\\n".join(lines)])]
     return "\n\n".join(parts) + "\n"
 
@@ -197,32 +125,26 @@ def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
 
 
 def _tex_table(table: Table, seen: set[str]) -> Iterator[str]:
-    """A table; those too long for a page are in parts, of which the first has the label."""
-    rows, said = cells(table), notes(table.columns)
-    marks = rf"\label{{tab:{_label(table.name, seen)}}}"
-    for first in range(0, max(1, len(rows)), ROWS):
+    """A table, in parts where it is too long for a page; the first has the label, unlike those `seen` before."""
+    rows, foot = cells(table), notes(table.columns)
+    plain = re.sub(r"[^A-Za-z0-9:.-]+", "-", table.name).strip("-") or "table"
+    label = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in seen)
+    seen.add(label)
+    for first in range(0, max(1, len(rows)), MAX_ROWS):
         title = f"{table.title} (continued)" if first else ". ".join(filter(None, (table.title, table.caption)))
         inside = [
             r"\centering",
             rf"\caption{{{tex(title)}}}",
-            *([] if first else [marks]),
-            *([r"\footnotesize"] if len(table.columns) >= MANY else []),
-            _tabular(table, rows[first : first + ROWS]),
-            *([rf"\par\smallskip{{\footnotesize {tex(said)}\par}}"] if said else []),
+            *([] if first else [rf"\label{{tab:{label}}}"]),
+            *([r"\footnotesize"] if len(table.columns) >= SMALL_PRINT_COLUMNS else []),
+            _tabular(table, rows[first : first + MAX_ROWS]),
+            *([rf"\par\smallskip{{\footnotesize {tex(foot)}\par}}"] if foot else []),
         ]
         yield _environment("table", inside, "[htbp]")
 
 
-def _label(name: str, seen: set[str]) -> str:
-    """A name without signs, unlike those before it."""
-    plain = re.sub(r"[^A-Za-z0-9:.-]+", "-", name).strip("-") or "table"
-    own = next(one for i in count(1) if (one := plain if i == 1 else f"{plain}-{i}") not in seen)
-    seen.add(own)
-    return own
-
-
 def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> str:
-    long = [max((len(row[i]) for row in rows), default=0) > WIDE for i in range(len(table.columns))]
+    long = [max((len(row[i]) for row in rows), default=0) > MAX_UNBROKEN for i in range(len(table.columns))]
     each = [
         "r" if number else (rf"p{{{0.7 / max(1, sum(long)):.2f}\textwidth}}" if wide else "l")
         for number, wide in zip(numbers(table), long, strict=True)
@@ -240,6 +162,3 @@ def _description(pairs: Iterable[tuple[str, str]]) -> str:
 
 def _environment(name: str, lines: Iterable[str], options: str = "") -> str:
     return "\n".join([rf"\begin{{{name}}}{options}", *lines, rf"\end{{{name}}}"])
-
-
-__all__ = ["latex", "tex"]

@@ -8,9 +8,8 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
 from heedful.audits.summary import Row
@@ -36,27 +35,28 @@ _MARKS = str.maketrans(
     {c: f"\\{c}" for c in "\\`*_[]#$!~"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "|": "&#124;"}
 )
 _INTERVAL = re.compile(r"(?<=.)\\\[([−\d.,]+, [−\d.,]+)\\\](?![\[(])")  # no link: easier to read without strokes
-_BEGINS = re.compile(r"^(\d{0,9})([-+=.)])")  # of a list, a rule or a heading
+_LIST_START = re.compile(r"^(\d{0,9})([-+=.)])")  # of a list, a rule or a heading
 
 
-def markdown(report: Document, figures: str | None = None) -> str:
+def markdown(document: Document, figures: str | None = None) -> str:
     """The report in GitHub's Markdown; figures are the files of the folder `figures`, or their words if there is none.
 
     Nothing in a text becomes a link, an image, a mention or HTML.
     """
-    parts = [f"# {_md(report.title)}"]
-    parts += [f"**{_line(one)}**" if i == 0 else _line(one) for i, one in enumerate(report.advice)]
-    parts += [f"**Attention: {_md(report.verdict)}**"] if report.verdict else []
-    parts += [_line(one) for one in report.sentences]
-    parts += [_grid(("", ""), report.facts)] if report.facts else []
-    for section in (*report.answers, *report.sections):
+    parts = [f"# {_md(document.title)}"]
+    parts += [f"**{_line(one)}**" if i == 0 else _line(one) for i, one in enumerate(document.advice)]
+    parts += [f"**Attention: {_md(document.verdict)}**"] if document.verdict else []
+    parts += [_line(one) for one in document.sentences]
+    parts += [_grid(("", ""), document.facts)] if document.facts else []
+    for section in (*document.answers, *document.sections):
         parts += _md_section(section, figures)
-    if report.limits:
-        parts += ["## Limits", _items(report.limits)]
-    if report.cite:
-        parts += ["## How to cite", _fenced(report.cite)]
-    if report.ran:
-        parts += ["## What was run", _fenced(_tree(report.ran), "json")]
+    if document.limits:
+        parts += ["## Limits", "\n".join(f"- {_line(text)}" for text in document.limits)]
+    if document.cite:
+        parts += ["## How to cite", _fenced(document.cite)]
+    if document.ran:
+        manifest = json.dumps(document.ran, indent=2, ensure_ascii=False, default=str)
+        parts += ["## What was run", _fenced(manifest, "json")]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,10 +65,11 @@ def _md_section(section: Section, figures: str | None) -> Iterator[str]:
     if section.question:
         yield f"*{_md(section.question)}*"
     yield from map(_line, section.findings)
-    for figure in section.figures:
-        yield _md_figure(figure, figures)
+    yield from (_md_figure(figure, figures) for figure in section.figures)
     for table in section.tables:
-        yield from _md_table(table)
+        yield f"**{_md(table.title)}**"
+        yield _grid([c.head for c in table.columns], cells(table), numbers(table))
+        yield from (_line(text) for text in (table.caption, notes(table.columns)) if text)
     for example in section.examples:
         yield from _md_example(example)
     yield from (_line(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
@@ -81,12 +82,6 @@ def _md_figure(figure: Figure, folder: str | None) -> str:
         return f"{words}\n\n{_line(figure.alt)}"
     file = quote(str(PurePosixPath(folder) / f"{figure.name}.svg"))
     return f"![{_md(figure.alt)}]({file})\n\n{words}"
-
-
-def _md_table(table: Table) -> Iterator[str]:
-    yield f"**{_md(table.title)}**"
-    yield _grid([c.head for c in table.columns], cells(table), numbers(table))
-    yield from (_line(one) for one in (table.caption, notes(table.columns)) if one)
 
 
 def _md_example(example: Shown) -> Iterator[str]:
@@ -113,11 +108,7 @@ def _md(text: str) -> str:
 
 def _line(text: str) -> str:
     """The same as a paragraph: it may not begin as a list or a rule does."""
-    return _BEGINS.sub(r"\1\\\2", _md(text))
-
-
-def _items(texts: Iterable[str]) -> str:
-    return "\n".join(f"- {_line(text)}" for text in texts)
+    return _LIST_START.sub(r"\1\\\2", _md(text))
 
 
 def _fenced(text: str, kind: str = "") -> str:
@@ -129,11 +120,11 @@ def _fenced(text: str, kind: str = "") -> str:
 
 def _steady(text: str) -> str:
     """Without signs that steer a terminal or turn the direction of reading."""
-    return "".join(c if c in "\n\t" or not _steers(c) else "�" for c in text)
 
+    def steers(c: str) -> bool:
+        return unicodedata.category(c) in ("Cc", "Cs") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
 
-def _steers(c: str) -> bool:
-    return unicodedata.category(c) in ("Cc", "Cs") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
+    return "".join("�" if c not in "\n\t" and steers(c) else c for c in text)
 
 
 # CSV
@@ -142,18 +133,16 @@ ESTIMATE = ("n", "missing", "mean", "median", "std", "low", "high")
 DIFFERENCE = ("mean", "low", "high", "p", "p_adjusted", "decision", "better")
 
 
-def csv(report: Document) -> str:
+def csv(document: Document) -> str:
     """Every estimate of a run on a line; of a document without any, every cell of its tables. Numbers are in full.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
-    return _rows_csv(report.rows) if report.rows else _tables_csv(report)
-
-
-def _tables_csv(report: Document) -> str:
+    if document.rows:
+        return _rows_csv(document.rows)
     lines = (
         (section.name, table.name, name, column.head, value)
-        for section in (*report.answers, *report.sections)
+        for section in (*document.answers, *document.sections)
         for table in section.tables
         for name, row in zip(_named(table), table.rows, strict=True)
         for column, value in list(zip(table.columns, row, strict=True))[min(1, len(row) - 1) :]
@@ -201,7 +190,3 @@ def _named(table: Table) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{cell(row[0])} ({i})" for i, row in enumerate(table.rows, 1)]
-
-
-def _tree(ran: Mapping[str, Any]) -> str:
-    return json.dumps(ran, indent=2, ensure_ascii=False, default=str)

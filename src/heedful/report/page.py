@@ -16,18 +16,12 @@ import jinja2
 
 from heedful.report import html
 from heedful.report.document import Document, Section, Shown, Table, cells
-from heedful.report.phrases import DASH
-from heedful.report.wording import number
+from heedful.report.phrases import DASH, capital, score_text
 
-OPEN = 3  # sections that show their evidence without being asked
-SHORT = 18  # letters of a cell that is not broken
-ROWS = 40  # of a table before the rest is folded
-TONES = {
-    "explanation": "for",
-    "not explanation": "against",
-    "not not explanation": "weight",
-    "undecided": "undecided",
-}
+OPEN_SECTIONS = 3  # that show their evidence without being asked
+MAX_UNBROKEN = 18  # letters of a cell that is not broken
+MAX_ROWS = 40  # of a table before the rest is folded
+TONES = {"explanation": "for", "not explanation": "against", "not not explanation": "weight", "undecided": "undecided"}
 # a verdict is about one model and the texts it was given, and says so where it is quoted; its word means little to a
 # reader who knows none of the papers
 SCOPES = {
@@ -37,7 +31,7 @@ SCOPES = {
     "undecided": "whether attention explains this model, on these texts",
 }
 _NUMBER = re.compile(r"[<>≤≥±]?\s*[+−-]?[\d∞]")
-_KEPT = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
+_UNBROKEN = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
 
 
 @dataclass(frozen=True)
@@ -68,20 +62,20 @@ class Node:
     below: tuple[Node, ...] = ()
 
 
-def page(report: Document) -> str:
+def page(document: Document) -> str:
     """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
-    names = iter(anchors([s.name for s in (*report.answers, *report.sections)]))
+    names = iter(anchors([s.name for s in (*document.answers, *document.sections)]))
     return html.page(
         _templates(),
         "audit.html.j2",
         "audit.js",
-        report=report,
-        statement=statement(report.verdict),
-        scope=SCOPES.get(report.verdict, ""),
-        tone=TONES.get(report.verdict, "undecided"),
-        answers=[Part(s, next(names), True) for s in report.answers],
-        sections=[Part(s, next(names), i < OPEN) for i, s in enumerate(report.sections)],
-        ran=nodes(report.ran),
+        report=document,
+        statement=statement(document.verdict),
+        scope=SCOPES.get(document.verdict, ""),
+        tone=TONES.get(document.verdict, "undecided"),
+        answers=[Part(s, next(names), True) for s in document.answers],
+        sections=[Part(s, next(names), i < OPEN_SECTIONS) for i, s in enumerate(document.sections)],
+        ran=nodes(document.ran),
     )
 
 
@@ -89,7 +83,7 @@ def statement(verdict: str) -> str:
     """The verdict as a plain statement: "not explanation" -> "Attention is not explanation"."""
     if verdict in TONES and verdict != "undecided":
         return f"Attention is {verdict}".replace("not not", "not\u00a0not")
-    return verdict[:1].upper() + verdict[1:]
+    return capital(verdict)
 
 
 def anchors(names: Iterable[str]) -> list[str]:
@@ -106,16 +100,16 @@ def grid(table: Table) -> Grid:
     """A table for the page."""
     rows = cells(table)
     kinds = [_kind(column) for column in zip(*rows, strict=True)] or ["s"] * len(table.columns)
-    return Grid(table, rows[:ROWS], rows[ROWS:], kinds)
+    return Grid(table, rows[:MAX_ROWS], rows[MAX_ROWS:], kinds)
 
 
 def _kind(column: Iterable[str]) -> str:
     """How a column is set: numbers ("n", alone or with intervals) and short words ("s") unbroken, long ones wide."""
-    said = [cell for cell in column if cell not in ("", DASH)]
-    longest = max(map(len, said), default=0)
-    if said and longest <= 40 and all(_NUMBER.match(cell) for cell in said):
+    filled = [cell for cell in column if cell not in ("", DASH)]
+    longest = max(map(len, filled), default=0)
+    if filled and longest <= 40 and all(_NUMBER.match(cell) for cell in filled):
         return "n"
-    return "s" if longest <= SHORT else "l"
+    return "s" if longest <= MAX_UNBROKEN else "l"
 
 
 def nodes(tree: Mapping[str, Any]) -> tuple[Node, ...]:
@@ -139,9 +133,9 @@ def _plain(value: Any) -> str:
     return str(value).replace("-", "−") if isinstance(value, (int, float)) else str(value)
 
 
-def kept(sentence: str) -> str:
+def unbroken(sentence: str) -> str:
     """A sentence whose numbers stay on one line with their percent signs and intervals."""
-    return _KEPT.sub(lambda found: found[0].replace(" ", "\u00a0"), sentence)
+    return _UNBROKEN.sub(lambda match: match[0].replace(" ", "\u00a0"), sentence)
 
 
 def evidence(section: Section) -> str:
@@ -160,13 +154,8 @@ def share(strength: float) -> float:
     return 0.0 if math.isnan(strength) else round(min(max(strength, 0.0), 1.0), 3)
 
 
-def score(value: float | None, signed: bool) -> str:
-    """A word's raw number, as on the page of an explanation."""
-    return "" if value is None or not math.isfinite(value) else number(value, signed)
-
-
 @cache
 def _templates() -> jinja2.Environment:
     return html.environment(
-        {"grid": grid, "evidence": evidence, "share": share, "score": score, "tones": tones, "kept": kept}
+        {"grid": grid, "evidence": evidence, "share": share, "score": score_text, "tones": tones, "unbroken": unbroken}
     )

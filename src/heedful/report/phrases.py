@@ -1,4 +1,4 @@
-"""Phrases: numbers, estimates and decisions as words, the same in every format, table and figure.
+"""Phrases: numbers, predictions, estimates and decisions as words, the same in every format, table and figure.
 
 Nothing is computed here: an estimate is written with the interval that it has.
 """
@@ -8,18 +8,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from heedful.audits.summary import Row
+from heedful.core.explanation import Counterfactual, Prediction
 from heedful.maths.stats import MINIMUM, Decision, Difference, Estimate
+
+if TYPE_CHECKING:
+    from heedful.audits.summary import Row
 
 Cell = str | int | float | None  # None is what does not exist, shown as a dash
 
 DASH = "–"
 MAX_DIGITS = 4
 MAX_NAMES = 4  # that a sentence lists
+MAX_DETAILS = 8  # shown; the JSON has them all
+_DETAILS = {"r2": "R² {:.2f}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
 
 
 # numbers
@@ -71,6 +76,13 @@ def cell(value: Cell, digits: int = 2) -> str:
     return fixed(value, digits)
 
 
+def score_text(x: float | None, signed: bool = True) -> str:
+    """A raw score in four digits: score_text(-0.12345) -> "−0.1235"; nothing for none."""
+    if x is None or not math.isfinite(x):
+        return ""
+    return f"{x + 0.0:{'+' if signed else ''}.4g}".replace("-", "−")
+
+
 def p_value(p: float) -> str:
     """Two digits; small ones as a power of ten."""
     return number(p, 2) if p >= 0.01 else number(p) if p < 1e-3 else number(p, 3)
@@ -85,15 +97,11 @@ def bracketed(mean: float, low: float | None, high: float | None, digits: int | 
         return number(mean, digits)
     size = max(abs(x) for x in (mean, low, high))
     if digits is None and not 0 < size < 1e-3:
-        digits = _digits_with_signs(low, high, digits_for(mean, low, high))
+        digits = digits_for(mean, low, high)
+        # more digits where a limit would be written as zero and is not: [−0.15, −0.004], and not [−0.15, 0.00]
+        while digits < MAX_DIGITS and any(x != 0 and round(x, digits) == 0 for x in (low, high)):
+            digits += 1
     return f"{number(mean, digits)} [{number(low, digits)}, {number(high, digits)}]"
-
-
-def _digits_with_signs(low: float, high: float, digits: int) -> int:
-    """More digits where a limit would be written as zero and is not: [−0.15, −0.004], and not [−0.15, 0.00]."""
-    while digits < MAX_DIGITS and any(x != 0 and round(x, digits) == 0 for x in (low, high)):
-        digits += 1
-    return digits
 
 
 def interval(of: Estimate | Difference | None) -> str:
@@ -112,6 +120,53 @@ def percent(share: float, low: float | None = None, high: float | None = None) -
 def percentage(share: Estimate | None) -> str:
     """The estimate of a share: 85 % [74, 92]."""
     return DASH if share is None else percent(share.mean, share.low, share.high)
+
+
+# predictions
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """The prediction: "positive (95.3%)", or a regression's number."""
+    if not prediction.logits:
+        return "nothing"
+    if prediction.probabilities is None:
+        return f"{prediction.label} = {prediction.logits[prediction.index]:.3f}"
+    return f"{prediction.label} ({prediction.probabilities[prediction.index]:.1%})"
+
+
+def details(values: Mapping[str, Any]) -> str:
+    """The numbers beside a result in one line: "1,000 samples, R² 0.83"."""
+    parts = (_detail(str(name), value) for name, value in list(values.items())[:MAX_DETAILS])
+    return ", ".join(part for part in parts if part is not None)
+
+
+def _detail(name: str, value: Any) -> str | None:
+    plain = name.replace("_", " ")
+    if isinstance(value, bool) or value is None:
+        return plain if value else None
+    if isinstance(value, str):
+        return f"{plain} {value}"
+    if not isinstance(value, (int, float)):
+        return None
+    if name in _DETAILS:
+        return _DETAILS[name].format(value)
+    return f"{plain} {value:,}" if isinstance(value, int) else f"{plain} {value:.3g}".replace("-", "−")
+
+
+def outcome(why: Counterfactual) -> str:
+    """What happened without the words: "without these 2 words the model says negative (81.2%)"."""
+    count = len(why.words())
+    if not count:
+        return f"no word was removed; the model says {prediction_text(why.outcome)}"
+    words = "this word" if count == 1 else f"these {count} words"
+    return f"without {words} the model says {prediction_text(why.outcome)}"
+
+
+def certainty(why: Counterfactual) -> str:
+    """How sure the search is: all sets were tried, or words were removed one by one."""
+    if not why.found:
+        return "not found: " + ("every set was tried" if why.exact else "the search was greedy, so one may exist")
+    return "exact: no better set exists" if why.exact else "greedy: a better set may exist"
 
 
 # words
@@ -200,37 +255,23 @@ def mark(row: Row) -> str:
 
 def tally(rows: Sequence[Row]) -> str | None:
     """How many methods are better than random, worse, or not significantly different from it."""
-    own = [row for row in rows if row.versus_random is not None]
-    groups = {
-        "better than random": [r for r in own if _difference(r).better is True],
-        "worse than random": [r for r in own if _difference(r).better is False],
-        "higher than random": [r for r in own if _undirected(r, Decision.HIGHER)],
-        "lower than random": [r for r in own if _undirected(r, Decision.LOWER)],
-        "not significantly different from random": [r for r in own if _undirected(r, Decision.NOT_SIGNIFICANT)],
+    compared = [(row.method, versus_random(row.versus_random)) for row in rows if row.versus_random is not None]
+    endings = {
+        "better": "better than random",
+        "worse": "worse than random",
+        "higher": "higher than random",
+        "lower": "lower than random",
+        "not significant": "not significantly different from random",
+        "too few texts": f"fewer than {MINIMUM} texts",
     }
-    parts = [
-        f"{_counted(some, len(own))} {'is' if len(some) == 1 else 'are'} {what}"
-        for what, some in groups.items()
-        if some
-    ]
-    if not parts:
-        return None
-    few = [row for row in own if _undirected(row, Decision.TOO_FEW)]
-    if few:
-        parts.append(f"{_counted(few, len(own))} cannot be decided with fewer than {MINIMUM} texts")
-    return capital("; ".join(parts)) + " (paired over texts, Holm-corrected, p ≤ .05)."
-
-
-def _difference(row: Row) -> Difference:
-    assert row.versus_random is not None
-    return row.versus_random
-
-
-def _undirected(row: Row, decision: Decision) -> bool:
-    return _difference(row).better is None and _difference(row).decision == decision
-
-
-def _counted(rows: Sequence[Row], of: int) -> str:
-    names = [row.method for row in rows]
-    listing = f" ({listed(names)})" if len(names) <= MAX_NAMES else ""
-    return f"{len(names)} of {of} method{'' if of == 1 else 's'}{listing}"
+    parts = []
+    for word, ending in endings.items():
+        names = [method for method, result in compared if result == word]
+        listing = f" ({listed(names)})" if len(names) <= MAX_NAMES else ""
+        count = f"{len(names)} of {len(compared)} method{'' if len(compared) == 1 else 's'}{listing}"
+        verb = "is" if len(names) == 1 else "are"
+        if names and word != "too few texts":
+            parts.append(f"{count} {verb} {ending}")
+        elif names and parts:
+            parts.append(f"{count} cannot be decided with {ending}")
+    return capital("; ".join(parts)) + " (paired over texts, Holm-corrected, p ≤ .05)." if parts else None

@@ -25,7 +25,7 @@ from heedful.core.explanation import (
 from heedful.core.table import align
 from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
-from heedful.report import wording
+from heedful.report import phrases
 from heedful.report.text_runs import text_runs
 from heedful.report.tree_layout import edge_text, facts, walk
 
@@ -91,7 +91,7 @@ class _Explained(Protocol):
 def _header(explanation: _Explained) -> RenderableType:
     lines = [
         Text(f"{clean(explanation.source.model)} says ").append(
-            clean(wording.prediction_text(explanation.prediction)), style="bold"
+            clean(phrases.prediction_text(explanation.prediction)), style="bold"
         )
     ]
     lines += _bars(explanation.prediction)
@@ -131,7 +131,7 @@ def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour
 
 
 def _details(explanation: Explanation) -> str:
-    parts = [wording.details(explanation.details), *explanation.notes]
+    parts = [phrases.details(explanation.details), *explanation.notes]
     if isinstance(explanation, Attribution) and explanation.gap is not None and explanation.base is not None:
         parts.insert(
             0, f"base {explanation.base:.3f} + scores {explanation.scores.sum():.3f}, gap {explanation.gap:.1e}"
@@ -151,8 +151,8 @@ def struck(why: Counterfactual, colour: bool) -> Text:
         shown = f"~~{text}~~" if removed and not colour else text
         body.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if removed and colour else None)
     body.append(" …" if view.dropped else "")
-    body.append(f"\n{clean(wording.outcome(why))}", style="bold" if why.found else "")
-    return body.append(f"\n{wording.certainty(why)}; removed by: {clean(why.masking)}", style="dim")
+    body.append(f"\n{clean(phrases.outcome(why))}", style="bold" if why.found else "")
+    return body.append(f"\n{phrases.certainty(why)}; removed by: {clean(why.masking)}", style="dim")
 
 
 def coloured(attribution: Attribution, colour: bool) -> Text:

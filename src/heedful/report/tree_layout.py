@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from heedful.report.wording import number
+from heedful.report.phrases import score_text
 
 if TYPE_CHECKING:
     from heedful.core.tree import Edge, Tree
@@ -23,11 +23,11 @@ def token_columns(tree: Tree) -> dict[int, int]:
 def facts(tree: Tree) -> list[str]:
     """What a reader must know about the tree."""
     proof = ": no tree has a higher objective" if tree.proven else ""
-    penalty = f", penalty {number(tree.penalty, signed=False)} per edge" if tree.penalty else ""
+    penalty = f", penalty {score_text(tree.penalty, signed=False)} per edge" if tree.penalty else ""
     return [
         f"{len(tree.edges)} edge{'s' * (len(tree.edges) != 1)}, built by {tree.how} search{proof}",
-        f"edges above {number(tree.threshold, signed=False)} of the largest of their layer{penalty}; "
-        f"objective {number(tree.objective)}",
+        f"edges above {score_text(tree.threshold, signed=False)} of the largest of their layer{penalty}; "
+        f"objective {score_text(tree.objective)}",
         *tree.notes,
     ]
 
@@ -122,7 +122,7 @@ def _line(tree: Tree, edge: Edge, start: tuple[float, float], end: tuple[float, 
     (x0, y0), (x1, y1), middle = start, end, (start[1] + end[1]) / 2
     curve = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
     names = f"{tree.tokens.surface(edge.key)} → {tree.tokens.surface(edge.query)}"
-    words = f"{names}\n{edge_text(edge)}, weight {number(edge.weight)}"
+    words = f"{names}\n{edge_text(edge)}, weight {score_text(edge.weight)}"
     return Line(curve, 1 + 5 * max(0.0, min(1.0, edge.share)), words)
 
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from heedful.audits.record import Record
 from heedful.maths import stats
 from heedful.report.charts import Interval, Words, dots
-from heedful.report.coloured_text import LONG, explained, explaining, preferred, read, short
+from heedful.report.coloured_text import MAX_LETTERS, explained, explaining, preferred, read, short
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import bracketed, digits_for, listed, number, slug, texts
 
 Floats = NDArray[np.float64]
-TOP = 12  # words of a label
-CHARTED = 3  # labels that have a chart; tables have all
+TOP_WORDS = 12  # words of a label
+CHARTED_LABELS = 3  # labels that have a chart; tables have all
 MAX_WORDS = 3  # in a sentence
 
 
@@ -70,15 +70,15 @@ def words(record: Record) -> Section:
 
 def ranked(values: Mapping[str, Sequence[float]], least: int) -> list[RankedWord]:
     """Words in at least so many texts by the lower limit of their mean; `values` has a number for each text."""
-    found: list[RankedWord] = []
-    for n in sorted({len(own) for own in values.values() if len(own) >= max(2, least)}):
-        names = [word for word, own in values.items() if len(own) == n]
+    words: list[RankedWord] = []
+    for n in sorted({len(scores) for scores in values.values() if len(scores) >= max(2, least)}):
+        names = [word for word, scores in values.items() if len(scores) == n]
         rows = np.array([values[word] for word in names], dtype=np.float64)
         low, high = stats.mean_intervals(rows)
         means = np.clip(rows.mean(1), low, high)
         columns = (means.tolist(), low.tolist(), high.tolist())
-        found += [RankedWord(word, n, *numbers) for word, *numbers in zip(names, *columns, strict=True)]
-    return sorted(found, key=lambda one: (-one.low, -one.mean, one.word))
+        words += [RankedWord(word, n, *numbers) for word, *numbers in zip(names, *columns, strict=True)]
+    return sorted(words, key=lambda ranked: (-ranked.low, -ranked.mean, ranked.word))
 
 
 def in_text(names: Sequence[str], scores: Floats, signed: bool) -> dict[str, float]:
@@ -93,11 +93,11 @@ def in_text(names: Sequence[str], scores: Floats, signed: bool) -> dict[str, flo
     counted: Floats = scores if signed else np.abs(scores) / total
     for name, score in zip(names, counted.tolist(), strict=True):
         occurring.setdefault(name.casefold(), []).append(score)
-    return {name: sum(some) / len(some) for name, some in occurring.items()}
+    return {name: sum(values) / len(values) for name, values in occurring.items()}
 
 
 def _lists(record: Record, chosen: Sequence[str], least: int) -> list[WordList]:
-    found: dict[tuple[str, int], dict[str, list[float]]] = {}
+    by_label: dict[tuple[str, int], dict[str, list[float]]] = {}
     signs: dict[str, bool] = {}
     index = {name: i for i, name in enumerate(record.labels)}
     for one in (read(row) for row in record.each_text() if row.pieces):
@@ -106,11 +106,11 @@ def _lists(record: Record, chosen: Sequence[str], least: int) -> list[WordList]:
             scored = one.scores(method)
             if scored is not None:
                 scores, signs[method] = scored
-                own = found.setdefault((method, index.get(one.row.predicted or "", -1)), {})
+                values = by_label.setdefault((method, index.get(one.row.predicted or "", -1)), {})
                 for word, score in in_text(names, scores[content], signs[method]).items():
-                    own.setdefault(word, []).append(score)
-    orders = {(m, i): ranked(found.get((m, i), {}), least) for m in chosen for i in range(len(record.labels))}
-    return [WordList(m, signs[m], i, tuple(own[:TOP]), len(own)) for (m, i), own in orders.items() if own]
+                    values.setdefault(word, []).append(score)
+    orders = {(m, i): ranked(by_label.get((m, i), {}), least) for m in chosen for i in range(len(record.labels))}
+    return [WordList(m, signs[m], i, tuple(order[:TOP_WORDS]), len(order)) for (m, i), order in orders.items() if order]
 
 
 # sentences
@@ -122,7 +122,7 @@ def _findings(record: Record, lists: Sequence[WordList], least: int) -> Iterator
         return
     charted = _charted(record, lists)
     main = {one.label: one for one in charted if one.method == charted[0].method}
-    yield from (_said(record, one) for one in main.values())
+    yield from (_first_words(record, one) for one in main.values())
     for method in _listed(charted):
         pairs = [(one, main[one.label]) for one in charted if one.method == method and one.label in main]
         if method != charted[0].method and pairs:
@@ -130,7 +130,7 @@ def _findings(record: Record, lists: Sequence[WordList], least: int) -> Iterator
             yield f"Words that {method} and {charted[0].method} both put first: {overlaps}."
 
 
-def _said(record: Record, one: WordList) -> str:
+def _first_words(record: Record, one: WordList) -> str:
     """The first words of a list; of a signed method only those whose interval is above zero."""
     label, towards = _label(record, one), explained(record)
     where = label if towards is None else f"{towards} in texts called {label}"
@@ -148,11 +148,8 @@ def _said(record: Record, one: WordList) -> str:
 def _overlap(one: WordList, other: WordList) -> str:
     """5 of 12 (4.6 by chance): chance is two draws from the words that were ranked."""
     a, b, n = len(one.first), len(other.first), max(one.ranked, other.ranked)
-    return f"{_shared(one, other)} of {min(a, b)} ({number(a * b / n, 1)} by chance)"
-
-
-def _shared(one: WordList, other: WordList) -> int:
-    return len({w.word for w in one.first} & {w.word for w in other.first})
+    shared = {w.word for w in one.first} & {w.word for w in other.first}
+    return f"{len(shared)} of {min(a, b)} ({number(a * b / n, 1)} by chance)"
 
 
 def _reading(record: Record, least: int) -> str:
@@ -182,7 +179,7 @@ def _listed(lists: Sequence[WordList]) -> list[str]:
 def _charted(record: Record, lists: Sequence[WordList]) -> list[WordList]:
     """Those of the labels that the model gives most often."""
     given = np.bincount([i for i in record.facts["predicted"] if i >= 0], minlength=len(record.labels))
-    most = set(np.argsort(-given, kind="stable")[:CHARTED].tolist())
+    most = set(np.argsort(-given, kind="stable")[:CHARTED_LABELS].tolist())
     return [one for one in lists if one.label in most]
 
 
@@ -217,13 +214,13 @@ def _table(record: Record, lists: Sequence[WordList], name: str) -> Table:
         rows=tuple(
             (short(w.word), _label(record, one), w.texts, w.mean, w.low, w.high) for one in lists for w in one.first
         ),
-        caption=f"Up to {TOP} words of each label, by the lower limit of the interval.",
+        caption=f"Up to {TOP_WORDS} words of each label, by the lower limit of the interval.",
     )
 
 
 def _names(methods: Sequence[str]) -> list[str]:
     """Names for files, unlike each other."""
-    plain = [slug(name)[:LONG] for name in methods]
+    plain = [slug(name)[:MAX_LETTERS] for name in methods]
     repeated = [plain[: i + 1].count(name) for i, name in enumerate(plain)]
     return [f"words-{name}" + (f"-x{n}" if n > 1 else "") for name, n in zip(plain, repeated, strict=True)]
 

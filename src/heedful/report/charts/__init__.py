@@ -35,10 +35,7 @@ ALL_TOLD = 30  # pairs that a reader can listen to
 
 
 def matrix(
-    words: Words,
-    names: Sequence[str],
-    values: Sequence[Sequence[float | None]],
-    limits: tuple[float, float] = (-1, 1),
+    words: Words, names: Sequence[str], values: Sequence[Sequence[float | None]], limits: tuple[float, float] = (-1, 1)
 ) -> Figure:
     """Numbers of pairs in coloured cells. Columns are numbered as rows are, so that many find room."""
     n = len(names)

@@ -8,24 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from heedful.report.charts.svg import (
-    LINE,
-    WIDTH,
-    Point,
-    Scale,
-    colour,
-    dash,
-    digits_for,
-    element,
-    escaped,
-    line,
-    marker,
-    path,
-    tick_words,
-    trace,
-    width_of,
-    write,
-)
+from heedful.report.charts import svg
+from heedful.report.charts.svg import LINE, WIDTH, Point, Scale
 from heedful.report.document import Figure
 
 NOTHING = "nothing to show"
@@ -55,14 +39,14 @@ def figure(words: Words, height: float, body: str, description: str, width: floa
         "role": "img",
         "aria-label": f"{words.title}: {alt}" if words.title else alt,
     }
-    svg = element("svg", attributes, f"<title>{escaped(words.title)}</title>{body}")
-    return Figure(name=words.name, title=words.title, svg=svg, alt=alt, caption=words.caption)
+    drawing = svg.element("svg", attributes, f"<title>{svg.escaped(words.title)}</title>{body}")
+    return Figure(words.name, words.title, drawing, alt, words.caption)
 
 
 def nothing(words: Words, why: str = "") -> Figure:
     """A chart of no numbers, which says so."""
     description = f"{NOTHING}: {why}" if why else NOTHING
-    return figure(words, 60, write((WIDTH / 2, 35), description, "c-soft c-middle", WIDTH - 20), description)
+    return figure(words, 60, svg.write((WIDTH / 2, 35), description, "c-soft c-middle", WIDTH - 20), description)
 
 
 def without(missing: int, what: str) -> str:
@@ -87,7 +71,7 @@ def reach(values: Iterable[float | None], limits: tuple[float, float] | None = N
 
 def digits_of(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> int:
     """How many digits the numbers of a chart have."""
-    return digits_for(*reach(values, limits))
+    return svg.digits_for(*reach(values, limits))
 
 
 def numbered(keys: Iterable[str]) -> dict[str, int]:
@@ -97,12 +81,14 @@ def numbered(keys: Iterable[str]) -> dict[str, int]:
 
 def spot(series: int, at: Point) -> str:
     """A marker in its series' colour."""
-    return path(marker(series, at), f"{colour(series)} c-fill")
+    return svg.path(svg.marker(series, at), f"{svg.colour(series)} c-fill")
 
 
 def stroke(series: int, at: Point) -> str:
     """A bit of a line in its series' colour and dashes, around a point."""
-    return path(trace([(at[0] - 10, at[1]), (at[0] + 10, at[1])]), f"{colour(series)} {dash(series)} c-stroke")
+    return svg.path(
+        svg.trace([(at[0] - 10, at[1]), (at[0] + 10, at[1])]), f"{svg.colour(series)} {svg.dash(series)} c-stroke"
+    )
 
 
 def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: float = WIDTH) -> tuple[str, float]:
@@ -111,10 +97,10 @@ def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: f
         return "", 0.0
     shapes, x, y = [], 0.0, LINE
     for name, i in series.items():
-        wide = min(width_of(name), width / 2)
+        wide = min(svg.width_of(name), width / 2)
         if x and x + 26 + wide > width:
             x, y = 0.0, y + LINE
-        shapes += [swatch(i, (x + 10, y - 5)), write((x + 26, y), name, "", wide)]
+        shapes += [swatch(i, (x + 10, y - 5)), svg.write((x + 26, y), name, "", wide)]
         x += 26 + wide + 16
     return "".join(shapes), y + 8
 
@@ -122,19 +108,19 @@ def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: f
 def across(scale: Scale, top: float, bottom: float, label: str) -> str:
     """An axis below a plot: a fine line up through it at every tick, its numbers and its label."""
     values = _sparse(scale)
-    rules = "".join(line((scale(v), top), (scale(v), bottom), "c-grid") for v in values)
+    rules = "".join(svg.line((scale(v), top), (scale(v), bottom), "c-grid") for v in values)
     numbers = "".join(
-        write((scale(v), bottom + 18), word, "c-soft c-middle")
-        for v, word in zip(values, tick_words(values), strict=True)
+        svg.write((scale(v), bottom + 18), word, "c-soft c-middle")
+        for v, word in zip(values, svg.tick_words(values), strict=True)
     )
     room = 2 * min((scale.start + scale.end) / 2, WIDTH - (scale.start + scale.end) / 2)
-    return rules + numbers + write(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
+    return rules + numbers + svg.write(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
 
 
 def _sparse(scale: Scale) -> list[float]:
     """Ticks whose words have room beside each other."""
     values = scale.ticks()
-    widest = max((width_of(word) for word in tick_words(values)), default=0.0)
+    widest = max((svg.width_of(word) for word in svg.tick_words(values)), default=0.0)
     return values if widest < 45 else scale.ticks(2 * widest)
 
 
@@ -145,15 +131,16 @@ def foot(label: str) -> float:
 
 def margin(scale: Scale) -> float:
     """How wide the numbers of an axis left of a plot are."""
-    return max((width_of(word) for word in tick_words(scale.ticks())), default=0.0) + 8
+    return max((svg.width_of(word) for word in svg.tick_words(scale.ticks())), default=0.0) + 8
 
 
 def upright(scale: Scale, left: float, right: float) -> str:
     """An axis left of a plot: a fine line through it at every tick, and its numbers."""
     values = scale.ticks()
     return "".join(
-        line((left, scale(v)), (right, scale(v)), "c-grid") + write((left - 6, scale(v) + 4.5), word, "c-soft c-end")
-        for v, word in zip(values, tick_words(values), strict=True)
+        svg.line((left, scale(v)), (right, scale(v)), "c-grid")
+        + svg.write((left - 6, scale(v) + 4.5), word, "c-soft c-end")
+        for v, word in zip(values, svg.tick_words(values), strict=True)
     )
 
 
@@ -170,21 +157,21 @@ class Rows:
     @cached_property
     def left(self) -> float:
         """Where the plot begins."""
-        return min(LABELS, max((width_of(label) for label in self.labels), default=0.0)) + 10
+        return min(LABELS, max((svg.width_of(label) for label in self.labels), default=0.0)) + 10
 
     @cached_property
     def right(self) -> float:
         """Where it ends."""
-        wide = max((width_of(note) for note in self.notes), default=0.0)
+        wide = max((svg.width_of(note) for note in self.notes), default=0.0)
         return WIDTH - (min(NOTES, wide) + 12 if wide else EDGE)
 
     @cached_property
     def centres(self) -> list[float]:
         """Of each row."""
-        found = [self.top + self.pitch / 2]
+        centres = [self.top + self.pitch / 2]
         for above, here in zip(self.labels, self.labels[1:], strict=False):
-            found.append(found[-1] + (self.close if above == here else self.pitch))
-        return found
+            centres.append(centres[-1] + (self.close if above == here else self.pitch))
+        return centres
 
     @cached_property
     def bottom(self) -> float:
@@ -196,9 +183,9 @@ class Rows:
         shapes = []
         for label, some in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
             centres = [y for _, y in some]
-            shapes.append(write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
+            shapes.append(svg.write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
         for note, y in zip(self.notes, self.centres, strict=True):
-            shapes.append(write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
+            shapes.append(svg.write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
         return "".join(shapes)
 
 
@@ -208,28 +195,4 @@ def head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], st
     shapes, high = legend(named, swatch)
     if not words.y:
         return shapes, high + 6
-    return shapes + write((0, high + 13), words.y, "", WIDTH), high + LINE + 10
-
-
-__all__ = [
-    "EDGE",
-    "LABELS",
-    "NOTHING",
-    "Rows",
-    "Words",
-    "across",
-    "digits_of",
-    "figure",
-    "foot",
-    "head",
-    "legend",
-    "margin",
-    "nothing",
-    "numbered",
-    "reach",
-    "sentence",
-    "spot",
-    "stroke",
-    "upright",
-    "without",
-]
+    return shapes + svg.write((0, high + 13), words.y, "", WIDTH), high + LINE + 10

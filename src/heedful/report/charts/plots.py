@@ -9,6 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from heedful.report.charts import svg
 from heedful.report.charts.frame import (
     EDGE,
     LABELS,
@@ -28,22 +29,7 @@ from heedful.report.charts.frame import (
     upright,
     without,
 )
-from heedful.report.charts.svg import (
-    LINE,
-    WIDTH,
-    Point,
-    Scale,
-    colour,
-    dash,
-    group,
-    line,
-    marker,
-    path,
-    spread,
-    trace,
-    width_of,
-    write,
-)
+from heedful.report.charts.svg import LINE, WIDTH, Point, Scale
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
 
@@ -51,9 +37,9 @@ Floats = NDArray[np.float64]
 
 HEIGHT = 230.0  # of a plot without its words
 PACKETS = 32  # paths of a cloud: points in one path do not darken each other, those in two do
-KEY = 42.0  # from a plot to the names of its curves
-CROWD = 5  # curves whose bands may be strong
-MARKED = 25  # points of a curve that get a marker each
+KEY_WIDTH = 42.0  # from a plot to the names of its curves
+MAX_STRONG_BANDS = 5  # curves whose bands may be strong
+MAX_MARKED = 25  # points of a curve that get a marker each
 
 
 @dataclass(frozen=True)
@@ -97,13 +83,11 @@ class Plane:
         left, right, bottom, top = self.x.start, self.x.end, self.y.start, self.y.end
         return upright(self.y, left, right) + across(self.x, top, bottom, words.x)
 
-    def vertical(self, x: float, kind: str) -> str:
-        """A line through all of the plot."""
-        return line((self.x(x), self.y.end), (self.x(x), self.y.start), kind)
-
-    def level(self, y: float, kind: str) -> str:
-        """The same, from side to side."""
-        return line((self.x.start, self.y(y)), (self.x.end, self.y(y)), kind)
+    def zero_lines(self) -> str:
+        """Lines at zero through all of the plot."""
+        x, y = self.at(0, 0)
+        upright = svg.line((x, self.y.end), (x, self.y.start), "c-zero")
+        return upright + svg.line((self.x.start, y), (self.x.end, y), "c-zero")
 
     def height(self, words: Words) -> float:
         """Down to the last word."""
@@ -117,27 +101,24 @@ def lines(words: Words, lines: Sequence[Line], limits: tuple[float, float] | Non
         return nothing(words, without(len(lines), "line"))
     series = numbered(one.key for one in lines)
     above, top = head(words, {}, stroke)
-    room = min(LABELS - 20, max(width_of(one.label) for one in there))
+    room = min(LABELS - 20, max(svg.width_of(one.label) for one in there))
     ends = [v for one in there for some in (one.mean, one.low or (), one.high or ()) for v in some]
-    box = (top, WIDTH - room - KEY, max(HEIGHT, len(there) * LINE))
+    box = (top, WIDTH - room - KEY_WIDTH, max(HEIGHT, len(there) * LINE))
     across_ = [x for one in there for x, _ in _points(one)]
     plane = Plane.of(reach(across_, (min(across_), max(across_))), reach(ends, limits), box)
     shapes = [above, plane.axes(words)]
     bands = "".join(_band(one, plane, series[one.key]) for one in there)
-    shapes.append(group("c-many" if len(there) > CROWD else "c-few", bands))
+    shapes.append(svg.group("c-many" if len(there) > MAX_STRONG_BANDS else "c-few", bands))
     shapes += [_curve(one, plane, series[one.key]) for one in sorted(there, key=lambda one: not one.faint)]
     shapes.append(_names(there, plane, series, room))
     digits = digits_of(ends, limits)
-    numbers = [_course(one, digits) for one in there] + [without(_missing(lines), "point")]
+    missing = sum(len(one.x) - len(_points(one)) for one in lines)
+    numbers = [*(_course(one, digits) for one in there), without(missing, "point")]
     return figure(words, plane.height(words), "".join(shapes), sentence(numbers))
 
 
 def _points(one: Line) -> list[Point]:
     return [(x, y) for x, y in zip(one.x, one.mean, strict=True) if exists(x) and exists(y)]
-
-
-def _missing(lines: Sequence[Line]) -> int:
-    return sum(len(one.x) - len(_points(one)) for one in lines)
 
 
 def _runs(columns: Sequence[Sequence[float]]) -> list[list[tuple[float, ...]]]:
@@ -150,20 +131,20 @@ def _band(one: Line, plane: Plane, series: int) -> str:
     if one.low is None or one.high is None:
         return ""
     runs = _runs((one.x, one.low, one.high))
-    outlines = (
-        trace([plane.at(x, high) for x, _, high in run] + [plane.at(x, low) for x, low, _ in reversed(run)]) + "z"
-        for run in runs
-    )
-    return path("".join(outlines), f"{colour(series)} c-band" + (" c-faint" if one.faint else ""))
+    there = [[plane.at(x, high) for x, _, high in run] for run in runs]
+    back = [[plane.at(x, low) for x, low, _ in reversed(run)] for run in runs]
+    outlines = "".join(svg.trace(a + b) + "z" for a, b in zip(there, back, strict=True))
+    return svg.path(outlines, f"{svg.colour(series)} c-band" + (" c-faint" if one.faint else ""))
 
 
 def _curve(one: Line, plane: Plane, series: int) -> str:
     faint = " c-faint" if one.faint else ""
     runs = _runs((one.x, one.mean))
-    drawn = "".join(trace([plane.at(x, y) for x, y in run]) for run in runs)
-    plain = one.faint or sum(map(len, runs)) > MARKED
-    marked = "".join(marker(series, plane.at(x, y)) for run in runs for x, y in run if len(run) == 1 or not plain)
-    return path(drawn, f"{colour(series)} {dash(series)} c-stroke{faint}") + path(marked, f"{colour(series)} c-fill")
+    drawn = "".join(svg.trace([plane.at(x, y) for x, y in run]) for run in runs)
+    plain = one.faint or sum(map(len, runs)) > MAX_MARKED
+    marked = "".join(svg.marker(series, plane.at(x, y)) for run in runs for x, y in run if len(run) == 1 or not plain)
+    colour = svg.colour(series)
+    return svg.path(drawn, f"{colour} {svg.dash(series)} c-stroke{faint}") + svg.path(marked, f"{colour} c-fill")
 
 
 def _names(lines: Sequence[Line], plane: Plane, series: Mapping[str, int], room: float) -> str:
@@ -171,32 +152,27 @@ def _names(lines: Sequence[Line], plane: Plane, series: Mapping[str, int], room:
     ends = [plane.at(*_points(one)[-1]) for one in lines]
     means = [sum(plane.y(y) for _, y in _points(one)) / len(_points(one)) for one in lines]
     wanted = [y + 0.01 * mean for (_, y), mean in zip(ends, means, strict=True)]
-    places = spread(wanted, LINE - 2, plane.y.end + 2, plane.y.start)
-    left = plane.x.end + KEY
+    places = svg.spread(wanted, LINE - 2, plane.y.end + 2, plane.y.start)
+    left = plane.x.end + KEY_WIDTH
     shapes = []
     for i, (one, (x, y), place) in enumerate(zip(lines, ends, places, strict=True)):
         number = series[one.key]
         alone = all(abs(y - other) > 4 for j, (_, other) in enumerate(ends) if j != i)
-        leader = path(trace([(x + 4, y), (left - 25, place)]), f"{colour(number)} c-leader") if alone else ""
+        leader = svg.trace([(x + 4, y), (left - 25, place)]) if alone else ""
         key = "" if one.faint else spot(number, (left - 14, place))
-        shapes += [leader, stroke(number, (left - 14, place)), key]
-        shapes.append(write((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
+        shapes += [svg.path(leader, f"{svg.colour(number)} c-leader"), stroke(number, (left - 14, place)), key]
+        shapes.append(svg.write((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
     return "".join(shapes)
 
 
 def _course(one: Line, digits: int) -> str:
     """A curve at its begin, in the middle and at its end."""
     there = [i for i, pair in enumerate(zip(one.x, one.mean, strict=True)) if all(map(exists, pair))]
-    shown = dict.fromkeys((there[0], there[len(there) // 2], there[-1]))
-    return f"{one.label} " + ", ".join(f"{_value(one, i, digits)} at {_plain(one.x[i])}" for i in shown)
-
-
-def _value(one: Line, i: int, digits: int) -> str:
-    return bracketed(one.mean[i], one.low[i] if one.low else None, one.high[i] if one.high else None, digits)
-
-
-def _plain(x: float) -> str:
-    return f"{x:,.4g}".replace("-", "−")
+    parts = []
+    for i in dict.fromkeys((there[0], there[len(there) // 2], there[-1])):
+        low, high = (limits[i] if limits else None for limits in (one.low, one.high))
+        parts.append(f"{bracketed(one.mean[i], low, high, digits)} at {f'{one.x[i]:,.4g}'.replace('-', '−')}")
+    return f"{one.label} " + ", ".join(parts)
 
 
 def histogram(
@@ -220,11 +196,9 @@ def histogram(
     shapes += [_steps(*shown[name], plane, i) for name, i in numbers.items() if name in shown]
     shapes += [_mark(name, x, plane, row) for row, (name, x) in enumerate(reversed(bounds.items()))]
     missing = sum(int(np.isnan(counts).sum()) for _, counts in bins.values())
-    counts_in_words = [_counted(name, *pair) for name, pair in bins.items()]
-    counts_in_words += [f"{name} at {fixed(x, digits_of(extent))}" for name, x in bounds.items()] + [
-        without(missing, "bin")
-    ]
-    return figure(words, plane.height(words), "".join(shapes), sentence(counts_in_words))
+    numbers_in_words = [_counted(name, *pair) for name, pair in bins.items()]
+    numbers_in_words += [f"{name} at {fixed(x, digits_of(extent))}" for name, x in bounds.items()]
+    return figure(words, plane.height(words), "".join(shapes), sentence([*numbers_in_words, without(missing, "bin")]))
 
 
 def _steps(edges: Floats, counts: Floats, plane: Plane, series: int) -> str:
@@ -233,16 +207,17 @@ def _steps(edges: Floats, counts: Floats, plane: Plane, series: int) -> str:
         for count, sides in zip(np.nan_to_num(counts), pairwise(edges), strict=True)
         for x in sides
     ]
-    outline = trace([plane.at(float(edges[0]), 0), *corners, plane.at(float(edges[-1]), 0)])
-    return path(outline + "z", f"{colour(series)} c-band") + path(outline, f"{colour(series)} {dash(series)} c-stroke")
+    outline = svg.trace([plane.at(float(edges[0]), 0), *corners, plane.at(float(edges[-1]), 0)])
+    colour = svg.colour(series)
+    return svg.path(outline + "z", f"{colour} c-band") + svg.path(outline, f"{colour} {svg.dash(series)} c-stroke")
 
 
 def _mark(name: str, x: float, plane: Plane, row: int) -> str:
     """A line up to its name; names stand in rows of their own, on the side with more room."""
     at, height = plane.x(x), plane.y.end - LINE * row - 6
     left = at < WIDTH / 2
-    words = write((at + 5 if left else at - 5, height), name, "" if left else "c-end", max(at, WIDTH - at) - 8)
-    return line((at, height - 10), (at, plane.y.start), "c-mark") + words
+    words = svg.write((at + 5 if left else at - 5, height), name, "" if left else "c-end", max(at, WIDTH - at) - 8)
+    return svg.line((at, height - 10), (at, plane.y.start), "c-mark") + words
 
 
 def _counted(name: str, edges: Floats, counts: Floats) -> str:
@@ -263,26 +238,20 @@ def scatter(words: Words, x: ArrayLike, y: ArrayLike, series: Sequence[str] | No
         return nothing(words, without(len(a), "point"))
     numbers = numbered(names)
     above, top = head(words, numbers, spot)
-    own = [0.0] if zero else []
-    plane = Plane.of(reach([*a[there], *own]), reach([*b[there], *own]), (top, WIDTH - EDGE, HEIGHT))
+    zeros = [0.0] if zero else []
+    plane = Plane.of(reach([*a[there], *zeros]), reach([*b[there], *zeros]), (top, WIDTH - EDGE, HEIGHT))
     shapes = [above, plane.axes(words)]
-    shapes += [plane.vertical(0, "c-zero"), plane.level(0, "c-zero")] if zero else []
+    shapes += [plane.zero_lines()] if zero else []
     for name, i in numbers.items():
-        some = there & np.array([one == name for one in names], dtype=bool)
-        shapes.append(_cloud([plane.at(float(u), float(v)) for u, v in zip(a[some], b[some], strict=True)], i))
+        shown = there & np.array([other == name for other in names], dtype=bool)
+        points = [plane.at(float(u), float(v)) for u, v in zip(a[shown], b[shown], strict=True)]
+        packets = ["".join(svg.marker(i, p) for p in points[k::PACKETS]) for k in range(min(PACKETS, len(points)))]
+        shapes.append(svg.group(f"{svg.colour(i)} c-cloud", "".join(f'<path d="{d}"/>' for d in packets)))
     shares = [_shares(b[there]), without(int((~there).sum()), "point")]
     return figure(words, plane.height(words), "".join(shapes), sentence(shares))
-
-
-def _cloud(points: Sequence[Point], series: int) -> str:
-    packets = ["".join(marker(series, p) for p in points[i::PACKETS]) for i in range(min(PACKETS, len(points)))]
-    return group(f"{colour(series)} c-cloud", "".join(f'<path d="{d}"/>' for d in packets))
 
 
 def _shares(y: Floats) -> str:
     above, below = (y > 0).mean(), (y < 0).mean()
     n = f"{len(y):,} point{'' if len(y) == 1 else 's'}"
     return f"of {n}, {above:.1%} lie above zero, {below:.1%} below and {(y == 0).mean():.1%} at zero"
-
-
-__all__ = ["Line", "histogram", "lines", "scatter"]

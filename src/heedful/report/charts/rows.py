@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from heedful.report.charts import svg
 from heedful.report.charts.frame import (
     Rows,
     Words,
@@ -23,14 +24,14 @@ from heedful.report.charts.frame import (
     spot,
     without,
 )
-from heedful.report.charts.svg import Point, Scale, colour, element, line, path, rectangle, trace, write
+from heedful.report.charts.svg import Point, Scale
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
 
 Floats = NDArray[np.float64]
 
-FEW = 5  # values that are shown one by one: a density of so few would be invented
-GRID = 61  # points of a violin's outline
+MIN_DENSITY_VALUES = 5  # values that are shown one by one: a density of so few would be invented
+OUTLINE_POINTS = 61  # points of a violin's outline
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,10 @@ def dots(
     frame = Rows([row.label for row in rows], [row.note for row in rows], top)
     upright = [*marks] if zero is None else [zero, *marks]
     scale = Scale(*reach([*ends, *upright], limits), frame.left, frame.right)
-    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
-    shapes += [line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
+    shapes = [svg.line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
     shapes += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
     numbers = [_words_of(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
-    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
+    return _chart(words, above, frame, scale, shapes, numbers)
 
 
 def _dot(row: Interval, scale: Scale, y: float, series: int) -> str:
@@ -102,16 +102,18 @@ def _dot(row: Interval, scale: Scale, y: float, series: int) -> str:
         return _none(scale, y)
     whisker = ""
     if row.low is not None and row.high is not None and exists(row.low) and exists(row.high):
-        whisker = path(_whisker(scale(row.low), scale(row.high), y), f"{colour(series)} c-stroke")
+        whisker = svg.path(_whiskers(y, (scale(row.low), scale(row.high))), f"{svg.colour(series)} c-stroke")
     return whisker + spot(series, (scale(row.mean), y))
 
 
-def _whisker(a: float, b: float, y: float) -> str:
-    return trace([(a, y - 3.5), (a, y + 3.5)]) + trace([(a, y), (b, y)]) + trace([(b, y - 3.5), (b, y + 3.5)])
+def _whiskers(y: float, *lines: tuple[float, float]) -> str:
+    """Lines from side to side, with a cap where the first begins and where the last ends."""
+    caps = [[(x, y - 3.5), (x, y + 3.5)] for x in (lines[0][0], lines[-1][1])]
+    return "".join(map(svg.trace, (caps[0], *([(a, y), (b, y)] for a, b in lines), caps[1])))
 
 
 def _none(scale: Scale, y: float) -> str:
-    return write((scale.start + 8, y + 4.5), "no number", "c-soft")
+    return svg.write((scale.start + 8, y + 4.5), "no number", "c-soft")
 
 
 def _words_of(row: Interval, digits: int) -> str:
@@ -128,23 +130,17 @@ def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
     above, top = head(words, {}, spot)
     frame = Rows([box.label for box in boxes], [box.note for box in boxes], top)
     scale = Scale(*reach(ends), frame.left, frame.right)
-    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
-    shapes += [
-        _box(box, scale, y) if box in there else _none(scale, y) for box, y in zip(boxes, frame.centres, strict=True)
-    ]
+    places = zip(boxes, frame.centres, strict=True)
+    shapes = [_box(box, scale, y) if box in there else _none(scale, y) for box, y in places]
     numbers = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
-    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
+    return _chart(words, above, frame, scale, shapes, numbers)
 
 
 def _box(box: Box, scale: Scale, y: float) -> str:
     a, b, c, d, e = (scale(x) for x in box.numbers)
-    whiskers = trace([(a, y - 3.5), (a, y + 3.5)]) + trace([(a, y), (b, y)])
-    whiskers += trace([(d, y), (e, y)]) + trace([(e, y - 3.5), (e, y + 3.5)])
-    return (
-        path(whiskers, "c-s0 c-stroke")
-        + rectangle((b, y - 7), d - b, 14, "c-s0 c-box")
-        + line((c, y - 7), (c, y + 7), "c-mid")
-    )
+    whiskers = svg.path(_whiskers(y, (a, b), (d, e)), "c-s0 c-stroke")
+    quartiles = svg.rectangle((b, y - 7), d - b, 14, "c-s0 c-box")
+    return whiskers + quartiles + svg.line((c, y - 7), (c, y + 7), "c-mid")
 
 
 def _five(box: Box, digits: int) -> str:
@@ -158,42 +154,53 @@ def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] |
 
     Every outline is as high as its row at its densest; nothing is drawn beyond the values. Fewer than five are dots.
     """
-    own = [np.asarray(group.values, dtype=np.float64) for group in groups]
-    kept = [values[np.isfinite(values)] for values in own]
-    missing = sum(len(a) - len(b) for a, b in zip(own, kept, strict=True))
-    if not any(len(values) for values in kept):
+    every = [np.asarray(group.values, dtype=np.float64) for group in groups]
+    finite = [values[np.isfinite(values)] for values in every]
+    missing = sum(len(a) - len(b) for a, b in zip(every, finite, strict=True))
+    if not any(len(values) for values in finite):
         return nothing(words, without(missing, "text"))
-    extent = reach([float(f(values)) for values in kept if len(values) for f in (np.min, np.max)], limits)
+    extent = reach([float(f(values)) for values in finite if len(values) for f in (np.min, np.max)], limits)
     series = numbered(group.series for group in groups)
     above, top = head(words, series, spot)
-    frame = Rows([g.label for g in groups], [f"n = {len(values):,}" for values in kept], top, pitch=44, close=36)
+    frame = Rows([g.label for g in groups], [f"n = {len(values):,}" for values in finite], top, pitch=44, close=36)
     scale = Scale(*extent, frame.left, frame.right)
-    shapes = [above, across(scale, top, frame.bottom, words.x), frame.words()]
-    for group, values, y in zip(groups, kept, frame.centres, strict=True):
-        shapes.append(_violin(values, scale, y, series[group.series], extent if limits else None))
-    digits = digits_of(extent)
-    numbers = [_spread(g, values, digits) for g, values in zip(groups, kept, strict=True)] + [without(missing, "text")]
-    return figure(words, frame.bottom + foot(words.x), "".join(shapes), sentence(numbers))
+    shapes = [
+        _violin(values, scale, y, series[group.series], extent if limits else None)
+        for group, values, y in zip(groups, finite, frame.centres, strict=True)
+    ]
+    numbers = [_spread(g, values, digits_of(extent)) for g, values in zip(groups, finite, strict=True)]
+    return _chart(words, above, frame, scale, shapes, [*numbers, without(missing, "text")])
+
+
+def _chart(
+    words: Words, above: str, frame: Rows, scale: Scale, shapes: Sequence[str], numbers: Sequence[str]
+) -> Figure:
+    parts = [above, across(scale, frame.top, frame.bottom, words.x), frame.words(), *shapes]
+    return figure(words, frame.bottom + foot(words.x), "".join(parts), sentence(numbers))
 
 
 def _violin(values: Floats, scale: Scale, y: float, series: int, limits: tuple[float, float] | None) -> str:
     if not len(values):
         return _none(scale, y)
-    if len(values) < FEW:
+    if len(values) < MIN_DENSITY_VALUES:
         return "".join(spot(series, (scale(float(v)), y)) for v in np.sort(values))
     a, b, c = (scale(float(q)) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    outline = "" if np.ptp(values) == 0 else path(_outline(values, scale, y, limits) + "z", f"{colour(series)} c-area")
-    median = element("circle", {"class": "c-median", "cx": b, "cy": y, "r": 3.4})
-    return outline + line((a, y), (c, y), "c-quartiles") + median
+    outline = (
+        ""
+        if np.ptp(values) == 0
+        else svg.path(_outline(values, scale, y, limits) + "z", f"{svg.colour(series)} c-area")
+    )
+    median = svg.element("circle", {"class": "c-median", "cx": b, "cy": y, "r": 3.4})
+    return outline + svg.line((a, y), (c, y), "c-quartiles") + median
 
 
 def _outline(values: Floats, scale: Scale, y: float, limits: tuple[float, float] | None) -> str:
-    grid = np.linspace(values.min(), values.max(), GRID)
+    grid = np.linspace(values.min(), values.max(), OUTLINE_POINTS)
     dense = density(values, grid, limits)
     high = 15 * dense / dense.max()
     upper: list[Point] = [(scale(float(x)), y - float(h)) for x, h in zip(grid, high, strict=True)]
     lower: list[Point] = [(x, 2 * y - v) for x, v in reversed(upper)]
-    return trace(upper + lower)
+    return svg.trace(upper + lower)
 
 
 def density(values: Floats, grid: Floats, limits: tuple[float, float] | None = None) -> Floats:
@@ -205,8 +212,8 @@ def density(values: Floats, grid: Floats, limits: tuple[float, float] | None = N
     mirrored = [values] + ([2 * limit - values for limit in limits] if limits else [])
     distances = (grid[:, None] - np.concatenate(mirrored)[None, :]) / h
     kernels = np.exp(-0.5 * distances**2) / (h * np.sqrt(2 * np.pi))
-    found: Floats = kernels.sum(axis=1) / len(values)
-    return found
+    densities: Floats = kernels.sum(axis=1) / len(values)
+    return densities
 
 
 def bandwidth(values: Floats) -> float:
@@ -222,6 +229,3 @@ def _spread(group: Group, values: Floats, digits: int) -> str:
         return f"{name}: no number"
     a, b, c = (fixed(float(q), digits) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     return f"{name}: median {b}, half within {a} and {c} (n = {len(values):,})"
-
-
-__all__ = ["Box", "Group", "Interval", "bandwidth", "boxes", "density", "dots", "violins"]

@@ -209,31 +209,3 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 def _within(x: float, low: float, high: float) -> float:
     return max(low, min(x, high))
-
-
-__all__ = [
-    "LINE",
-    "SERIES",
-    "SIZE",
-    "WIDTH",
-    "Point",
-    "Scale",
-    "colour",
-    "dash",
-    "digits_for",
-    "element",
-    "escaped",
-    "group",
-    "line",
-    "marker",
-    "path",
-    "rectangle",
-    "short",
-    "shortened",
-    "spread",
-    "tick_words",
-    "ticks",
-    "trace",
-    "width_of",
-    "write",
-]

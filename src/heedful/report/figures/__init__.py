@@ -27,7 +27,7 @@ from heedful.report.figures.maps import Maps
 from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encode, plainly
 from heedful.report.figures.theory import Coefficients, Slopes
 from heedful.report.figures.tree import TreeBlock
-from heedful.report.wording import prediction_text
+from heedful.report.phrases import prediction_text
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree

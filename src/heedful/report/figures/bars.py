@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
-from heedful.report.wording import details
+from heedful.report.phrases import details
 
 MAX_WORDS = 40  # of a long text, the strongest
 MAX_LETTERS = 22  # letters of a word

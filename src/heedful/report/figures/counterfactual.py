@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 
 from heedful.core.explanation import Counterfactual
 from heedful.report.figures.sheet import ACCENT, AGAINST, INK, LINE, MARGIN, SOFT, Sheet
+from heedful.report.phrases import certainty, details, outcome
 from heedful.report.text_runs import text_runs
-from heedful.report.wording import certainty, details, outcome
 
 _WIDE, _ROW, _BAR = 7.4, 0.27, 0.34
 MAX_LABELS = 6  # probabilities shown, the largest first

@@ -29,7 +29,7 @@ from heedful.report.figures.sheet import (
     Sheet,
     plainly,
 )
-from heedful.report.wording import details, number
+from heedful.report.phrases import details, score_text
 
 if TYPE_CHECKING:
     from heedful.nets.training.translate import Alignment, Bin
@@ -104,7 +104,7 @@ class Maps:
         bins = min(n, MAX_BINS)
         binned = [f"{n} tokens in {bins} bins, the largest weight of each"] if bins < n and not self._single else []
         gaps = [
-            f"{why.method}: completeness gap at most {number(max(map(abs, why.gaps)), signed=False)}"
+            f"{why.method}: completeness gap at most {score_text(max(map(abs, why.gaps)), signed=False)}"
             for why in self.whys
             if why.gaps
         ]

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
-from heedful.report.wording import number
+from heedful.report.phrases import score_text
 
 if TYPE_CHECKING:
     from heedful.methods.theory_comparison import Agreement, Comparison
@@ -215,7 +215,7 @@ def _agreement_cells(near: Agreement) -> tuple[str, str, str]:
 
 
 def _short(value: float) -> str:
-    return number(float(f"{value:.1e}"), signed=False)
+    return score_text(float(f"{value:.1e}"), signed=False)
 
 
 def _apart(places: list[float], step: float) -> Iterator[float]:

@@ -15,14 +15,7 @@ from heedful.audits.summary import Row
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import Cell, capital, cautious, interval, place_name, slug, texts, versus_random
-from heedful.report.sections.parts import (
-    MethodColumn,
-    MethodMeasure,
-    by_method,
-    check_section,
-    extremes,
-    methods_table,
-)
+from heedful.report.sections.parts import MethodColumn, MethodMeasure, by_method, check_section, extremes, methods_table
 
 
 def sections(record: Record) -> tuple[Section, ...]:

@@ -195,10 +195,7 @@ def _witness_figures(record: Record) -> tuple[Figure, ...]:
         "On each text, the head with the farthest witness by TVD. A witness is no maximum.",
     )
     marks = Words(f"{CHECK}-witness-tvd", "The farthest witness of the heads", "TVD from the head's own attention")
-    return (
-        histogram(words, series),
-        *dotted(marks, [dot(_witness_name(tvd.at), tvd) for tvd, _, _ in rows], zero=0.0),
-    )
+    return (histogram(words, series), *dotted(marks, [dot(_witness_name(tvd.at), tvd) for tvd, _, _ in rows], zero=0.0))
 
 
 def _witness_table(record: Record) -> tuple[Table, ...]:

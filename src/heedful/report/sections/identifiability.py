@@ -105,10 +105,7 @@ def _layers_table(rows: Sequence[LayerNullSpaces]) -> tuple[Table, ...]:
     cells = tuple(
         (
             str(row.layer),
-            *map(
-                interval,
-                (row.null, row.null_constrained, row.correlation, row.correlation_pooled, row.special_mass),
-            ),
+            *map(interval, (row.null, row.null_constrained, row.correlation, row.correlation_pooled, row.special_mass)),
         )
         for row in rows
     )

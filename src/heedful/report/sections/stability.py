@@ -27,10 +27,7 @@ def section(record: Record) -> Section:
         CHECK,
         (*(one.findings(record, CHECK)[0] for one in measures), _trainings_sentence(record)),
         (figure for one in measures for figure in one.figures(record, CHECK)),
-        (
-            *methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by method", columns),
-            *_trainings_table(record),
-        ),
+        (*methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by method", columns), *_trainings_table(record)),
     )
 
 

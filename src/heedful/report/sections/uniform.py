@@ -9,12 +9,7 @@ from heedful.checks.tables import PlacedEstimate, UniformTables
 from heedful.report.charts import Words
 from heedful.report.document import Figure, Section
 from heedful.report.phrases import interval, place_name, texts
-from heedful.report.sections.attention_changes import (
-    accuracy_figure,
-    accuracy_sentence,
-    change_sentence,
-    places_table,
-)
+from heedful.report.sections.attention_changes import accuracy_figure, accuracy_sentence, change_sentence, places_table
 from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
