@@ -119,7 +119,7 @@ def test_words_with_spaces_in_them_do_not_confuse(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("film 1 2\n", "line 1 has 2 numbers, the network's embedding 3; set embedding=2"),
-        ("the 1 2 3\nfilm 1 b 3\n", "line 2 is no word vector"),
+        ("the 1 2 3\nfilm 1 b 3\n", "line 2 is not a word vector"),
         ("other 1 2 3\n", "have none of the training texts' words"),
     ],
 )
