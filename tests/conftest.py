@@ -3,6 +3,7 @@
 Nothing here imports torch before `pytest_configure`: the process that only hands out tests to workers does not need it.
 """
 
+import gc
 import os
 import re
 import signal
@@ -103,6 +104,11 @@ def _of_other_families(items: list[Any]) -> list[Any]:
     ]
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the garbage collector need not walk half a million objects again and again."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _unexpected_errors_are_raised() -> Iterator[Any]:
     """An audit goes on past an error that nobody expected; a test must not. Yields the function as users have it."""
@@ -128,6 +134,13 @@ def unchecked() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def checked_if_thorough(request: pytest.FixtureRequest) -> None:
+    """Shapes are checked with `--families all` only: for tests that run through what others check piece by piece."""
+    if request.config.getoption("families") != "all":
+        request.getfixturevalue("unchecked")
 
 
 @pytest.fixture

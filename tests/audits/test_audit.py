@@ -260,7 +260,8 @@ def test_below_thirty_texts_nothing_is_decided() -> None:
 
 def test_another_draw_of_random_cannot_be_told_from_random() -> None:
     """The control `random` itself, under another name."""
-    found = run(methods=[Another()], checks=[heedful.check("input-erasure", {"maskings": ["delete"], "points": 2})])
+    few = {"maskings": ["delete"], "points": 2, "greedy_words": 0, "exhaustive_words": 0}
+    found = run(methods=[Another()], checks=[heedful.check("input-erasure", few)])
     rows = found.rows("input-erasure", "aopc comprehensiveness", "Another")
     assert {row.versus_random.decision for row in rows if row.versus_random} == {Decision.NOT_SIGNIFICANT}
 

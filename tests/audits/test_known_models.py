@@ -20,6 +20,7 @@ from heedful.maths.stats import Decision
 from heedful.methods import method
 from heedful.model.classifier import Classifier
 from tests.support import toys
+from tests.support.parameters import mostly_thorough
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -135,13 +136,15 @@ def words() -> np.ndarray[Any, Any]:
 
 one = pytest.mark.parametrize("architecture", ["bilstm"])
 two = pytest.mark.parametrize("architecture", TWO)
+two_if_thorough = pytest.mark.parametrize("architecture", mostly_thorough(TWO, ("bilstm",)))
 
 
 # every run
 
 
 @pytest.mark.parametrize(
-    ("run", "architecture"), [(pointer, "bert"), (pointer, "bilstm"), (deaf, "bert"), (deaf, "bilstm"), (bag, "bilstm")]
+    ("run", "architecture"),
+    [(pointer, "bert"), (pointer, "bilstm"), (deaf, "bilstm"), (bag, "bilstm"), *mostly_thorough([(deaf, "bert")], ())],
 )
 def test_nothing_is_left_out_and_every_text_is_counted(run: Any, architecture: str) -> None:
     found = run(architecture)
@@ -159,7 +162,7 @@ def test_every_check_has_rows(architecture: str) -> None:
 # deaf: attention is peaked and means nothing
 
 
-@two
+@two_if_thorough
 @pytest.mark.parametrize("measure", ["tvd", "jsd", "flip"])
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_not_moved_at_all(check: str, measure: str, architecture: str) -> None:
@@ -168,7 +171,7 @@ def test_a_deaf_model_is_not_moved_at_all(check: str, measure: str, architecture
     assert {r.mean for r in rows} == {0.0}
 
 
-@two
+@two_if_thorough
 @pytest.mark.parametrize("check", ["permutation", "uniform"])
 def test_a_deaf_model_is_as_often_right_as_before(check: str, architecture: str) -> None:
     found = deaf(architecture)
@@ -178,12 +181,12 @@ def test_a_deaf_model_is_as_often_right_as_before(check: str, architecture: str)
     assert set(changes) == {0.0}
 
 
-@two
+@two_if_thorough
 def test_a_deaf_model_has_peaked_attention(architecture: str) -> None:
     assert row(deaf(architecture), "permutation", "max attention").mean > 0.999
 
 
-@two
+@two_if_thorough
 def test_erasing_attention_tells_a_deaf_model_nothing(architecture: str) -> None:
     found = deaf(architecture)
     assert max(map(abs, means(found, "erasure", "delta js"))) < 1e-12
@@ -192,7 +195,7 @@ def test_erasing_attention_tells_a_deaf_model_nothing(architecture: str) -> None
     assert {r.n for r in found.rows("erasure", "fraction")} == {0}
 
 
-@two
+@two_if_thorough
 def test_a_deaf_model_has_a_twin_as_far_away_as_can_be(architecture: str) -> None:
     found = deaf(architecture)
     name = "exact" if architecture == "bilstm" else "witness"
@@ -200,7 +203,7 @@ def test_a_deaf_model_has_a_twin_as_far_away_as_can_be(architecture: str) -> Non
     assert set(means(found, "adversarial", f"change {name}")) == {0.0}
 
 
-@two
+@two_if_thorough
 def test_attention_of_a_deaf_model_pleases_people(architecture: str) -> None:
     """It marks the words that were marked, and is no explanation: plausible is not faithful."""
     assert row(deaf(architecture), "plausibility", "auprc", "attention-mean").mean == 1
@@ -445,7 +448,7 @@ CONTROLLED = ("input-erasure", "sign", "infidelity", "plausibility")
 # mix: a dial
 
 
-@two
+@two_if_thorough
 def test_the_less_attention_is_heard_the_less_its_permutation_matters(architecture: str) -> None:
     check = heedful.check("permutation", {"draws": 5, "layer_draws": 0, "head_draws": 0})
     found = []

@@ -29,6 +29,9 @@ from heedful.nets import Hierarchical, Transformer
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.transformer import TransformerShape
 from tests.support import models
+from tests.support.parameters import mostly_thorough
+
+pytestmark = pytest.mark.usefixtures("checked_if_thorough")
 
 FEW = {
     "attention-mean": {}, "gradient-x-input": {}, "integrated-gradients": {"steps": 4}, "leave-one-out": {},
@@ -101,11 +104,13 @@ MODELS: dict[str, Callable[[], Classifier]] = {
     "saturated": saturated,
     "unreadable": lambda: models.build("fnet"),
 }
-SHORT = ("ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
+SHORT = ("han", "ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
+# one of each mechanism: the attention of the others is like that of bert or bilstm, and their labels are those of bert
+DEFAULT = tuple(name for name in MODELS if name not in ("multihead", "transformer", "ten labels"))
 SOME = ("bert", "gpt2", "bilstm", "function")  # where what is claimed costs more
 every_check = pytest.mark.parametrize("name", heedful.CHECKS)
-every_model = pytest.mark.parametrize("model", MODELS)
-some_models = pytest.mark.parametrize("model", SOME)
+every_model = pytest.mark.parametrize("model", mostly_thorough(MODELS, DEFAULT))
+some_models = pytest.mark.parametrize("model", mostly_thorough(SOME, ("bert", "bilstm", "function")))
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ def shared_cases(model: str) -> Mapping[str, Case]:
         ("pair", "word")
         if model in SHORT
         else tuple(TEXTS)
-        if model in ("bert", "bilstm", "han", "function")
+        if model in ("bert", "bilstm", "function")
         else ("text", "pair", "word")
     )
     wanted = {text: examples(built(model))[text] for text in some}
@@ -185,9 +190,15 @@ def outcomes(name: str, model: str) -> Mapping[str, Outcome]:
     return ran(name, model)[0]
 
 
-def findings(name: str, model: str | None = None) -> list[Finding]:
-    """All that a check found, with one model or with any."""
-    every = [one.found for m in MODELS if model in (None, m) for one in outcomes(name, m).values()]
+@pytest.fixture(scope="module")
+def tested(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The models of this run."""
+    return tuple(MODELS) if request.config.getoption("families") == "all" else DEFAULT
+
+
+def findings(name: str, tested: Sequence[str]) -> list[Finding]:
+    """All that a check found, with any of these models."""
+    every = [one.found for model in tested for one in outcomes(name, model).values()]
     return [f for found in every if not isinstance(found, HeedfulError) for f in found]
 
 
@@ -219,10 +230,10 @@ def test_there_are_findings_or_the_model_is_named(name: str, model: str) -> None
 
 
 @every_check
-def test_only_a_model_without_attention_weights_or_labels_is_refused(name: str) -> None:
+def test_only_a_model_without_attention_weights_or_labels_is_refused(name: str, tested: tuple[str, ...]) -> None:
     refused = {
         model
-        for model in MODELS
+        for model in tested
         for one in outcomes(name, model).values()
         if isinstance(one.found, HeedfulError) and model not in ("function", "unreadable")
     }
@@ -237,8 +248,8 @@ def test_a_model_without_attention_is_refused_where_attention_is_asked_about(nam
 
 
 @every_check
-def test_every_measure_is_listed_and_found_somewhere(name: str) -> None:
-    found = {f.measure for f in findings(name)} - {"left out"}
+def test_every_measure_is_listed_and_found_somewhere(name: str, tested: tuple[str, ...]) -> None:
+    found = {f.measure for f in findings(name, tested)} - {"left out"}
     rare = {  # by integer programmes, and with other checkpoints
         "adversarial": {"tvd bound"},
         "stability": {"output change", "attention jsd", "largest attention"},
@@ -247,39 +258,39 @@ def test_every_measure_is_listed_and_found_somewhere(name: str) -> None:
 
 
 @every_check
-def test_a_finding_is_a_float_of_this_check(name: str) -> None:
-    assert {(f.check, type(f.value)) for f in findings(name)} == {(name, float)}
+def test_a_finding_is_a_float_of_this_check(name: str, tested: tuple[str, ...]) -> None:
+    assert {(f.check, type(f.value)) for f in findings(name, tested)} == {(name, float)}
 
 
 @every_check
-def test_values_are_finite_or_missing(name: str) -> None:
-    assert [f for f in findings(name) if np.isinf(f.value)] == []
+def test_values_are_finite_or_missing(name: str, tested: tuple[str, ...]) -> None:
+    assert [f for f in findings(name, tested) if np.isinf(f.value)] == []
 
 
 @every_check
-def test_what_is_said_of_a_text_is_json(name: str) -> None:
-    there = [[dict(f.at), dict(f.details)] for f in findings(name)]
+def test_what_is_said_of_a_text_is_json(name: str, tested: tuple[str, ...]) -> None:
+    there = [[dict(f.at), dict(f.details)] for f in findings(name, tested)]
     assert json.loads(json.dumps(there, allow_nan=False)) == there
 
 
 @every_check
-def test_what_is_missing_for_a_reason_is_a_sentence(name: str) -> None:
-    reasons = {f.details["reason"] for f in findings(name) if "reason" in f.details}
+def test_what_is_missing_for_a_reason_is_a_sentence(name: str, tested: tuple[str, ...]) -> None:
+    reasons = {f.details["reason"] for f in findings(name, tested) if "reason" in f.details}
     assert [r for r in reasons if not r.strip() or "\n" in r] == []
 
 
 @every_check
-def test_nothing_is_found_twice(name: str) -> None:
-    for model in MODELS:
+def test_nothing_is_found_twice(name: str, tested: tuple[str, ...]) -> None:
+    for model in tested:
         for one in outcomes(name, model).values():
             keys = [] if isinstance(one.found, HeedfulError) else [key(f) for f in one.found]
             assert len(keys) == len(set(keys)), model
 
 
 @every_check
-def test_methods_are_those_of_the_run_or_the_checks_own(name: str) -> None:
+def test_methods_are_those_of_the_run_or_the_checks_own(name: str, tested: tuple[str, ...]) -> None:
     own: dict[str, set[str]] = {"erasure": set(RANKINGS), "input-erasure": set(BOUNDS)}
-    assert {f.method for f in findings(name)} <= {"", *FEW} | own.get(name, set())
+    assert {f.method for f in findings(name, tested)} <= {"", *FEW} | own.get(name, set())
 
 
 @every_check
@@ -297,9 +308,11 @@ def test_a_one_word_text_has_the_same_places_as_another(name: str) -> None:
 
 
 @every_check
-def test_no_more_passes_are_asked_than_were_told_and_as_many_where_the_number_is_exact(name: str) -> None:
+def test_no_more_passes_are_asked_than_were_told_and_as_many_where_the_number_is_exact(
+    name: str, tested: tuple[str, ...]
+) -> None:
     check: Any = small(name)
-    for model in MODELS if hasattr(check, "passes") else ():
+    for model in tested if hasattr(check, "passes") else ():
         for text, one in outcomes(name, model).items():
             if isinstance(one.found, HeedfulError):
                 continue
@@ -314,8 +327,8 @@ def test_every_check_tells_its_passes() -> None:
 
 
 @every_check
-def test_counting_passes_takes_none(name: str) -> None:
-    for model in MODELS:
+def test_counting_passes_takes_none(name: str, tested: tuple[str, ...]) -> None:
+    for model in tested:
         case = shared_cases(model)["pair"]
         before = case.classifier.forwards, case.classifier.backwards
         with suppress(Unsupported):
@@ -365,7 +378,7 @@ def apart(a: Sequence[Finding], b: Sequence[Finding]) -> dict[tuple[str, str, st
 
 @pytest.mark.parametrize(
     "model",  # that batches change nothing is proved for every family in tests/model/test_inference.py
-    ["bert", "bilstm", "function", *(pytest.param(m, marks=pytest.mark.thorough) for m in ("gpt2", "bart", "han"))],
+    mostly_thorough(("bert", "bilstm", "function", "gpt2", "bart", "han"), ("bert", "function")),
 )
 @pytest.mark.parametrize("name", heedful.CHECKS)
 def test_a_text_in_company_and_in_another_order_has_the_findings_it_has_alone(name: str, model: str) -> None:
@@ -405,14 +418,14 @@ def state(classifier: Classifier) -> dict[str, Any]:
 
 
 @every_check
-def test_the_model_is_afterwards_as_before(name: str) -> None:
-    assert {model: changed for model in MODELS if (changed := ran(name, model)[1])} == {}
+def test_the_model_is_afterwards_as_before(name: str, tested: tuple[str, ...]) -> None:
+    assert {model: changed for model in tested if (changed := ran(name, model)[1])} == {}
 
 
 RUNS_NOTHING = ("agreement", "completeness", "complexity", "plausibility", "cost")
 
 
-@pytest.mark.parametrize("model", [m for m in SOME if m != "function"])
+@pytest.mark.parametrize("model", mostly_thorough([m for m in SOME if m != "function"], ("bert", "bilstm")))
 @pytest.mark.parametrize("name", [n for n in heedful.CHECKS if n not in RUNS_NOTHING])
 def test_the_model_is_as_before_after_an_error_too(name: str, model: str) -> None:
     case = shared_cases(model)["pair"]

@@ -29,6 +29,7 @@ from heedful.model.masking import features
 from tests.support import games, toys
 from tests.support.games import at, walsh
 from tests.support.models import build, shared
+from tests.support.parameters import mostly_thorough
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -299,7 +300,9 @@ def test_kriging_is_nearer_than_regression() -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize(("rho", "low", "high"), [(0.04, 0.8, 1.3), (0.16, 0.8, 1.3), (1.0, 0.5, 2.0)])
+@pytest.mark.parametrize(
+    ("rho", "low", "high"), mostly_thorough([(0.04, 0.8, 1.3), (0.16, 0.8, 1.3), (1.0, 0.5, 2.0)], [(0.16, 0.8, 1.3)])
+)
 def test_errors_are_as_large_as_they_say(rho: float, low: float, high: float, estimator: Any) -> None:
     """Root mean square of (score − truth) / error over games of the prior; within a factor 2 on white noise."""
     z = []
