@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import heedful
 from heedful.audits.record import load_record
-from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, gathered, readings, verdict
+from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, gather, readings, verdict
 from heedful.data import Example
 from tests.support import toys
 
@@ -49,7 +49,7 @@ def measured(architecture: str, toy: toys.Toy, pool: int) -> Evidence:
         record = load_record(out)
         evidence = readings([Rule().attention])
         for name in names:
-            evidence = gathered(evidence, record.about(name).roles, record.findings(name))
+            evidence = gather(evidence, record.about(name).roles, record.findings(name))
         return evidence[Rule().attention]
 
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
 from heedful.audits.job import Job, Moment, Watch, prepare
 from heedful.audits.ranking import Ranking, rankings
-from heedful.audits.record import gold_index
 from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK, Run, open_run
-from heedful.audits.summary import About, CheckSummary, Summary, described, facts_of, left_out, rows
-from heedful.audits.verdict import gathered, readings, verdicts
+from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, left_out, rows, text_facts
+from heedful.audits.verdict import gather, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
 from heedful.core.files import json_value
@@ -96,46 +95,31 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
 
 def summarise(job: Job, run: Run) -> Summary:
     """The summary of all texts that a run has."""
-    texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     labels = job.classifier.labels
-    gold = [gold_index(label, labels) for label in texts.column("label").to_pylist()]
-    facts = facts_of(texts, labels, gold)
+    facts = text_facts(run, labels)
     checks: dict[str, CheckSummary] = {}
     evidence = readings(job.battery.methods)
     ranked: list[Ranking] = []
     for name, check in job.battery.checks.items():
-        found = Findings.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
-        about = _about(name, check)
-        tables = getattr(check, "tables", None)
+        findings = Findings.of(run.each(name, ["text", "method", "measure", "at", "value"]), facts, labels)
+        words = {f.name: getattr(check, f.name) for f in fields(About) if hasattr(check, f.name)}
+        about = About(**({"title": name} | words))
+        tables: Any = check.tables(findings) if hasattr(check, "tables") and findings.rows else {}
         checks[name] = CheckSummary(
             about,
-            tuple(rows(name, found, check.measures, list(job.battery.methods))),
-            _plain_tables(tables(found)) if tables is not None and found.rows else {},
+            tuple(rows(name, findings, check.measures, list(job.battery.methods))),
+            json_value(tables if isinstance(tables, Mapping) else asdict(tables)),
         )
-        evidence = gathered(evidence, about.roles, found)
+        evidence = gather(evidence, about.roles, findings)
         if "ranking" in about.roles:
-            ranked = rankings(found)
+            ranked = rankings(findings)
     return Summary(
-        described(texts, labels, gold),
+        describe_texts(facts, labels),
         checks,
         verdicts(evidence),
         tuple(ranked),
         tuple(left_out(run.each(None, ["text", "check", "method", "measure", "details"]))),
     )
-
-
-def _about(name: str, check: Check) -> About:
-    """What a report needs to say of a check, so that it can be written without it."""
-    words = {f.name: getattr(check, f.name) for f in fields(About) if hasattr(check, f.name)}
-    return About(**({"title": name} | words))
-
-
-def _plain_tables(tables: Any) -> Mapping[str, Any]:
-    """A check's own tables as JSON has them."""
-    made: Mapping[str, Any] = json_value(
-        asdict(tables) if is_dataclass(tables) and not isinstance(tables, type) else tables
-    )
-    return made
 
 
 def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -144,17 +128,12 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     methods: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, spent in part["methods"].items():
-            own = methods.setdefault(name, {"seconds": 0.0, "bytes": None})
-            own["seconds"] += spent["seconds"]
-            own["bytes"] = max((b for b in (own["bytes"], spent["bytes"]) if b is not None), default=None)
-    for own in methods.values():
-        own["seconds each"] = own["seconds"] / max(1, texts)
+            total = methods.setdefault(name, {"seconds": 0.0, "bytes": None})
+            total["seconds"] += spent["seconds"]
+            total["bytes"] = max((b for b in (total["bytes"], spent["bytes"]) if b is not None), default=None)
+    for total in methods.values():
+        total["seconds each"] = total["seconds"] / max(1, texts)
     checks = {name: sum(p["checks"].get(name, 0.0) for p in parts) for p in parts for name in p["checks"]}
     passes = {key: sum(p["passes"][key] for p in parts) for key in ("asked", "shared")}
-    return {
-        "texts": texts,
-        "seconds": sum(p["seconds"] for p in parts),
-        "methods": methods,
-        "checks": checks,
-        "passes": passes,
-    }
+    seconds = sum(p["seconds"] for p in parts)
+    return {"texts": texts, "seconds": seconds, "methods": methods, "checks": checks, "passes": passes}

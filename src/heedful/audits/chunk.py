@@ -1,8 +1,8 @@
-"""Chunks: how the texts of one chunk of a run become findings, stored as its part.
+"""Chunks: the texts of one chunk of a run are explained and checked, and the findings are stored as its part.
 
 A chunk's findings depend on nothing but the model, its texts, the settings and the seed: batches never cross a chunk,
-and everything runs on one thread. So a run that was killed, and one that several processes share, end with the same
-summary.
+and everything runs on one thread. So a run that was killed and resumed, or shared by several processes, ends with the
+same summary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from heedful.audits.workers import Tell, silent
 from heedful.checks import Check
 from heedful.checks.base import DRAWS, Case
 from heedful.core.errors import BadInput, HeedfulError, apart
-from heedful.core.explanation import Attribution, Explanation
+from heedful.core.explanation import Explanation
 from heedful.core.finding import LEFT_OUT, Finding
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
@@ -57,7 +57,7 @@ class Chunks:
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Chunks:
-        """What `describe` described, provided that it is the same run to the last weight and setting."""
+        """The inverse of `describe`; an error unless every weight and setting is that of the run."""
         job, run = restore(described["job"]), read_run(described["run"])
         if job.manifest().stamp != run.manifest.stamp:
             raise BadInput("the model, the data or a setting is not the same in another process; use jobs=1.")
@@ -84,43 +84,38 @@ def chunk_of(
     steps = len(battery.methods) + len(battery.checks)
     asked, recalled = job.classifier.forwards, job.classifier.recalled
     with metered() as whole:
-        made = cases(
+        result = cases(
             job.classifier, examples, battery.methods, battery.target, job.seed, job.others,
             tell=lambda i, name: tell(name, i / steps),
         )  # fmt: skip
         findings = [
             (numbers[i][0], _left_out("explain" if method else "text", method, reason))
-            for (i, method), reason in made.failures.items()
+            for (i, method), reason in result.failures.items()
         ]
         seconds: dict[str, float] = {}
         for i, (name, check) in enumerate(battery.checks.items()):
             tell(name, (len(battery.methods) + i) / steps)
             with metered() as meter:
-                findings += _checked(name, check, {numbers[k][0]: case for k, case in made.cases.items()})
+                findings += _run_check(name, check, {numbers[k][0]: case for k, case in result.cases.items()})
             seconds[name] = meter.seconds
-    _check_once(findings)
+    _check_unique(findings)
     timing = {
         "texts": len(numbers),
         "seconds": whole.seconds,
-        "methods": {name: {"seconds": m.seconds, "bytes": m.bytes} for name, m in made.meters.items()},
+        "methods": {name: {"seconds": m.seconds, "bytes": m.bytes} for name, m in result.meters.items()},
         "checks": seconds,
-        "passes": {
-            "asked": job.classifier.forwards - asked,
-            "shared": job.classifier.recalled - recalled,
-        },
+        "passes": {"asked": job.classifier.forwards - asked, "shared": job.classifier.recalled - recalled},
     }
-    return findings, [_text(made, i, *numbers[i], examples[i]) for i in range(len(numbers))], timing
+    return findings, [_text_row(result.cases.get(i), *numbers[i], examples[i]) for i in range(len(numbers))], timing
 
 
-def _check_once(findings: Numbered) -> None:
+def _check_unique(findings: Numbered) -> None:
     """Raise if a check reports the same measurement twice for one text."""
     seen: set[tuple[Any, ...]] = set()
-    for number, one in findings:
-        key = (number, one.check, one.method, one.measure, one.place)
-        if key in seen and one.measure != LEFT_OUT:
-            raise ValueError(
-                f"{one.check} found '{one.measure}' of '{one.method}' at {one.place} twice on text {number}"
-            )
+    for number, f in findings:
+        key = (number, f.check, f.method, f.measure, f.place)
+        if key in seen and f.measure != LEFT_OUT:
+            raise ValueError(f"{f.check} found '{f.measure}' of '{f.method}' at {f.place} twice on text {number}")
         seen.add(key)
 
 
@@ -128,8 +123,8 @@ def _left_out(check: str, method: str, reason: str) -> Finding:
     return Finding(check, method, LEFT_OUT, float("nan"), {}, {"reason": reason})
 
 
-def _checked(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
-    """The findings of a check on its cases; a case on which it fails has the reason in their place."""
+def _run_check(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
+    """The findings of a check on its cases; for a case on which it fails, the reason."""
     limit = getattr(check, "texts", None)
     chosen = {number: case for number, case in cases.items() if limit is None or number < limit}
 
@@ -140,12 +135,11 @@ def _checked(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
         [_left_out(name, "", str(result))] if isinstance(result, HeedfulError) else result
         for result in apart(work, list(chosen.values()))
     ]
-    return [(number, one) for number, several in zip(chosen, findings, strict=True) for one in several]
+    return [(number, finding) for number, several in zip(chosen, findings, strict=True) for finding in several]
 
 
-def _text(made: Cases, i: int, number: int, index: int, example: Example) -> dict[str, Any]:
-    """A row of the run's texts."""
-    case = made.cases.get(i)
+def _text_row(case: Case | None, number: int, index: int, example: Example) -> dict[str, Any]:
+    """A row of the run's texts; without a case where the model cannot read the text."""
     spans = [span or (-1, -1) for span in case.tokens.spans] if case else []
     label = example.label
     return {
@@ -189,31 +183,30 @@ def cases(
     tell: Callable[[int, str], None] = lambda i, name: None,
 ) -> Cases:
     """A case for each example, with the explanations of every method."""
-    made = Cases()
+    result = Cases()
     cut: dict[int, Tokens] = {}
     for i, example in enumerate(examples):
         try:
             cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
         except HeedfulError as e:
-            made.failures[i, ""] = str(e)
+            result.failures[i, ""] = str(e)
     answers = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
-    made.failures |= {(i, ""): str(one) for i, one in answers.items() if isinstance(one, HeedfulError)}
-    predictions = {i: one for i, one in answers.items() if not isinstance(one, HeedfulError)}
+    result.failures |= {(i, ""): str(error) for i, error in answers.items() if isinstance(error, HeedfulError)}
+    predictions = {i: answer for i, answer in answers.items() if not isinstance(answer, HeedfulError)}
     numbers, cut = list(predictions), {i: cut[i] for i in predictions}
     if not numbers:
-        return made
-    wanted = target or Target()
-    targets = {i: wanted.resolved(classifier.labels, predictions[i].index) for i in numbers}
+        return result
+    targets = {i: (target or Target()).resolved(classifier.labels, predictions[i].index) for i in numbers}
     explanations: dict[int, dict[str, Explanation]] = {i: {} for i in numbers}
     for n, (name, method) in enumerate(methods.items()):
         tell(n, name)
-        with metered() as made.meters[name]:
-            results = try_method(classifier, method, list(cut.values()), list(targets.values()), seed)
-        for i, result in zip(numbers, results, strict=True):
-            if isinstance(result, HeedfulError):
-                made.failures[i, name] = str(result)
+        with metered() as result.meters[name]:
+            attempts = try_method(classifier, method, list(cut.values()), list(targets.values()), seed)
+        for i, attempt in zip(numbers, attempts, strict=True):
+            if isinstance(attempt, HeedfulError):
+                result.failures[i, name] = str(attempt)
             else:
-                explanations[i][name] = replace(result, prediction=predictions[i])
+                explanations[i][name] = replace(attempt, prediction=predictions[i])
     for i in numbers:
         case = Case(
             classifier,
@@ -227,13 +220,10 @@ def cases(
             seed,
             others or {},
         )
-        made.cases[i] = replace(case, draws=_draws(case))
-    return made
-
-
-def _draws(case: Case) -> tuple[Attribution, ...]:
-    rngs = (case.rng("random", i) for i in range(DRAWS))
-    return tuple(Random()(case.classifier, case.tokens, case.target, rng) for rng in rngs)
+        rngs = (case.rng("random", k) for k in range(DRAWS))
+        draws = tuple(Random()(classifier, case.tokens, case.target, rng) for rng in rngs)
+        result.cases[i] = replace(case, draws=draws)
+    return result
 
 
 # the cost
@@ -244,7 +234,7 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass
 class Meter:
-    """CPU seconds of this process, and peak bytes above those held before; None where the system does not tell."""
+    """CPU seconds of this process, and peak bytes above those held before; None where the system has none."""
 
     seconds: float = 0.0
     bytes: int | None = None
@@ -252,19 +242,19 @@ class Meter:
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """Fill in a Meter when the work is done."""
+    """A Meter that is filled in when the work is done."""
     meter = Meter()
-    before, start = _held(reset=True), time.process_time()
+    before, start = _peak_bytes(reset=True), time.process_time()
     try:
         yield meter
     finally:
         meter.seconds = time.process_time() - start
-        after = _held()
+        after = _peak_bytes()
         meter.bytes = None if before is None or after is None else max(0, after - before)
 
 
-def _held(reset: bool = False) -> int | None:
-    """The peak of memory since the last reset, in bytes; only Linux tells."""
+def _peak_bytes(reset: bool = False) -> int | None:
+    """The peak of memory since the last reset; only Linux knows it."""
     try:
         if reset:
             _RESET.write_text("5")

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from heedful.audits.ranking import BOUNDS
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.core.finding import Findings, SideBySide
+from heedful.core.finding import Findings, Measure, SideBySide
 from heedful.maths import stats
-from heedful.maths.stats import Decision, Difference, Kind, Range
+from heedful.maths.stats import Decision, Difference
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Matching:
 
 
 def match(a: Record, b: Record) -> Matching:
-    """Which text of one run is which of the other: by what they say, the first with the first where some are equal."""
+    """The texts that both runs have; of equal texts, the first goes with the first."""
     left, right = _places(a), _places(b)
     both = [text for text in left if text in right]
     same = len(both) > 0 and len(both) == min(len(left), len(right))
@@ -63,12 +63,13 @@ def match(a: Record, b: Record) -> Matching:
 def contrast(a: Record, b: Record, check: str, matching: Matching) -> list[Contrast]:
     """What the check sets side by side, as far as a run has it, with Holm's correction over all of it."""
     rows = [(key, _row(a, check, key), _row(b, check, key)) for key in _keys(a, b, check)]
-    there = [(key, x, y) for key, x, y in rows if x is not None or y is not None]
-    both = any(x is not None and y is not None for _, x, y in there)
-    found = [run.findings(check) for run in (a, b)] if both and matching.same else []
-    made = [_contrast(Contrast(key, x, y), found, matching, *_measure(a, check, key)) for key, x, y in there]
-    decided = stats.decide([one.difference for one in made])
-    return [replace(one, difference=difference) for one, difference in zip(made, decided, strict=True)]
+    present = [(key, x, y) for key, x, y in rows if x is not None or y is not None]
+    both = any(x is not None and y is not None for _, x, y in present)
+    findings = [run.findings(check) for run in (a, b)] if both and matching.same else []
+    measures = a.about(check).measures
+    contrasts = [_contrast(Contrast(key, x, y), findings, matching, measures.get(key.measure)) for key, x, y in present]
+    decided = stats.decide([c.difference for c in contrasts])
+    return [replace(c, difference=difference) for c, difference in zip(contrasts, decided, strict=True)]
 
 
 def _keys(a: Record, b: Record, check: str) -> list[SideBySide]:
@@ -83,24 +84,20 @@ def _keys(a: Record, b: Record, check: str) -> list[SideBySide]:
     ]
 
 
-def _contrast(c: Contrast, found: Sequence[Findings], texts: Matching, kind: Kind, within: Range | None) -> Contrast:
+def _contrast(c: Contrast, findings: Sequence[Findings], texts: Matching, measure: Measure | None) -> Contrast:
     """With a difference, if both have a number."""
     if c.a is None or c.b is None:
         return c
     if not texts.same:
         return replace(c, difference=stats.unpaired(c.a, c.b))
-    one, other = (f.values(row.measure, row.method, row.at) for f, row in zip(found, (c.a, c.b), strict=True))
-    x, y = one[texts.a], other[texts.b]
-    there = np.isfinite(x) & np.isfinite(y)
-    if not there.any():
+    every = (f.values(row.measure, row.method, row.at) for f, row in zip(findings, (c.a, c.b), strict=True))
+    x, y = (values[places] for values, places in zip(every, (texts.a, texts.b), strict=True))
+    defined = np.isfinite(x) & np.isfinite(y)
+    if not defined.any():
         return c
-    a, b = (replace(row, **asdict(stats.estimate(own[there], kind, within))) for row, own in ((c.a, x), (c.b, y)))
+    kind, within = ("mean", None) if measure is None else (measure.kind, measure.range)
+    a, b = (replace(row, **asdict(stats.estimate(v[defined], kind, within))) for row, v in ((c.a, x), (c.b, y)))
     return replace(c, a=a, b=b, difference=stats.paired(x, y))
-
-
-def _measure(record: Record, check: str, key: SideBySide) -> tuple[Kind, Range | None]:
-    measure = record.about(check).measures.get(key.measure)
-    return ("mean", None) if measure is None else (measure.kind, measure.range)
 
 
 def _row(record: Record, check: str, key: SideBySide) -> Row | None:

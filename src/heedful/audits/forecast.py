@@ -1,10 +1,10 @@
-"""Forecasting: what an audit will cost. Texts are cut and a few are run, to see how fast this model is here."""
+"""Forecast: what an audit will cost. A sample of texts is tokenised and a few are run, to time this model here."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,15 +12,14 @@ from heedful.audits.job import Job
 from heedful.core.errors import HeedfulError
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes, total
-from heedful.model.classifier import Classifier
 
-SAMPLE = 64  # texts that stand for all
-TIMED = 16  # texts that are run
+SAMPLED_TEXTS = 64  # whose passes are counted
+TIMED_TEXTS = 16  # that are run
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method or a check, and its passes over all texts; None where it does not say, `why` where it cannot."""
+    """A method or a check, and its passes over all texts; None where it does not say, `why` where it cannot run."""
 
     kind: str
     name: str
@@ -30,7 +29,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take: passes by method and check, and CPU seconds, very roughly."""
+    """The cost of a run: passes by method and check, and CPU seconds, very roughly."""
 
     texts: int
     lines: tuple[Line, ...]
@@ -38,7 +37,7 @@ class Forecast:
 
     @property
     def passes(self) -> Passes:
-        """All of them."""
+        """The passes of all methods and checks."""
         return total(line.passes for line in self.lines if line.passes is not None)
 
     def to_json(self) -> str:
@@ -48,53 +47,39 @@ class Forecast:
 
 
 def forecast(job: Job) -> Forecast:
-    """What a job will cost. An input that several methods and checks ask for runs once: passes are an upper bound."""
-    texts = job.total
-    sample = _cut(job, min(texts, SAMPLE))
-    c, chosen = job.classifier, job.battery
-    lines = [_line("method", name, _passes(one, c), sample, texts) for name, one in chosen.methods.items()]
-    for name, check in chosen.checks.items():
-        count = min(texts, getattr(check, "texts", None) or texts)
-        lines.append(_line("check", name, _passes(check, c, chosen.methods), sample, count))
-    each = _seconds(job, sample[:TIMED])
-    asked = total(line.passes for line in lines if line.passes is not None)
-    return Forecast(texts, tuple(lines), each * (asked.forwards + 2 * asked.backwards))
-
-
-def _cut(job: Job, count: int) -> list[Tokens]:
-    found = []
-    for index in job.order[:count]:
+    """The cost of a job. Passes are an upper bound: an input that several methods and checks need runs once."""
+    sample = []
+    for index in job.order[: min(job.total, SAMPLED_TEXTS)]:
         example = job.examples[index]
         try:
-            found.append(job.classifier.tokens(example.text, example.pair).cut(job.classifier.limit))
+            sample.append(job.classifier.tokens(example.text, example.pair).cut(job.classifier.limit))
         except HeedfulError:
             continue
-    return found
 
+    def count_passes(kind: str, name: str, one: Any, texts: int, *more: Any) -> Line:
+        count, counted = getattr(one, "passes", None), sample[:texts]
+        if count is None:
+            return Line(kind, name, None)
+        try:
+            passes = total(count(job.classifier, tokens, *more) for tokens in counted)
+        except HeedfulError as e:
+            return Line(kind, name, None, str(e))
+        scale = texts / max(1, len(counted))
+        scaled = Passes(round(passes.forwards * scale), round(passes.backwards * scale), passes.exactly and scale == 1)
+        return Line(kind, name, scaled)
 
-def _passes(one: Any, classifier: Classifier, *more: Any) -> Callable[[Tokens], Passes] | None:
-    """How a method or check counts the passes of one text, if it can."""
-    count = getattr(one, "passes", None)
-    return None if count is None else lambda tokens: count(classifier, tokens, *more)
-
-
-def _line(
-    kind: str, name: str, passes: Callable[[Tokens], Passes] | None, sample: Sequence[Tokens], texts: int
-) -> Line:
-    some = sample[:texts]
-    if passes is None:
-        return Line(kind, name, None)
-    try:
-        found = total(map(passes, some))
-    except HeedfulError as e:
-        return Line(kind, name, None, str(e))
-    scale = texts / max(1, len(some))
-    exactly = found.exactly and scale == 1
-    return Line(kind, name, Passes(round(found.forwards * scale), round(found.backwards * scale), exactly))
+    methods = job.battery.methods
+    lines = [count_passes("method", name, method, job.total) for name, method in methods.items()]
+    for name, check in job.battery.checks.items():
+        texts = min(job.total, getattr(check, "texts", None) or job.total)
+        lines.append(count_passes("check", name, check, texts, methods))
+    all_passes = total(line.passes for line in lines if line.passes is not None)
+    seconds = _seconds(job, sample[:TIMED_TEXTS]) * (all_passes.forwards + 2 * all_passes.backwards)
+    return Forecast(job.total, tuple(lines), seconds)
 
 
 def _seconds(job: Job, sample: Sequence[Tokens]) -> float:
-    """CPU seconds of one forward pass, in a batch, when everything is warm."""
+    """CPU seconds of one forward pass in a batch; the second of two runs does not pay for warming up."""
     if not sample:
         return 0.0
     spent = []

@@ -133,8 +133,8 @@ def battery(
         settings, owners, lambda name: CHECKS.full_name(name) if name in CHECKS else METHODS.full_name(name)
     )
     return Battery(
-        _ordered(_assign(explaining, values[: len(explaining)]), METHODS),
-        _ordered(_assign(asking, values[len(explaining) :]), CHECKS),
+        _assign(explaining, values[: len(explaining)], METHODS),
+        _assign(asking, values[len(explaining) :], CHECKS),
         target or Target(),
     )
 
@@ -148,14 +148,11 @@ def _make(known: Catalogue, wanted: Iterable[Any], profile: str) -> dict[str, An
     return chosen
 
 
-def _assign(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: replace(one, **own) if own else one for (name, one), own in zip(chosen.items(), values, strict=True)}
-
-
-def _ordered(chosen: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """In the order of the catalogue, in which the controls are last."""
-    names = list(known)
-    return {n: chosen[n] for n in sorted(chosen, key=lambda n: (names.index(n) if n in names else len(names), n))}
+def _assign(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]], known: Iterable[str]) -> dict[str, Any]:
+    """With these settings, in the order of the catalogue, in which the controls are last."""
+    names, settings = list(known), dict(zip(chosen, values, strict=True))
+    ordered = sorted(chosen, key=lambda name: (names.index(name) if name in names else len(names), name))
+    return {name: replace(chosen[name], **settings[name]) if settings[name] else chosen[name] for name in ordered}
 
 
 # jobs
@@ -254,7 +251,10 @@ def prepare(
     every = data.load(source, columns, kind=kind)
     examples = explained_in(chosen.methods, every)
     classifier = loading.load(model, revision=revision, device=device, dtype=dtype)
-    models = dict(checkpoints) if isinstance(checkpoints, Mapping) else _by_name(checkpoints)
+    named = checkpoints.items() if isinstance(checkpoints, Mapping) else [(Path(c).name, Path(c)) for c in checkpoints]
+    models: dict[str, Any] = dict(named)
+    if len(models) < len(named):
+        raise BadInput("two checkpoints have the same folder name; rename one of them.")
     others = {name: loading.load(other) for name, other in models.items()}
     if methods is None:  # what cannot apply is said by `heedful capabilities`, and not in every run
         fitting = {
@@ -264,13 +264,6 @@ def prepare(
     name = Path(source).name if isinstance(source, (str, Path)) else "the data"
     wanted = PROFILES[profile].limit if limit is None else limit
     return Job(classifier, examples, chosen, seed, others, name, wanted, len(every) - len(examples))
-
-
-def _by_name(folders: Iterable[str | Path]) -> dict[str, Any]:
-    paths = [Path(folder) for folder in folders]
-    if len({path.name for path in paths}) < len(paths):
-        raise BadInput("two checkpoints have the same folder name; rename one of them.")
-    return {path.name: path for path in paths}
 
 
 # jobs as JSON, for other processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from heedful.core.errors import BadInput
 from heedful.core.files import compact, json_value, pretty
 
 FORMAT = "heedful run 2"
-ABSENT = object()  # in the place of a value that is not there, which None may be
+ABSENT = object()  # stands for a missing value; None may be a value
 MAX_VALUE = 60  # characters of a value that are shown
 _LISTED = ("methods", "checks")  # settings by name
 
 
 @dataclass(frozen=True)
 class Change:
-    """Where two manifests differ: the path to it, and what each has there, ABSENT where it has nothing."""
+    """A difference of two manifests: its path, and the value in each, ABSENT where there is none."""
 
     path: tuple[str, ...]
     then: Any
@@ -63,8 +63,8 @@ class Change:
 class Manifest:
     """Model (name, fingerprint, labels), data (name, fingerprint, texts: how many), settings, seed and versions.
 
-    Two runs are the same where `differences` is empty. A file may be moved or renamed: where the fingerprint is the
-    same, the name does not count.
+    Two runs are the same if `differences` is empty. A file may be moved or renamed: the name does not count if the
+    fingerprint is the same.
     """
 
     model: Mapping[str, Any]
@@ -74,28 +74,18 @@ class Manifest:
     versions: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON says it."""
-        made: dict[str, Any] = json_value(
-            {
-                "model": self.model,
-                "data": self.data,
-                "settings": self.settings,
-                "seed": self.seed,
-                "versions": self.versions,
-            }
-        )
-        return made
+        """As JSON has it."""
+        return {f.name: json_value(getattr(self, f.name)) for f in fields(self)}
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Manifest:
-        """What `to_dict` made."""
-        return Manifest(
-            stored["model"], stored["data"], stored["settings"], int(stored["seed"]), dict(stored["versions"])
-        )
+        """The inverse of `to_dict`."""
+        model, data, settings, seed, versions = (stored[f.name] for f in fields(Manifest))
+        return Manifest(model, data, settings, int(seed), dict(versions))
 
     @property
     def stamp(self) -> str:
-        """16 hexadecimal digits that differ where the runs differ: every part of a run carries them."""
+        """16 hexadecimal digits that identify a run; every part of it carries them."""
         content = self.to_dict()
         for what in (content["model"], content["data"]):
             if "fingerprint" in what:
@@ -106,38 +96,39 @@ class Manifest:
 
     def differences(self, now: Manifest) -> list[Change]:
         """Where the other differs from this one; empty where they are the same run."""
-        then, other = self.to_dict(), now.to_dict()
+        a, b = self.to_dict(), now.to_dict()
         return [
-            *_named("model", then["model"], other["model"]),
-            *_named("data", then["data"], other["data"]),
-            *_leaves(_by_name(then["settings"]), _by_name(other["settings"]), ("settings",)),
-            *_leaves(then["seed"], other["seed"], ("seed",)),
-            *_leaves(then["versions"], other["versions"], ("versions",)),
+            *_named("model", a["model"], b["model"]),
+            *_named("data", a["data"], b["data"]),
+            *_leaves(_by_name(a["settings"]), _by_name(b["settings"]), ("settings",)),
+            *_leaves(a["seed"], b["seed"], ("seed",)),
+            *_leaves(a["versions"], b["versions"], ("versions",)),
         ]
 
 
-def encoded(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: Manifest) -> bytes:
     """The content of manifest.json."""
     return pretty({"format": FORMAT, **manifest.to_dict()})
 
 
-def stored(file: Path) -> Manifest:
+def read_manifest(file: Path) -> Manifest:
     """The manifest in a file."""
+    wrong = BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.")
     try:
         content = json.loads(file.read_bytes())
-        found = content.get("format") if isinstance(content, dict) else None
-        if found == FORMAT:
+        version = content.get("format") if isinstance(content, dict) else None
+        if version == FORMAT:
             return Manifest.from_dict(content)
     except OSError as e:
         raise BadInput(f"'{file}' cannot be read ({e.strerror or e}); give another folder (--out).") from e
     except (ValueError, KeyError, TypeError) as e:
-        raise BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.") from e
-    if isinstance(found, str) and found.startswith("heedful run "):
+        raise wrong from e
+    if isinstance(version, str) and version.startswith("heedful run "):
         raise BadInput(
-            f"'{file}' has another format ({found}, not {FORMAT}): another version of heedful made this run; audit "
+            f"'{file}' has another format ({version}, not {FORMAT}): another version of heedful made this run; audit "
             "again into another folder (--out)."
         )
-    raise BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.")
+    raise wrong
 
 
 def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:

@@ -17,19 +17,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from heedful.audits.run import SUMMARY, TIMING, Run, read_run
-from heedful.audits.summary import About, Row, Summary, facts_of
-from heedful.audits.verdict import Rule, Verdict, gathered, readings, verdicts
+from heedful.audits.summary import About, Row, Summary, text_facts
+from heedful.audits.verdict import Rule, Verdict, gather, readings, verdicts
 from heedful.core.decode import decode
 from heedful.core.errors import BadInput
 from heedful.core.finding import Findings, Place, Role
-from heedful.core.target import label_index
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Detail:
-    """A finding with what more it holds of its text: other weights, positions."""
+    """A finding with its details on one text: other weights, positions."""
 
     text: int
     method: str
@@ -40,7 +39,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class TokenScores:
-    """What a method says of each piece of a text, and whether its sign says for or against."""
+    """A method's score of each piece of a text, and whether its sign means for or against."""
 
     method: str
     scores: Sequence[float]
@@ -49,7 +48,7 @@ class TokenScores:
 
 @dataclass(frozen=True)
 class TextRow:
-    """A text of the run, as it was read; see `heedful.audits.parts.TEXTS`."""
+    """A text of the run; see `heedful.audits.parts.TEXTS`."""
 
     number: int
     index: int
@@ -67,13 +66,13 @@ class TextRow:
     @staticmethod
     def of(row: Mapping[str, Any]) -> TextRow:
         """A row of the texts' table."""
-        scores = tuple(TokenScores(**one) for one in row["scores"] or ())
+        scores = tuple(TokenScores(**method) for method in row["scores"] or ())
         return TextRow(**{**row, "pieces": row["pieces"] or (), "scores": scores})
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a method took in this run: CPU seconds of one explanation, and bytes of memory at its highest."""
+    """The cost of a method in this run: CPU seconds of one explanation, and peak bytes of memory."""
 
     seconds: float | None = None
     bytes: int | None = None
@@ -99,7 +98,7 @@ class Record:
 
     @property
     def checks(self) -> list[str]:
-        """The checks with any finding, in the run's order."""
+        """The checks with findings, in the run's order."""
         names = dict.fromkeys([*self.run.manifest.settings.get("checks", ()), *self.summary.checks])
         return [name for name in names if name in self.summary.checks and self.summary.checks[name].rows]
 
@@ -123,16 +122,14 @@ class Record:
         return TextRow.of(self.texts.slice(place, 1).to_pylist()[0])
 
     def each_text(self) -> Iterator[TextRow]:
-        """The texts in the run's order, of which a few are held as Python lists at a time."""
+        """The texts in the run's order, a few of them as Python lists at a time."""
         for batch in self.texts.to_batches(max_chunksize=16):
             yield from map(TextRow.of, batch.to_pylist())
 
     @cached_property
     def facts(self) -> dict[str, NDArray[Any]]:
         """Of each text: number, length, predicted, gold (−1 for none), confidence."""
-        columns = self.run.texts(["number", "label", "predicted", "probabilities", "starts"])
-        gold = [gold_index(label, self.labels) for label in columns.column("label").to_pylist()]
-        return facts_of(columns, self.labels, gold)
+        return text_facts(self.run, self.labels)
 
     def rows(self, check: str | None, measure: str | None = None, method: str | None = None, **at: Any) -> list[Row]:
         """The summary's rows of a check: of one measure or method, and of places that have all of `at`, if given."""
@@ -143,7 +140,7 @@ class Record:
         ]
 
     def row(self, check: str, measure: str, method: str = "", at: Place | None = None) -> Row | None:
-        """The row at this very place, if it has a number."""
+        """The row at exactly this place, if it has a number."""
         rows = self.rows(check, measure, method)
         return next((row for row in rows if row.at == (at or {}) and row.known), None)
 
@@ -171,7 +168,7 @@ class Record:
         return sum(row.mean for row in rows if row.known) if rows else None
 
     def spent(self, method: str) -> Spent:
-        """What an explanation by a method took, where it was measured."""
+        """The cost of an explanation by a method, where it was measured."""
         spent = self.timing.get("methods", {}).get(method, {})
         return Spent(spent.get("seconds each"), spent.get("bytes"))
 
@@ -182,7 +179,7 @@ class Record:
         evidence = readings(self.methods, rule)
         for name in self.checks:
             if roles := self.about(name).roles:
-                evidence = gathered(evidence, roles, self.findings(name), rule)
+                evidence = gather(evidence, roles, self.findings(name), rule)
         return verdicts(evidence, rule)
 
     def findings(self, check: str) -> Findings:
@@ -191,12 +188,10 @@ class Record:
         return Findings.of(self.run.each(check, columns), self.facts, self.labels)
 
     def details(self, check: str, measure: str) -> Iterator[Detail]:
-        """The findings of a measure that hold more of their texts than a number."""
+        """The findings of a measure that have details."""
         for table in self.run.each(check, ["text", "method", "measure", "at", "value", "details"]):
-            own = table.filter(
-                pc.and_(pc.equal(table.column("measure"), measure), pc.is_valid(table.column("details")))
-            )
-            for row in own.to_pylist():
+            wanted = pc.and_(pc.equal(table.column("measure"), measure), pc.is_valid(table.column("details")))
+            for row in table.filter(wanted).to_pylist():
                 at = json.loads(row["at"]) if row["at"] else {}
                 yield Detail(row["text"], row["method"], at, row["value"], json.loads(row["details"]))
 
@@ -217,14 +212,6 @@ def load_record(folder: str | Path) -> Record:
             "audit is still running or was interrupted; run the same `heedful audit` again to finish."
         )
     return record
-
-
-def gold_index(label: str | None, labels: tuple[str, ...]) -> int:
-    """The index of the data's label; −1 where there is none, or several."""
-    try:
-        return -1 if label is None else label_index(label, labels)
-    except BadInput:
-        return -1
 
 
 def _json(run: Run, name: str) -> dict[str, Any]:

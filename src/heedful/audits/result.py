@@ -50,12 +50,8 @@ class Audit:
         """The summary's rows: of all checks, or of one check, measure or method."""
         if check is not None and check not in self.summary.checks:
             raise BadInput(f"check '{check}' is not in this run, which has {', '.join(self.summary.checks)}.")
-        return [
-            row
-            for name in (self._record.checks if check is None else [check])
-            for row in self.summary.checks[name].rows
-            if measure in (None, row.measure) and method in (None, row.method)
-        ]
+        checks = self._record.checks if check is None else [check]
+        return [row for name in checks for row in self._record.rows(name, measure, method)]
 
     def to_dataframe(self, check: str | None = None) -> pd.DataFrame:
         """The summary's rows as a pandas data frame; what `rows` says of a place (a layer, a masking) is in `at`."""
@@ -119,25 +115,17 @@ class Audit:
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    other = row.versus_random
+    random = row.versus_random
     return {
-        "check": row.check,
-        "measure": row.measure,
-        "method": row.method,
+        **{name: getattr(row, name) for name in ("check", "measure", "method")},
         "at": ", ".join(f"{key}={value}" for key, value in row.at.items()),
-        "n": row.n,
-        "missing": row.missing,
-        "mean": row.mean,
-        "median": row.median,
-        "std": row.std,
-        "low": row.low,
-        "high": row.high,
-        "difference": None if other is None else other.mean,
-        "difference_low": None if other is None else other.low,
-        "difference_high": None if other is None else other.high,
-        "p": None if other is None else other.p_adjusted,
-        "decision": None if other is None or other.decision is None else other.decision.value,
-        "better": None if other is None else other.better,
+        **{name: getattr(row, name) for name in ("n", "missing", "mean", "median", "std", "low", "high")},
+        "difference": None if random is None else random.mean,
+        "difference_low": None if random is None else random.low,
+        "difference_high": None if random is None else random.high,
+        "p": None if random is None else random.p_adjusted,
+        "decision": None if random is None or random.decision is None else random.decision.value,
+        "better": None if random is None else random.better,
     }
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from heedful.audits import parts
-from heedful.audits.manifest import Manifest, encoded, stored
+from heedful.audits.manifest import Manifest, encode_manifest, read_manifest
 from heedful.audits.parts import FINDINGS, TEXTS
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
@@ -163,7 +163,7 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
             ):
                 (place / name).unlink(missing_ok=True)
     if present is None or restart:
-        write_files({place / MANIFEST: encoded(manifest)})
+        write_files({place / MANIFEST: encode_manifest(manifest)})
         present = manifest
     return Run(place, present)
 
@@ -173,7 +173,7 @@ def read_run(folder: str | Path) -> Run:
     place = Path(folder).expanduser()
     if MANIFEST not in _names(place):
         raise BadInput(f"'{folder}' holds no run (no {MANIFEST}); give the folder that an audit wrote.")
-    return Run(place, stored(place / MANIFEST))
+    return Run(place, read_manifest(place / MANIFEST))
 
 
 def _present(place: Path) -> Manifest | None:
@@ -181,7 +181,7 @@ def _present(place: Path) -> Manifest | None:
     if place.exists() and not place.is_dir():
         raise BadInput(f"'{place}' is a file; give a folder for the run (--out).")
     if (place / MANIFEST).exists():
-        return stored(place / MANIFEST)
+        return read_manifest(place / MANIFEST)
     others = [name for name in _names(place) if not leftover(name) and name != PARTS]
     others += [f"{PARTS}/{name}" for name in _names(place / PARTS) if not leftover(name)]
     if others:

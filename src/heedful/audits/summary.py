@@ -17,10 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from heedful.audits.ranking import Ranking
+from heedful.audits.run import Run
 from heedful.audits.verdict import Verdict
 from heedful.core.decode import decode
+from heedful.core.errors import BadInput
 from heedful.core.files import json_value
 from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Place, Role, SideBySide
+from heedful.core.target import label_index
 from heedful.maths import stats
 from heedful.maths.stats import Difference, Estimate
 
@@ -55,7 +58,7 @@ class About:
 
 @dataclass(frozen=True)
 class CheckSummary:
-    """What one check found over all texts; `tables` are its own, as JSON (see heedful.checks.tables)."""
+    """The results of one check over all texts; `tables` are its own, as JSON (see heedful.checks.tables)."""
 
     about: About
     rows: tuple[Row, ...] = ()
@@ -75,7 +78,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What a check or a method could not do, why, and on how many texts."""
+    """A check or method that could not be applied: the reason, and on how many texts."""
 
     check: str
     method: str
@@ -85,7 +88,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Summary:
-    """A whole run in numbers: functions of model, data, settings and seed only."""
+    """All numbers of a run: functions of model, data, settings and seed only."""
 
     texts: Texts
     checks: Mapping[str, CheckSummary]
@@ -95,24 +98,24 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        made: dict[str, Any] = json_value(asdict(self))
-        return made
+        summary: dict[str, Any] = json_value(asdict(self))
+        return summary
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Summary:
-        """What `to_dict` made."""
+        """The inverse of `to_dict`."""
         return decode(Summary, stored)
 
 
-def rows(check: str, found: Findings, measures: Mapping[str, Measure], methods: Sequence[str]) -> list[Row]:
+def rows(check: str, findings: Findings, measures: Mapping[str, Measure], methods: Sequence[str]) -> list[Row]:
     """An estimate of every measure of a check, in the order of its measures and of the run's methods."""
-    made: list[Row] = []
+    result: list[Row] = []
     for name, measure in measures.items():
-        keys = sorted((key for key in found.rows if key[1] == name), key=lambda key: _order(key, methods))
-        differences = stats.decide([_difference(found, key, measure) for key in keys], measure.better)
-        made += [
+        keys = sorted((key for key in findings.rows if key[1] == name), key=lambda key: _order(key, methods))
+        differences = stats.decide([_difference(findings, key, measure) for key in keys], measure.better)
+        result += [
             Row(
-                **asdict(stats.estimate(found.groups[key][found.there[key]], measure.kind, measure.range)),
+                **asdict(stats.estimate(findings.groups[key][findings.there[key]], measure.kind, measure.range)),
                 check=check,
                 measure=name,
                 method=key[0],
@@ -121,7 +124,7 @@ def rows(check: str, found: Findings, measures: Mapping[str, Measure], methods: 
             )
             for key, difference in zip(keys, differences, strict=True)
         ]
-    return made
+    return result
 
 
 def _order(key: Key, methods: Sequence[str]) -> tuple[int, str, list[tuple[int, Any]]]:
@@ -132,33 +135,32 @@ def _order(key: Key, methods: Sequence[str]) -> tuple[int, str, list[tuple[int, 
     return (methods.index(method) if method in methods else len(methods), method, ranked)  # type: ignore[return-value]
 
 
-def _difference(found: Findings, key: Key, measure: Measure) -> Difference | None:
+def _difference(findings: Findings, key: Key, measure: Measure) -> Difference | None:
     """To `random` on the same texts, where it was measured at the same place."""
     method, name, at = key
-    other = ("random", name, at)
-    if method in ("", "random") or not measure.compared or other not in found.groups:
+    random = ("random", name, at)
+    if method in ("", "random") or not measure.compared or random not in findings.groups:
         return None
-    return stats.paired(found.groups[key], found.groups[other])
+    return stats.paired(findings.groups[key], findings.groups[random])
 
 
 def left_out(tables: Iterable[pa.Table]) -> list[LeftOut]:
-    """What checks and methods could not do, by reason."""
+    """The checks and methods that could not be applied to some texts, by reason."""
     counted: dict[Key, set[int]] = {}
     for table in tables:
-        some = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
-        for row in some.select(["text", "check", "method", "details"]).to_pylist():
+        reasons = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
+        for row in reasons.select(["text", "check", "method", "details"]).to_pylist():
             key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
             counted.setdefault(key, set()).add(row["text"])
     return [LeftOut(*key, len(texts)) for key, texts in counted.items()]
 
 
-def described(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> Texts:
-    """The texts of a run."""
-    facts = facts_of(texts, labels, gold)
+def describe_texts(facts: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> Texts:
+    """The texts of a run, from their `text_facts`."""
     known = facts["gold"] >= 0
     right = (facts["gold"] == facts["predicted"])[known].astype(float)
     return Texts(
-        n=len(texts),
+        n=len(facts["number"]),
         predicted={name: int((facts["predicted"] == i).sum()) for i, name in enumerate(labels)},
         labelled={name: int((facts["gold"] == i).sum()) for i, name in enumerate(labels)} if known.any() else None,
         accuracy=stats.estimate(right, "rate") if known.any() else None,
@@ -166,14 +168,23 @@ def described(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> Te
     )
 
 
-def facts_of(texts: pa.Table, labels: Sequence[str], gold: Sequence[int]) -> dict[str, NDArray[Any]]:
-    """What is known of each text, as arrays in the run's order."""
+def text_facts(run: Run, labels: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Number, length, labels and confidence of each text, as arrays in the run's order."""
+    texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     index = {name: i for i, name in enumerate(labels)}
-    chances = texts.column("probabilities").to_pylist()
+    probabilities = texts.column("probabilities").to_pylist()
     return {
         "number": texts.column("number").to_numpy(),
-        "length": np.array([sum(start >= 0 for start in one) for one in texts.column("starts").to_pylist()]),
+        "length": np.array([sum(start >= 0 for start in starts) for starts in texts.column("starts").to_pylist()]),
         "predicted": np.array([index.get(name, -1) for name in texts.column("predicted").to_pylist()]),
-        "gold": np.array(gold, dtype=np.int64),
-        "confidence": np.array([max(one) if one else np.nan for one in chances]),
+        "gold": np.array([gold_index(label, labels) for label in texts.column("label").to_pylist()], dtype=np.int64),
+        "confidence": np.array([max(row) if row else np.nan for row in probabilities]),
     }
+
+
+def gold_index(label: str | None, labels: tuple[str, ...]) -> int:
+    """The index of the data's label; −1 where there is none, or several."""
+    try:
+        return -1 if label is None else label_index(label, labels)
+    except BadInput:
+        return -1

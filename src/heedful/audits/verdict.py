@@ -27,7 +27,7 @@ model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 from typing import Any, Literal, TypeVar
@@ -44,6 +44,7 @@ Word = Literal["explanation", "not explanation", "not not explanation", "undecid
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]
 Number = Literal["attention", "chance", "reference"]
+Kind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]  # of a caveat
 ATTENTION = ("attention-mean", "attention-max", "attention-norm", "effective-attention", "rollout", "attention-flow")
 QUESTIONS: dict[Question, str] = {
     "Q1": "Does attention point at the words that matter?",
@@ -52,8 +53,6 @@ QUESTIONS: dict[Question, str] = {
 }
 MAX_SHARE = 16.0  # times the reference's lead: no share is sought beyond
 TOP_SHARE = 0.2  # of the words: attention's top fifth
-
-
 T = TypeVar("T", "Evidence", "Trio")
 
 
@@ -129,7 +128,7 @@ class Evidence:
 
     def map(self, change: Callable[[Floats], Floats]) -> Evidence:
         """With each row of numbers changed, for example to those of some texts."""
-        return _mapped(self, change)
+        return _map(self, change)
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ class Answer:
 class Qualifier:
     """A caveat to a verdict: the estimate that it rests on, and whether it holds."""
 
-    kind: Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]
+    kind: Kind
     holds: bool
     estimate: stats.Estimate
 
@@ -197,19 +196,22 @@ def readings(methods: Iterable[str], rule: Rule | None = None) -> dict[str, Evid
     return {name: Evidence() for name in methods if name in (*ATTENTION, (rule or Rule()).attention)}
 
 
-def gathered(
-    evidence: Mapping[str, Evidence], roles: Sequence[Role], found: Findings, rule: Rule | None = None
+def gather(
+    evidence: Mapping[str, Evidence], roles: Sequence[Role], findings: Findings, rule: Rule | None = None
 ) -> dict[str, Evidence]:
     """The evidence on each reading, with what the findings of a check with these roles add to it."""
-    added = {name: [evidence_of(role, found, name, (rule or Rule()).reference) for role in roles] for name in evidence}
-    return {name: reduce(merge, added[name], own) for name, own in evidence.items()}
+    reference = (rule or Rule()).reference
+    return {
+        name: reduce(merge, (evidence_of(role, findings, name, reference) for role in roles), present)
+        for name, present in evidence.items()
+    }
 
 
 def verdicts(evidence: Mapping[str, Evidence], rule: Rule | None = None) -> dict[str, Verdict]:
     """A verdict on each reading of attention; none on a reading without any number, unless it is the rule's own."""
     rule = rule or Rule()
-    made = {name: verdict(own, replace(rule, attention=name)) for name, own in evidence.items()}
-    return {name: one for name, one in made.items() if name == rule.attention or one.answers[0].n or one.answers[1].n}
+    every = {name: verdict(present, replace(rule, attention=name)) for name, present in evidence.items()}
+    return {name: v for name, v in every.items() if name == rule.attention or v.answers[0].n or v.answers[1].n}
 
 
 def one_sided(values: Floats, level: float) -> tuple[float, float]:
@@ -237,16 +239,13 @@ def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
 
 
 def _answer(question: Question, trio: Trio, rule: Rule) -> Answer:
-    named: dict[Number, Floats | None] = {
-        "attention": trio.attention,
-        "chance": trio.chance,
-        "reference": trio.reference,
-    }
-    missing = tuple(name for name, row in named.items() if row is None or np.isnan(row).all())
+    names: tuple[Number, ...] = ("attention", "chance", "reference")
+    rows: dict[Number, Floats | None] = {name: getattr(trio, name) for name in names}
+    missing = tuple(name for name, row in rows.items() if row is None or np.isnan(row).all())
     if missing:
-        reason = Reason.NOT_MEASURED if len(missing) == len(named) else Reason.NUMBERS_MISSING
+        reason = Reason.NOT_MEASURED if len(missing) == len(rows) else Reason.NUMBERS_MISSING
         return Answer(question, "undecided", 0, reason, missing)
-    table = np.array(list(named.values()))
+    table = np.array(list(rows.values()))
     a, r, s = table[:, ~np.isnan(table).any(0)]
     n = len(a)
     if n < 2:
@@ -318,125 +317,103 @@ def _weighed(answers: Sequence[Answer]) -> tuple[Word, Reason]:
 
 
 def _qualifiers(evidence: Evidence, rule: Rule) -> list[Qualifier]:
-    retrained = evidence.trainings is not None
-    found = [
-        _qualifier("elsewhere", evidence.elsewhere, rule.far, 1, rule),
-        _qualifier("unidentified", evidence.unidentified, 0.5, 1, rule),
-        _qualifier("unsteady trainings", evidence.trainings, rule.steady, -1, rule)
-        if retrained
-        else _qualifier("unsteady", evidence.steady, rule.steady, -1, rule),
+    """Each holds if its mean is significantly above a line (below it: of a correlation)."""
+    table: list[tuple[Kind, Floats | None, float, int]] = [
+        ("elsewhere", evidence.elsewhere, rule.far, 1),
+        ("unidentified", evidence.unidentified, 0.5, 1),
+        ("unsteady", evidence.steady, rule.steady, -1),
     ]
-    return [one for one in found if one is not None]
-
-
-def _qualifier(
-    kind: Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"],
-    values: Floats | None,
-    line: float,
-    side: int,
-    rule: Rule,
-) -> Qualifier | None:
-    estimate = stats.estimate(np.zeros(0) if values is None else values, within=FRACTION if side > 0 else CORRELATION)
-    if estimate.n == 0:
-        return None
-    limit = estimate.low if side > 0 else estimate.high
-    return Qualifier(kind, bool(estimate.n >= rule.texts and side * (limit - line) > 0), estimate)
+    if evidence.trainings is not None:
+        table[2] = ("unsteady trainings", evidence.trainings, rule.steady, -1)
+    qualifiers = []
+    for kind, values, line, side in table:
+        within = FRACTION if side > 0 else CORRELATION
+        estimate = stats.estimate(np.zeros(0) if values is None else values, within=within)
+        limit = estimate.low if side > 0 else estimate.high
+        holds = bool(estimate.n >= rule.texts and side * (limit - line) > 0)
+        qualifiers += [Qualifier(kind, holds, estimate)] if estimate.n else []
+    return qualifiers
 
 
 # from findings to evidence
 
 
-def evidence_of(role: Role, found: Findings, attention: str, reference: str) -> Evidence:
+def evidence_of(role: Role, findings: Findings, attention: str, reference: str) -> Evidence:
     """What a verdict on the method `attention` needs of a check with this role; nothing of a check without one."""
-    return _EVIDENCE[role](found, attention, reference) if role in _EVIDENCE else Evidence()
+    return _EVIDENCE[role](findings, attention, reference) if role in _EVIDENCE else Evidence()
 
 
-def merge(one: Evidence, other: Evidence) -> Evidence:
-    """Both together; what both have is the other's."""
-    return _merged(one, other)
-
-
-def _merged(one: T, other: T) -> T:
+def merge(first: T, second: T) -> T:
+    """Both together; what both have is the second's."""
     changes: dict[str, Any] = {}
-    for name in (f.name for f in fields(one)):
-        a, b = getattr(one, name), getattr(other, name)
-        changes[name] = _merged(a, b) if isinstance(a, Trio) else a if b is None else b
-    return replace(one, **changes)
+    for name, a in vars(first).items():
+        b = getattr(second, name)
+        changes[name] = merge(a, b) if isinstance(a, Trio) else a if b is None else b
+    return replace(first, **changes)
 
 
-def _mapped(one: T, change: Callable[[Floats], Floats]) -> T:
+def _map(rows: T, change: Callable[[Floats], Floats]) -> T:
     changes: dict[str, Any] = {}
-    for name in (f.name for f in fields(one)):
-        a = getattr(one, name)
-        changes[name] = _mapped(a, change) if isinstance(a, Trio) else None if a is None else change(a)
-    return replace(one, **changes)
+    for name, row in vars(rows).items():
+        changes[name] = _map(row, change) if isinstance(row, Trio) else None if row is None else change(row)
+    return replace(rows, **changes)
 
 
-def _trio(found: Findings, measure: str, at: Place, attention: str, reference: str) -> Trio:
-    return Trio(*(found.values(measure, name, at) for name in (attention, "random", reference)))
+def _trio(findings: Findings, measure: str, at: Place, attention: str, reference: str) -> Trio:
+    return Trio(*(findings.values(measure, name, at) for name in (attention, "random", reference)))
 
 
-def _points(found: Findings, attention: str, reference: str) -> Evidence:
-    return Evidence(points=_trio(found, "pointing", {}, attention, reference))
-
-
-def _matters(found: Findings, attention: str, reference: str) -> Evidence:
-    maskings = [at["masking"] for at in found.places("tvd without words")]
+def _matters(findings: Findings, attention: str, reference: str) -> Evidence:
+    maskings = [at["masking"] for at in findings.places("tvd without words")]
     if not maskings:
         return Evidence()
     masking = "delete" if "delete" in maskings else maskings[0]
     return Evidence(
-        matters=_trio(found, "tvd", {"masking": masking, "share": TOP_SHARE}, attention, reference),
-        used=Trio(reference=found.values("tvd without words", "", {"masking": masking})),
+        matters=_trio(findings, "tvd", {"masking": masking, "share": TOP_SHARE}, attention, reference),
+        used=Trio(reference=findings.values("tvd without words", "", {"masking": masking})),
     )
 
 
-def _used(found: Findings, attention: str, reference: str) -> Evidence:
-    changes = found.values("tvd", "", EVERYWHERE)
+def _used(findings: Findings, attention: str, reference: str) -> Evidence:
+    changes = findings.values("tvd", "", EVERYWHERE)
     return Evidence(used=Trio(attention=changes, chance=np.zeros(len(changes))))
 
 
-def _from_uniform(found: Findings, attention: str, reference: str) -> Evidence:
-    return Evidence(from_uniform=found.values("from uniform", attention))
-
-
-def _elsewhere(found: Findings, attention: str, reference: str) -> Evidence:
+def _elsewhere(findings: Findings, attention: str, reference: str) -> Evidence:
     """Exact, or the best that was shown to exist; of a Transformer's heads, the one that can move farthest."""
     for measure in ("tvd exact", "tvd lower", "tvd any head"):
-        places = found.places(measure)
+        places = findings.places(measure)
         if places:
-            return Evidence(elsewhere=np.fmax.reduce([found.values(measure, "", at) for at in places]))
+            return Evidence(elsewhere=np.fmax.reduce([findings.values(measure, "", at) for at in places]))
     return Evidence()
 
 
-def _identifiable(found: Findings, attention: str, reference: str) -> Evidence:
+def _identifiable(findings: Findings, attention: str, reference: str) -> Evidence:
     """The last layer's heads: whether each has another row with the same output."""
-    places = [at for at in found.places("null constrained") if isinstance(at.get("layer"), int)]
+    places = [at for at in findings.places("null constrained") if isinstance(at.get("layer"), int)]
     if not places:
         return Evidence()
     last = max(at["layer"] for at in places)
-    rows = [found.values("null constrained", "", at) for at in places if at["layer"] == last]
+    rows = [findings.values("null constrained", "", at) for at in places if at["layer"] == last]
     return Evidence(unidentified=np.mean([np.where(np.isnan(row), np.nan, row > 0) for row in rows], axis=0))
 
 
-def _steady(found: Findings, attention: str, reference: str) -> Evidence:
-    return Evidence(steady=found.values("tau", attention, {"change": "any"}))
-
-
-def _trainings(found: Findings, attention: str, reference: str) -> Evidence:
-    places = [at for at in found.places("tau", attention) if at.get("with") not in ("seed", "samples")]
-    rows = [found.values("tau", attention, at) for at in places]
+def _trainings(findings: Findings, attention: str, reference: str) -> Evidence:
+    places = [at for at in findings.places("tau", attention) if at.get("with") not in ("seed", "samples")]
+    rows = [findings.values("tau", attention, at) for at in places]
     return Evidence(trainings=np.mean(rows, axis=0)) if rows else Evidence()
 
 
 _EVIDENCE: dict[Role, Callable[[Findings, str, str], Evidence]] = {
-    "points": _points,
+    "points": lambda findings, attention, reference: Evidence(
+        points=_trio(findings, "pointing", {}, attention, reference)
+    ),
     "matters": _matters,
     "used": _used,
-    "from uniform": _from_uniform,
+    "from uniform": lambda findings, attention, _: Evidence(from_uniform=findings.values("from uniform", attention)),
     "elsewhere": _elsewhere,
     "identifiable": _identifiable,
-    "steady": _steady,
+    "steady": lambda findings, attention, _: Evidence(steady=findings.values("tau", attention, {"change": "any"})),
     "trainings": _trainings,
 }
 NEEDED: tuple[Role, ...] = ("points", "matters", "used", "from uniform")  # without which there is no verdict

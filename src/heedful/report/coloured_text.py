@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from heedful.audits.record import Record, TextRow, gold_index
+from heedful.audits.record import Record, TextRow
+from heedful.audits.summary import gold_index
 from heedful.core.explanation import Prediction
 from heedful.core.tokens import Tokens, word_indices
 from heedful.core.tokens import words as cut
