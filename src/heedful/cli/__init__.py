@@ -85,18 +85,6 @@ def main(debug: bool) -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
 
 
-for command in (
-    explain,
-    audit,
-    report,
-    compare,
-    tree,
-    theory,
-    methods,
-    checks,
-    capabilities,
-    train,
-    recipes,
-    translate,
-):
+_COMMANDS = (explain, audit, report, compare, tree, theory, methods, checks, capabilities, train, recipes, translate)
+for command in _COMMANDS:
     main.add_command(command)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
     from heedful.audits.job import Moment, Watch
     from heedful.audits.result import Audit
+    from heedful.core.target import Scale
     from heedful.report.progress import Show
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -51,41 +52,18 @@ class _Several(click.Command):
 @click.option("--time-budget", help="Stop after this time, such as 10m or 2h; the same command resumes the run.")
 @click.option("--checkpoints", multiple=True, help="Other checkpoints of the same training, for the check stability.")
 @opt.target_options
-@click.option("--text-column", help="Which column holds the text. [default: guessed]")
-@click.option("--pair-column", help="Which column holds the second text of a pair.")
-@click.option("--label-column", help="Which column holds the label.")
+@opt.column_options
 @click.option("--kind", help="The format of the data. [default: guessed]")
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def audit(
-    data: str,
-    model: str | None,
-    revision: str | None,
-    device: str | None,
-    dtype: str | None,
-    out: str | None,
-    methods: str | None,
-    explanations: tuple[str, ...],
-    checks: str | None,
-    given: tuple[str, ...],
-    profile: str,
-    limit: int | None,
-    seed: int,
-    jobs: int,
-    time_budget: str | None,
-    checkpoints: tuple[str, ...],
-    target: str | None,
-    against: str | None,
-    scale: str,
-    text_column: str | None,
-    pair_column: str | None,
-    label_column: str | None,
-    kind: str | None,
-    restart: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+    data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
+    methods: str | None, explanations: tuple[str, ...], checks: str | None, given: tuple[str, ...], profile: str,
+    limit: int | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
+    target: str | None, against: str | None, scale: Scale, text_column: str | None, pair_column: str | None,
+    label_column: str | None, kind: str | None, restart: bool, dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Audit the explanations of a model on DATA: a file or folder of texts, or "corpus" for the package's own.
 
     Every method explains every text. Every check measures what the explanations are worth, compared with controls that
@@ -98,21 +76,11 @@ def audit(
     from heedful.data import Columns
 
     asked: dict[str, Any] = {
-        "methods": _names(methods),
-        "checks": _names(checks),
-        "profile": profile,
-        "limit": limit,
-        "seed": seed,
-        "target": heedful.Target(target, scale, against),  # type: ignore[arg-type]
-        "settings": given,
-        "explanations": explanations,
-        "checkpoints": checkpoints,
-        "columns": Columns(text_column, pair_column, label_column),
-        "kind": kind,
-        "revision": revision,
-        "device": device,
-        "dtype": dtype,
-    }
+        "methods": _names(methods), "checks": _names(checks), "profile": profile, "limit": limit, "seed": seed,
+        "target": heedful.Target(target, scale, against), "settings": given, "explanations": explanations,
+        "checkpoints": checkpoints, "columns": Columns(text_column, pair_column, label_column), "kind": kind,
+        "revision": revision, "device": device, "dtype": dtype,
+    }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare
@@ -171,9 +139,8 @@ def _cost_table(plan: Forecast) -> str:
     rows = [("", "", "forward", "backward")]
     for line in plan.lines:
         unknown = "–" if line.why else "unknown"
-        forward = backward = unknown
-        if line.passes is not None:
-            forward, backward = f"{line.passes.forwards:,}", f"{line.passes.backwards:,}"
+        passes = (line.passes.forwards, line.passes.backwards) if line.passes else (None, None)
+        forward, backward = (unknown if count is None else f"{count:,}" for count in passes)
         rows.append((line.kind, line.name, forward, backward))
     rows.append(("", "together, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]

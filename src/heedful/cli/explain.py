@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from heedful.core.target import Scale
     from heedful.core.tree import How, Tree
     from heedful.methods import Method
-    from heedful.methods.cost import Plan
     from heedful.methods.explain import OnUnsupported, Text
     from heedful.model.classifier import Classifier
+
+_UNITS = click.Choice(["token", "word", "sentence"])
+_THRESHOLD = "Use only edges above this share of the largest of their layer."
 
 
 @click.command()
@@ -34,19 +36,8 @@ if TYPE_CHECKING:
 @opt.text_options
 @click.option("--windows", is_flag=True, help="Explain a text that is too long in overlapping windows.")
 @click.option("--file", "file", help="Explain every line of a file ('-' is stdin) and print JSON lines.")
-@click.option(
-    "--by",
-    "unit",
-    type=click.Choice(["token", "word", "sentence"]),
-    help="Units shown. [default: word; in JSON, token]",
-)
-@click.option(
-    "--how",
-    type=click.Choice(["sum", "mean", "max"]),
-    default="sum",
-    show_default=True,
-    help="How to combine token scores into a word or sentence.",
-)
+@click.option("--by", "unit", type=_UNITS, help="Units shown. [default: word; in JSON, token]")
+@opt.choice("--how", ["sum", "mean", "max"], "How to combine token scores into a word or sentence.")
 @opt.output_options
 @click.option("--dry-run", is_flag=True, help="Print how often the model would be run, and stop there.")
 def explain(
@@ -65,7 +56,7 @@ def explain(
     from heedful.methods.explain import explain as explain_texts
     from heedful.methods.explain import explain_all
     from heedful.report.progress import progress
-    from heedful.report.terminal import show_explanations
+    from heedful.report.terminal import cost_table, show_explanations
 
     if (text is None) == (file is None):
         raise BadInput("give one text, or --file with one text per line.")
@@ -77,9 +68,7 @@ def explain(
     kind = opt.figure_kind(figure)
     methods = _choose(names, every, given, layer)
     asked = Target(target, scale, against)
-    reading: _Reading = {
-        "truncate": truncate, "windows": windows, "unsupported": "skip" if every else "raise",
-    }  # fmt: skip
+    reading: _Reading = {"truncate": truncate, "windows": windows, "unsupported": "skip" if every else "raise"}
     with (
         output(None if dry_run else html) as write,
         output(None if dry_run else figure, "figure") as draw,
@@ -92,7 +81,9 @@ def explain(
         else:
             texts = [(read or "") if pair is None else (read or "", pair)]
         if dry_run:
-            _print_plan(plan(classifier, texts, methods, with_attention=html is not None, **reading), as_json)
+            cost = plan(classifier, texts, methods, with_attention=html is not None, **reading)
+            opt.print_skipped(cost.skipped)
+            click.echo(cost.to_json() if as_json else cost_table(cost))
             return
         if lines is not None:
             show("explaining", 0, len(lines), "lines")
@@ -103,21 +94,21 @@ def explain(
                 if number == 1:
                     opt.print_skipped(row.skipped)
             return
-        found = explain_texts(
+        explanations = explain_texts(
             classifier, texts, methods, asked, None, seed,
             with_attention=html is not None, watch=opt.watch(show, classifier), **reading,
         )  # fmt: skip
         if draw is not None:
             from heedful.report.figures import encode
 
-            draw(encode(found.plot(), kind))
+            draw(encode(explanations.plot(), kind))
         if write is not None:
-            write(found.to_html().encode("utf-8"))
-    opt.print_skipped(found.skipped)
+            write(explanations.to_html().encode("utf-8"))
+    opt.print_skipped(explanations.skipped)
     if as_json:
-        _print_json(found.by(unit, how) if unit else found)
+        _print_json(explanations.by(unit, how) if unit else explanations)
     else:
-        show_explanations(found, Console(highlight=False), unit or "word", how)
+        show_explanations(explanations, Console(highlight=False), unit or "word", how)
     opt.announce(html, figure)
 
 
@@ -151,35 +142,16 @@ def _check_lines(classifier: Classifier, lines: Sequence[str], pair: str | None)
     return [line if pair is None else (line, pair) for line in lines]
 
 
-def _print_plan(plan: Plan, as_json: bool) -> None:
-    from heedful.report.terminal import cost_table
-
-    opt.print_skipped(plan.skipped)
-    click.echo(plan.to_json() if as_json else cost_table(plan))
-
-
-def _print_json(found: Explanations | Tree) -> None:
-    click.echo(found.to_json().rstrip("\n").encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
+def _print_json(result: Explanations | Tree) -> None:
+    click.echo(result.to_json().rstrip("\n").encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
 
 
 @click.command()
 @click.argument("text")
 @opt.model_options
-@click.option(
-    "--how",
-    type=click.Choice(["greedy", "exact"]),
-    default="greedy",
-    show_default=True,
-    help="Edge by edge from the root, or the tree with the largest sum.",
-)
-@click.option(
-    "--threshold",
-    type=float,
-    default=0.4,
-    show_default=True,
-    help="Use only edges above this share of the largest of their layer.",
-)
-@click.option("--penalty", type=float, default=0.0, show_default=True, help="What an edge costs, for --how exact.")
+@opt.choice("--how", ["greedy", "exact"], "Edge by edge from the root, or the tree with the largest sum.")
+@click.option("--threshold", default=0.4, show_default=True, help=_THRESHOLD)
+@click.option("--penalty", default=0.0, show_default=True, help="What an edge costs, for --how exact.")
 @opt.set_option
 @opt.target_options
 @opt.text_options
@@ -205,7 +177,7 @@ def tree(
     with output(html) as write, output(figure, "figure") as draw, progress() as show:
         show("loading the model")
         classifier = opt.load(model, revision, device, dtype)
-        found = grow_tree(
+        grown = grow_tree(
             classifier, read, how, threshold=threshold, penalty=penalty, method=method,
             target=Target(target, scale, against), pair=pair, seed=seed, truncate=truncate,
             watch=opt.watch(show, classifier),
@@ -213,11 +185,11 @@ def tree(
         if draw is not None:
             from heedful.report.figures import encode
 
-            draw(encode(found.plot(), kind))
+            draw(encode(grown.plot(), kind))
         if write is not None:
-            write(found.to_html().encode("utf-8"))
+            write(grown.to_html().encode("utf-8"))
     if as_json:
-        _print_json(found)
+        _print_json(grown)
     else:
-        show_tree(found, Console(highlight=False))
+        show_tree(grown, Console(highlight=False))
     opt.announce(html, figure)

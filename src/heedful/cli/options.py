@@ -28,6 +28,12 @@ def _all(*options: Callable[[Command], Command]) -> Callable[[Command], Command]
     return decorate
 
 
+def choice(name: str, values: list[str], words: str) -> Callable[[Command], Command]:
+    """An option with these values, of which the first is the default."""
+    return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=words)
+
+
+_TRUNCATE = "Truncate a text that is too long, or refuse it."
 model_options = _all(
     click.option("--model", "-m", help="A model folder or a Hugging Face hub name. [default: the embedded model]"),
     click.option("--revision", help="A branch, tag or commit of the hub name."),
@@ -37,35 +43,33 @@ model_options = _all(
 target_options = _all(
     click.option("--target", "-t", help="The label to explain, by name or index. [default: the predicted one]"),
     click.option("--against", help="Explain --target minus this label."),
-    click.option(
-        "--scale",
-        type=click.Choice(["logit", "probability"]),
-        default="logit",
-        show_default=True,
-        help="Explain the logit or the probability.",
-    ),
+    choice("--scale", ["logit", "probability"], "Explain the logit or the probability."),
 )
 text_options = _all(
     click.option("--pair", help="The second text of a pair."),
-    click.option(
-        "--truncate/--no-truncate",
-        default=True,
-        show_default=True,
-        help="Truncate a text that is too long, or refuse it.",
-    ),
+    click.option("--truncate/--no-truncate", default=True, show_default=True, help=_TRUNCATE),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of methods that sample."),
 )
-set_option = click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of every chosen method that has it, or of one: steps=64, ig.steps=64; may be repeated.",
+column_options = _all(
+    click.option("--text-column", help="Which column holds the text. [default: guessed]"),
+    click.option("--pair-column", help="Which column holds the second text of a pair."),
+    click.option("--label-column", help="Which column holds the label."),
 )
+
+
+def settings_option(words: str) -> Callable[[Command], Command]:
+    """--set NAME=VALUE, as `given`."""
+    return click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help=words)
+
+
+set_option = settings_option(
+    "A setting of every chosen method that has it, or of one: steps=64, ig.steps=64; may be repeated."
+)
+figure_option = click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg.")
 output_options = _all(
     click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per result."),
     click.option("--html", help="Write an HTML page to this file."),
-    click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg."),
+    figure_option,
 )
 
 

@@ -13,7 +13,6 @@ from heedful.core.errors import BadInput
 from heedful.report.writers import WRITERS
 
 if TYPE_CHECKING:
-    from heedful.audits.verdict import Rule
     from heedful.report.document import Document
 
 _format = click.option(
@@ -27,19 +26,21 @@ _figures = click.option("--figures", metavar="DIR", help="Also write every figur
 @_format
 @click.option("--out", help="The file to write. [default: report.html, .md, .csv or .tex in the run's folder]")
 @_figures
-@click.option(
-    "--set", "given", multiple=True, metavar="NAME=VALUE", help="A constant of the verdict: most=0.6, least=0.1, …"
-)
+@opt.settings_option("A constant of the verdict: most=0.6, least=0.1, …")
 def report(run: str, kind: str, out: str | None, figures: str | None, given: tuple[str, ...]) -> None:
     """Write the report of the RUN folder of an audit: which explanation to use, the verdict, and the evidence.
 
     No model is needed, and nothing is computed again but the verdict.
     """
     from heedful.audits.record import load_record
+    from heedful.audits.verdict import Rule
+    from heedful.core.settings import read_assignments
     from heedful.report import audit
 
     record = load_record(run)
-    _write(audit.report(record, _rule(given)), kind, out, record.run.folder / "report", figures)
+    constants = read_assignments(given, [("the verdict", Rule)])[0] if given else {}
+    rule = replace(Rule(), **constants) if given else None
+    _write(audit.report(record, rule), kind, out, record.run.folder / "report", figures)
 
 
 @click.command()
@@ -88,13 +89,3 @@ def _write_figures(document: Document, folder: str | None) -> list[str]:
     drawn = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
     write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in drawn})
     return [f"{len(drawn)} figures to {folder}"]
-
-
-def _rule(given: tuple[str, ...]) -> Rule | None:
-    """The verdict's constants with these in place of its own; None where none is given."""
-    from heedful.audits.verdict import Rule
-    from heedful.core.settings import read_assignments
-
-    if not given:
-        return None
-    return replace(Rule(), **read_assignments(given, [("the verdict", Rule)])[0])

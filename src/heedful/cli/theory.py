@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from heedful.methods.theory_comparison import Agreement, Comparison, Floats, Reduce
+    from heedful.methods.theory_comparison import Comparison, Floats, Reduce
 
 
 @click.command()
@@ -25,19 +25,17 @@ if TYPE_CHECKING:
 @click.option(
     "--masking", default="unk", show_default=True, help="What replaces a removed word: unk, mask, pad or token:WORD."
 )
-@click.option(
+@opt.choice(
     "--reduce",
-    type=click.Choice(["x-input", "l2", "l1", "mean"]),
-    default="x-input",
-    show_default=True,
-    help="How a token's gradient becomes a score: its product with the input, a norm, or its mean.",
+    ["x-input", "l2", "l1", "mean"],
+    "How a token's gradient becomes a score: its product with the input, a norm, or its mean.",
 )
 @click.option("--words", type=click.IntRange(1), default=15, show_default=True, help="Rows to show, the largest first.")
 @click.option("--target", "-t", help="The label whose logit is explained, by name or index. [default: the predicted]")
 @click.option("--against", help="Explain --target minus this label.")
 @opt.text_options
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, with every word, token and run.")
-@click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg.")
+@opt.figure_option
 def theory(
     text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
     runs: int, samples: int, masking: str, reduce: Reduce, words: int, target: str | None, against: str | None,
@@ -55,22 +53,22 @@ def theory(
     with output(figure, "figure") as draw, progress() as show:
         show("loading the model")
         classifier = opt.load(model, revision, device, dtype)
-        found = compare(
+        comparison = compare(
             classifier, read or "", trial, Target(target, against=against), pair,
             truncate=truncate, watch=opt.watch(show, classifier),
         )  # fmt: skip
         if draw is not None:
             from heedful.report.figures import draw_theory, encode
 
-            draw(encode(draw_theory(found), kind))
+            draw(encode(draw_theory(comparison), kind))
     if as_json:
-        click.echo(found.to_json())
+        click.echo(comparison.to_json())
     else:
-        _print(found, words)
+        _print(comparison, words)
     opt.announce(figure)
 
 
-def _print(found: Comparison, most: int) -> None:
+def _print(comparison: Comparison, most: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -78,48 +76,53 @@ def _print(found: Comparison, most: int) -> None:
     from heedful.report.terminal import clean
 
     console = Console(highlight=False)
-    console.print(Text(clean(f"{found.source.model} says {prediction_text(found.prediction)}")))
-    console.print(Text(clean(f"explained: {found.target}")))
-    if found.tokens.notice:
-        console.print(Text(f"Notice: {found.tokens.notice}.", style="bold"))
-    _print_words(found, most, console)
-    _print_tokens(found, most, console)
+    console.print(Text(clean(f"{comparison.source.model} says {prediction_text(comparison.prediction)}")))
+    console.print(Text(clean(f"explained: {comparison.target}")))
+    if comparison.tokens.notice:
+        console.print(Text(f"Notice: {comparison.tokens.notice}.", style="bold"))
+    _print_words(comparison, most, console)
+    _print_tokens(comparison, most, console)
 
 
-def _print_words(found: Comparison, most: int, console: Console) -> None:
+def _print_words(comparison: Comparison, most: int, console: Console) -> None:
     from rich.text import Text
 
     from heedful.methods.theory_comparison import FORMS, LEFT_OUT
 
-    runs, shown, places = found.trial, found.order[:most], _places(found.mean)
+    trial, shown, places = comparison.trial, comparison.order[:most], _places(comparison.mean)
     table = _table("word", "LIME", "least", "most", *FORMS)
     for j in shown:
-        own = found.runs[:, j]
-        numbers = [found.mean[j], own.min(), own.max(), *(found.forms[form][j] for form in FORMS)]
-        table.add_row(*_row(found.words[j], numbers, places))
-    times = "1 run" if runs.runs == 1 else f"mean, least and most of {runs.runs} runs"
-    console.print(Text(f"\nLIME's coefficients: {times} of {runs.samples:,} samples", style="bold"))
+        runs = comparison.runs[:, j]
+        scores = [comparison.mean[j], runs.min(), runs.max(), *(comparison.forms[form][j] for form in FORMS)]
+        table.add_row(*_row(comparison.words[j], scores, places))
+    times = "1 run" if trial.runs == 1 else f"mean, least and most of {trial.runs} runs"
+    console.print(Text(f"\nLIME's coefficients: {times} of {trial.samples:,} samples", style="bold"))
     console.print(table)
-    _print_left_out(len(found.words) - len(shown), "word", console)
-    console.print(_agreements(found))
-    chance = "" if found.chance is None else f", of which chance alone makes {found.chance:.1%}"
+    _print_left_out(len(comparison.words) - len(shown), "word", console)
+    agreements = _table("agreement with LIME's mean", "Pearson", "Kendall τ-b", "off")
+    for form in FORMS:
+        near = comparison.agreement(form)
+        numbers = [(near.pearson, "+.4f"), (near.kendall, "+.4f"), (near.off, ".1%")]
+        agreements.add_row(form, *("–" if value is None else format(value, style) for value, style in numbers))
+    console.print(agreements)
+    chance = "" if comparison.chance is None else f", of which chance alone makes {comparison.chance:.1%}"
     console.print(Text(f"off: the L2 distance to LIME's mean, as a share of its length{chance}; {LEFT_OUT}", "dim"))
 
 
-def _print_tokens(found: Comparison, most: int, console: Console) -> None:
+def _print_tokens(comparison: Comparison, most: int, console: Console) -> None:
     from rich.text import Text
 
-    order = sorted(range(len(found.tokens)), key=lambda t: -abs(found.gradient[t]))
+    order = sorted(range(len(comparison.tokens)), key=lambda t: -abs(comparison.gradient[t]))
     table = _table("token", "gradient", "theory")
+    places = _places(comparison.gradient)
     for t in order[:most]:
-        table.add_row(*_row(found.names[t], [found.gradient[t], found.slopes[t]], _places(found.gradient)))
-    console.print(Text(f"\nGradients ({found.trial.reduce})", style="bold"))
+        table.add_row(*_row(comparison.names[t], [comparison.gradient[t], comparison.slopes[t]], places))
+    console.print(Text(f"\nGradients ({comparison.trial.reduce})", style="bold"))
     console.print(table)
     _print_left_out(len(order) - most, "token", console)
-    console.print(Text(f"gradient and theory differ by at most {found.worst:.1e}"))
-    console.print(
-        Text(f"the theorem as it is stated, with a query that does not move, is off by {found.overlooked:.1e}", "dim")
-    )
+    console.print(Text(f"gradient and theory differ by at most {comparison.worst:.1e}"))
+    stated = "the theorem as it is stated, with a query that does not move, is off by"
+    console.print(Text(f"{stated} {comparison.overlooked:.1e}", "dim"))
 
 
 def _print_left_out(count: int, unit: str, console: Console) -> None:
@@ -151,17 +154,3 @@ def _row(name: str, values: Sequence[float], places: int) -> list[Any]:
     from heedful.report.terminal import clean
 
     return [Text(clean(name)), *(f"{float(value) + 0.0:+.{places}f}" for value in values)]
-
-
-def _agreements(found: Comparison) -> Table:
-    from heedful.methods.theory_comparison import FORMS
-
-    table = _table("agreement with LIME's mean", "Pearson", "Kendall τ-b", "off")
-    for form in FORMS:
-        table.add_row(form, *_agreement_cells(found.agreement(form)))
-    return table
-
-
-def _agreement_cells(near: Agreement) -> list[str]:
-    numbers = [(near.pearson, "+.4f"), (near.kendall, "+.4f"), (near.off, ".1%")]
-    return ["–" if value is None else format(value, form) for value, form in numbers]

@@ -26,18 +26,10 @@ if TYPE_CHECKING:
 @click.argument("recipe")
 @click.argument("data")
 @click.option("--out", required=True, help="Output folder for the model. An interrupted run in it is resumed.")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the recipe, such as lr=1e-4; may be repeated. `heedful recipes NAME` lists them.",
-)
+@opt.settings_option("A setting of the recipe, such as lr=1e-4; may be repeated. `heedful recipes NAME` lists them.")
 @click.option("--dev", help="A file or folder of texts to choose the epoch by. [default: found in DATA, or split off]")
 @click.option("--test", help="A file or folder of texts to score once, at the end. [default: found in DATA]")
-@click.option("--text-column", help="Which column holds the text. [default: guessed]")
-@click.option("--pair-column", help="Which column holds the second text of a pair.")
-@click.option("--label-column", help="Which column holds the label.")
+@opt.column_options
 @click.option("--kind", help="The format: csv, tsv, jsonl, parquet, folder, sst, babi, eraser. [default: guessed]")
 @click.option("--labels", help="Use only texts with these labels, separated by commas.")
 @click.option("--names", help="New names for the labels, in their sorted order, separated by commas.")

@@ -35,10 +35,10 @@ def _maker(module: str) -> Callable[[Record], Section] | None:
     if not all(part.isidentifier() for part in module.split(".")):  # the name of a check in a Python session
         return None
     try:
-        found = find_spec(module) is not None
+        exists = find_spec(module) is not None
     except ModuleNotFoundError:  # of a package above it
         return None
-    make: Callable[[Record], Section] | None = getattr(import_module(module), "section", None) if found else None
+    make: Callable[[Record], Section] | None = getattr(import_module(module), "section", None) if exists else None
     return make
 
 
@@ -54,13 +54,8 @@ def plain(record: Record, check: str) -> Section:
     better = record.about(check).measures[main].better if main in record.about(check).measures else None
     first = MethodMeasure(main, _phrase(record, check, main), main, better)
     columns = [MethodColumn(name, name) for name in measures]
-    return check_section(
-        record,
-        check,
-        first.findings(record, check),
-        first.figures(record, check),
-        methods_table(record, check, f"{slug(check)}-methods", "By method", columns),
-    )
+    table = methods_table(record, check, f"{slug(check)}-methods", "By method", columns)
+    return check_section(record, check, first.findings(record, check), first.figures(record, check), table)
 
 
 def _phrase(record: Record, check: str, measure: str) -> str:
@@ -76,10 +71,10 @@ def _first_place(rows: Sequence[Row]) -> list[Row]:
 def _sentence(rows: Sequence[Row], phrase: str) -> str | None:
     place = place_name(rows[0].at)
     here = f"{phrase}, {place}" if place else phrase
-    some = _first_place(rows)
-    if any(row.method for row in some):
-        return extremes(here, some)
-    row = some[0]
+    first = _first_place(rows)
+    if any(row.method for row in first):
+        return extremes(here, first)
+    row = first[0]
     return cautious(f"{capital(here)}: {interval(row)} ({texts(row.n)}).", row.n) if row.known else None
 
 
@@ -102,17 +97,10 @@ def _table(check: str, rows: Sequence[Row]) -> tuple[Table, ...]:
         Column("high", 3),
         Column("against random"),
     )
-    cells: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            row.measure,
-            row.method or None,
-            place_name(row.at) or None,
-            row.n,
-            row.mean,
-            row.low,
-            row.high,
-            versus_random(row.versus_random),
-        )
-        for row in rows
-    )
+
+    def cells_of(row: Row) -> tuple[Cell, ...]:
+        names = (row.measure, row.method or None, place_name(row.at) or None)
+        return (*names, row.n, row.mean, row.low, row.high, versus_random(row.versus_random))
+
+    cells = tuple(map(cells_of, rows))
     return (Table(f"{slug(check)}-rows", "All numbers", columns, cells),) if cells else ()

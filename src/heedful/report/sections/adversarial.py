@@ -15,7 +15,7 @@ from heedful.report.charts import Words, histogram, violins
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import cautious, interval, listed, texts
 from heedful.report.sections.attention_changes import peak_groups
-from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
+from heedful.report.sections.parts import LAYERS, TEXTS, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
 Floats = NDArray[np.float64]
@@ -28,13 +28,10 @@ KINDS = SHORT | {"upper": "upper bound: none is farther", "lower": "lower bound:
 
 def section(record: Record) -> Section:
     """How far from its own could attention be while the answer moves by ε at most?"""
-    return check_section(
-        record,
-        CHECK,
-        (*_sentences(record), *_witness_sentences(record)),
-        (*_histogram(record), *_by_peak(record), *_witness_figures(record)),
-        (*_farthest_table(record), *_witness_table(record), *_heads(record)),
-    )
+    findings = (*_sentences(record), *_witness_sentences(record))
+    figures = (*_histogram(record), *_by_peak(record), *_witness_figures(record))
+    tables = (*_farthest_table(record), *_witness_table(record), *_heads(record))
+    return check_section(record, CHECK, findings, figures, tables)
 
 
 # one query
@@ -44,50 +41,43 @@ def _sentences(record: Record) -> list[str]:
     """What exists for networks with one query: the exact maximum or its two bounds, and what a search finds."""
     epsilon = record.settings(CHECK).get("epsilon")
     moves = f"ε = {epsilon:g} at most (TVD)" if isinstance(epsilon, (int, float)) else "ε at most"
-    said: list[str] = []
-    exact, upper, lower, found = (record.row(CHECK, f"jsd {name}") for name in KINDS)
+    sentences: list[str] = []
+    exact, upper, lower, searched = (record.row(CHECK, f"jsd {name}") for name in KINDS)
     if exact:
         tvd = record.row(CHECK, "tvd exact")
         far = f", and {interval(tvd)} by TVD, at most 1" if tvd else ""
-        said.append(
+        sentences.append(
             f"The farthest attention that moves the output by {moves} is {interval(exact)} away from the model's own "
             f"by JSD, at most 0.69{far}: exact maxima, mean over {texts(exact.n)}."
         )
     elif lower and upper:
-        said.append(
+        sentences.append(
             f"The farthest attention that moves the output by {moves} is at least {interval(lower)} and at most "
             f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {texts(lower.n)})."
         )
-    if found:
-        known_by = "Of it, the" if said else "The"
-        said.append(f"{known_by} search of Jain & Wallace finds {interval(found)} (JSD, {texts(found.n)}).")
-    row = exact or lower or found
-    return [cautious(said[0], row.n), *said[1:], *_real(record)] if row and said else []
-
-
-def _real(record: Record) -> list[str]:
-    rows = [(name, row) for name in ("exact", "lower", "found") if (row := record.row(CHECK, f"change {name}"))]
-    changes = listed([f"{interval(row)} ({SHORT[name]})" for name, row in rows])
-    return [f"Run through the model, these attentions really move its output by {changes} (TVD)."] if rows else []
+    if searched:
+        start = "Of it, the" if sentences else "The"
+        sentences.append(f"{start} search of Jain & Wallace finds {interval(searched)} (JSD, {texts(searched.n)}).")
+    row = exact or lower or searched
+    if not row or not sentences:
+        return []
+    moved = {name: record.row(CHECK, f"change {name}") for name in ("exact", "lower", "found")}
+    changes = listed([f"{interval(change)} ({SHORT[name]})" for name, change in moved.items() if change])
+    real = [f"Run through the model, these attentions really move its output by {changes} (TVD)."] if changes else []
+    return [cautious(sentences[0], row.n), *sentences[1:], *real]
 
 
 def _histogram(record: Record) -> tuple[Figure, ...]:
-    found = record.findings(CHECK)
+    findings = record.findings(CHECK)
     rows = {name: row for name in KINDS if (row := record.row(CHECK, f"jsd {name}"))}
-    series = {KINDS[name]: counted(found.values(f"jsd {name}")) for name in rows}
+    series = {KINDS[name]: counted(findings.values(f"jsd {name}")) for name in rows}
     if not series:
         return ()
     title = "How far attention could be with the same answer"
     marked = next(name for name in KINDS if name in rows)
-    said = "; ".join(f"{KINDS[name]}: mean {interval(row)} over {texts(row.n)}" for name, row in rows.items())
-    words = Words(
-        f"{CHECK}-jsd",
-        title,
-        "JSD from the model's attention",
-        "texts",
-        f"{said}.",
-        "JSD is at most ln 2 = 0.69. The line is a mean over texts.",
-    )
+    means = "; ".join(f"{KINDS[name]}: mean {interval(row)} over {texts(row.n)}" for name, row in rows.items())
+    caption = "JSD is at most ln 2 = 0.69. The line is a mean over texts."
+    words = Words(f"{CHECK}-jsd", title, "JSD from the model's attention", "texts", f"{means}.", caption)
     return (histogram(words, series, {f"mean, {SHORT[marked]}": rows[marked].mean}),)
 
 
@@ -106,16 +96,12 @@ def _by_peak(record: Record) -> tuple[Figure, ...]:
     if not ranges:
         return ()
     # ranges without a text are not in the table; no text lies at the end of the last that is, unless that end is 1
-    found = record.findings(CHECK)
-    groups = peak_groups(record, found.values(f"jsd {kind}"), found.values("max attention"), ranges)
+    findings = record.findings(CHECK)
+    groups = peak_groups(record, findings.values(f"jsd {kind}"), findings.values("max attention"), ranges)
     title = f"The farthest attention by the largest weight ({KINDS[kind]})"
-    words = Words(
-        f"{CHECK}-by-max-attention",
-        title,
-        "JSD from the model's attention",
-        "largest weight of attention",
-        caption="Attention on one word can move farthest. If even flat attention can move far, its shape says little.",
-    )
+    axes = ("JSD from the model's attention", "largest weight of attention")
+    caption = "Attention on one word can move farthest. If even flat attention can move far, its shape says little."
+    words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
     return (violins(words, groups, (0.0, MAX_JSD)),)
 
 
@@ -127,7 +113,7 @@ def _farthest_table(record: Record) -> tuple[Table, ...]:
     ]
     columns = (
         Column("attention"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("JSD", 2, "from the model's attention, at most 0.69"),
         Column("TVD", 2, "from the model's attention, at most 1"),
         Column("output moves by", 2, "TVD of the model's real output"),
@@ -148,16 +134,13 @@ def _interval(record: Record, measure: str, at: Mapping[str, Any] | None = None)
 def _witnesses(record: Record) -> list[tuple[Row, Row | None, Row | None]]:
     """For each layer and δ, the farthest of the heads' witnesses: TVD, JSD, and how far the output moves."""
     rows = [row for row in record.rows(CHECK, "tvd any head") if row.known]
-
-    def other(name: str, row: Row) -> Row | None:
-        return record.row(CHECK, f"{name} any head", at=row.at)
-
-    return [(row, other("jsd", row), other("change", row)) for row in rows]
+    jsd, change = ([record.row(CHECK, f"{name} any head", at=row.at) for row in rows] for name in ("jsd", "change"))
+    return list(zip(rows, jsd, change, strict=True))
 
 
 def _witness_sentences(record: Record) -> list[str]:
     last = max((row.at["layer"] for row, _, _ in _witnesses(record)), default=None)
-    said: list[str] = []
+    sentences: list[str] = []
     for tvd, jsd, change in _witnesses(record):
         delta, layer = tvd.at["delta"], tvd.at["layer"]
         if layer != last:
@@ -168,8 +151,8 @@ def _witness_sentences(record: Record) -> list[str]:
             f"{interval(jsd)}) that leaves what it reads {reads}; the output then moves by {interval(change)} (TVD; "
             f"means over {texts(tvd.n)})."
         )
-        said.append(sentence if said else cautious(sentence, tvd.n))
-    return said
+        sentences.append(sentence if sentences else cautious(sentence, tvd.n))
+    return sentences
 
 
 def _witness_name(at: Mapping[str, Any]) -> str:
@@ -180,20 +163,12 @@ def _witness_figures(record: Record) -> tuple[Figure, ...]:
     rows = _witnesses(record)
     if not rows:
         return ()
-    found = record.findings(CHECK)
-    series = {
-        _witness_name(jsd.at): counted(found.values("jsd any head", at=jsd.at)) for _, jsd, _ in rows if jsd is not None
-    }
+    findings, known = record.findings(CHECK), [jsd for _, jsd, _ in rows if jsd is not None]
+    series = {_witness_name(jsd.at): counted(findings.values("jsd any head", at=jsd.at)) for jsd in known}
     title = "Witnesses: other rows with which a head reads the same"
-    said = "; ".join(f"{_witness_name(jsd.at)}: mean {interval(jsd)}" for _, jsd, _ in rows if jsd)
-    words = Words(
-        f"{CHECK}-witnesses",
-        title,
-        "JSD from the head's own attention",
-        "texts",
-        f"{said}.",
-        "On each text, the head with the farthest witness by TVD. A witness is no maximum.",
-    )
+    means = "; ".join(f"{_witness_name(jsd.at)}: mean {interval(jsd)}" for jsd in known)
+    caption = "On each text, the head with the farthest witness by TVD. A witness is no maximum."
+    words = Words(f"{CHECK}-witnesses", title, "JSD from the head's own attention", "texts", f"{means}.", caption)
     marks = Words(f"{CHECK}-witness-tvd", "The farthest witness of the heads", "TVD from the head's own attention")
     return (histogram(words, series), *dotted(marks, [dot(_witness_name(tvd.at), tvd) for tvd, _, _ in rows], zero=0.0))
 
@@ -205,7 +180,7 @@ def _witness_table(record: Record) -> tuple[Table, ...]:
     )
     columns = (
         Column("what the head reads"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("TVD", 2, "from the head's attention"),
         Column("JSD", 2, "of the same row"),
         Column("output moves by", 2, "TVD of the model's real output"),
@@ -218,12 +193,13 @@ def _heads(record: Record) -> tuple[Table, ...]:
     rows = []
     for row in record.rows(CHECK, "jsd witness"):
         at = row.at
-        own = (_interval(record, "jsd bound", at), _interval(record, "change witness", at))
+        bound, change = (_interval(record, measure, at) for measure in ("jsd bound", "change witness"))
         null = _interval(record, "null dimension", {name: at[name] for name in ("layer", "head")})
-        rows.append((f"layer {at['layer']} head {at['head']}, δ = {at['delta']:g}", row.n, interval(row), *own, null))
+        name = f"layer {at['layer']} head {at['head']}, δ = {at['delta']:g}"
+        rows.append((name, row.n, interval(row), bound, change, null))
     columns = (
         Column("head"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("JSD", 2, "of the witness from the head's attention"),
         Column("at most", 2, "no row that leaves what the head reads within δ has a larger JSD"),
         Column("output moves by", 2, "TVD of the model's real output"),

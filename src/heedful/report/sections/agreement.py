@@ -12,6 +12,7 @@ from heedful.report.sections.parts import (
     ATTENTION,
     GRADIENT,
     LOO,
+    TEXTS,
     MethodMeasure,
     check_section,
     extremes,
@@ -31,18 +32,11 @@ def section(record: Record) -> Section:
     """Do two methods put the words of a text in the same order?"""
     others = [row for row in POINTING.rows(record, CHECK) if row.method != LOO]
     tables = record.tables(CHECK, AgreementTables)
-    return check_section(
-        record,
-        CHECK,
-        (
-            _attention_sentence(record),
-            _ceiling_sentence(record),
-            extremes(POINTING.phrase, others),
-            tally_methods(others),
-        ),
-        (*(_matrix(tables) if tables else ()), *POINTING.figures(record, CHECK)),
-        (*(_published(tables) if tables else ()), *_with_loo(record)),
-    )
+    pointing = (extremes(POINTING.phrase, others), tally_methods(others))
+    findings = (_attention_sentence(record), _ceiling_sentence(record), *pointing)
+    figures = (*(_matrix(tables) if tables else ()), *POINTING.figures(record, CHECK))
+    published = _published(tables) if tables else ()
+    return check_section(record, CHECK, findings, figures, (*published, *_with_loo(record)))
 
 
 def pair(record: Record, measure: str, one: str, other: str) -> Row | None:
@@ -75,14 +69,11 @@ def _ceiling_sentence(record: Record) -> str | None:
 
 def _matrix(tables: AgreementTables) -> tuple[Figure, ...]:
     table = tables.matrix
-    some = [i for i, row in enumerate(table.tau) if any(exists(x) for x in row)]
-    names = [table.methods[i] for i in some]
-    values = [[table.tau[i][j] for j in some] for i in some]
-    words = Words(
-        f"{CHECK}-matrix",
-        "Agreement of every two methods",
-        caption="Mean τ over texts, of magnitudes. A cell is empty where τ does not exist.",
-    )
+    known = [i for i, row in enumerate(table.tau) if any(exists(x) for x in row)]
+    names = [table.methods[i] for i in known]
+    values = [[table.tau[i][j] for j in known] for i in known]
+    caption = "Mean τ over texts, of magnitudes. A cell is empty where τ does not exist."
+    words = Words(f"{CHECK}-matrix", "Agreement of every two methods", caption=caption)
     return (matrix(words, names, values),) if names else ()
 
 
@@ -96,7 +87,7 @@ def _published(tables: AgreementTables) -> tuple[Table, ...]:
     columns = (
         Column("methods"),
         Column("predicted"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("mean τ"),
         Column("std", 2, "standard deviation over texts"),
         Column("Sig. Frac.", 2, "share of texts with p ≤ .05, two-sided, of τ = 0"),
@@ -109,10 +100,10 @@ def _with_loo(record: Record) -> tuple[Table, ...]:
     """Every method with leave-one-out."""
     rows = {name: [pair(record, measure, name, LOO) for measure in HEADS] for name in record.methods if name != LOO}
     cells = tuple(
-        (name, found[0].n, *(interval(row) if row else None for row in found))
-        for name, found in rows.items()
-        if found[0]
+        (name, pairs[0].n, *(interval(row) if row else None for row in pairs))
+        for name, pairs in rows.items()
+        if pairs[0]
     )
-    columns = (Column("method"), Column("n", 0, "texts"), *(Column(head) for head in HEADS.values()))
+    columns = (Column("method"), TEXTS, *(Column(head) for head in HEADS.values()))
     caption = "Means over texts with 95 % intervals. Compare with the row of random, not with 0."
     return (Table(f"{CHECK}-{LOO}", f"Agreement with {LOO}", columns, cells, caption),) if cells else ()

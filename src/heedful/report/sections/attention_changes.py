@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.checks.tables import PlacedEstimate
+from heedful.checks.tables import PeakSpread, PlacedEstimate
 from heedful.core.finding import EVERYWHERE
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Group, Words
 from heedful.report.document import Column, Figure, Table
 from heedful.report.phrases import Cell, capital, cautious, exists, interval, place_name, range_name, texts
-from heedful.report.sections.parts import LAYERS, dot, dotted
+from heedful.report.sections.parts import LAYERS, TEXTS, dot, dotted
 
 Floats = NDArray[np.float64]
 MAX_LABELS = 4  # that can be told apart in one chart
@@ -27,9 +27,8 @@ def change_sentence(record: Record, check: str, what: str, over: str, share: str
     if tvd is None:
         return None
     flips = f", and changes the label in {interval(flip)} {share}" if flip else ""
-    return cautious(
-        f"{capital(what)} moves the answer by {interval(tvd)} (TVD{over}; mean over {texts(tvd.n)}){flips}.", tvd.n
-    )
+    moved = f"moves the answer by {interval(tvd)} (TVD{over}; mean over {texts(tvd.n)})"
+    return cautious(f"{capital(what)} {moved}{flips}.", tvd.n)
 
 
 def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
@@ -50,10 +49,8 @@ def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
 def accuracy_figure(check: str, title: str, accuracy: Sequence[PlacedEstimate]) -> tuple[Figure, ...]:
     """Unchanged first, then everywhere, then by layer, then other activations."""
     order = {"unchanged": 0, "everywhere": 1}
-    rows = sorted(
-        (row for row in accuracy if row.known),
-        key=lambda row: (order.get(place_name(row.at), 2), "activation" in row.at),
-    )
+    known = [row for row in accuracy if row.known]
+    rows = sorted(known, key=lambda row: (order.get(place_name(row.at), 2), "activation" in row.at))
     words = Words(f"{check}-accuracy", title, "accuracy", caption=f"95 % intervals. {LAYERS}")
     return dotted(words, [dot(place_name(row.at), row) for row in rows]) if len(rows) > 1 else ()
 
@@ -62,14 +59,15 @@ def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate])
     """Every layer and every activation, with accuracy where there are labels."""
     by_place = {place_name(row.at): row for row in accuracy}
     before = by_place.get("unchanged")
-    unchanged: tuple[tuple[Cell, ...], ...] = (
-        (("unchanged", before.n, None, None, None, interval(before), None),) if before and before.known else ()
-    )
     rows = [row for row in record.rows(check, "tvd") if row.at.get("head", "all") == "all"]
-    after = tuple(_place(record, check, row, by_place.get(place_name(row.at))) for row in rows)
+    if not rows:
+        return ()
+    cells = [_place(record, check, row, by_place.get(place_name(row.at))) for row in rows]
+    if before and before.known:
+        cells.insert(0, ("unchanged", before.n, None, None, None, interval(before), None))
     columns = (
         Column("attention"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("TVD", 2, "total variation distance of the answer"),
         Column("JSD", 2, "Jensen–Shannon divergence of the answer, at most 0.69"),
         Column("label changes", 2, "share of the texts, or of the shuffles of each"),
@@ -77,11 +75,7 @@ def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate])
         Column("change of accuracy", 2, "text by text"),
     )
     caption = f"Means over texts with 95 % intervals. {LAYERS}"
-    return (
-        (Table(f"{check}-places", "Where attention is changed", columns, (*unchanged, *after), caption),)
-        if after
-        else ()
-    )
+    return (Table(f"{check}-places", "Where attention is changed", columns, tuple(cells), caption),)
 
 
 def _place(record: Record, check: str, tvd: Row, accuracy: PlacedEstimate | None) -> tuple[Cell, ...]:
@@ -89,6 +83,19 @@ def _place(record: Record, check: str, tvd: Row, accuracy: PlacedEstimate | None
     right = (accuracy, accuracy.change) if accuracy else (None, None)
     cells = (interval(one) if one is not None and one.known else None for one in (tvd, *others, *right))
     return (place_name(tvd.at), tvd.n, *cells)
+
+
+def spread_table(
+    name: str, title: str, heads: tuple[str, Column], rows: Sequence[PeakSpread], caption: str = ""
+) -> tuple[Table, ...]:
+    """Medians and quartiles by the largest weight of attention; `heads` are those of the weight and the median."""
+    largest, median = heads
+    quartiles = (Column("lower quartile"), Column("upper quartile"))
+    columns = (Column(largest), Column("predicted"), TEXTS, median, *quartiles)
+    cells = tuple(
+        (range_name(row.start, row.end), row.label, row.n, row.median, row.lower, row.upper) for row in rows if row.n
+    )
+    return (Table(name, title, columns, cells, caption),) if cells else ()
 
 
 def peak_groups(record: Record, values: Floats, peaks: Floats, ranges: Sequence[tuple[float, float]]) -> list[Group]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heedful.audits.record import Record
 from heedful.report.document import Column, Section, Table
 from heedful.report.phrases import number
-from heedful.report.sections.parts import CONTROLS, MethodMeasure, check_section, extremes, own_check
+from heedful.report.sections.parts import CONTROLS, TEXTS, MethodMeasure, check_section, extremes, own_check
 
 CHECK = own_check(__name__)
 MAIN = MethodMeasure("forwards", "texts sent through the model for one explanation", "forward passes", "lower")
@@ -13,14 +13,8 @@ MAIN = MethodMeasure("forwards", "texts sent through the model for one explanati
 
 def section(record: Record) -> Section:
     """What does an explanation cost?"""
-    rows = MAIN.rows(record, CHECK)
-    return check_section(
-        record,
-        CHECK,
-        (extremes(MAIN.phrase, rows), _seconds_sentence(record)),
-        MAIN.figures(record, CHECK),
-        _table(record),
-    )
+    findings = (extremes(MAIN.phrase, MAIN.rows(record, CHECK)), _seconds_sentence(record))
+    return check_section(record, CHECK, findings, MAIN.figures(record, CHECK), _table(record))
 
 
 def _table(record: Record) -> tuple[Table, ...]:
@@ -39,7 +33,7 @@ def _table(record: Record) -> tuple[Table, ...]:
     )
     columns = (
         Column("method"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("forwards", 1, "texts sent through the model, mean"),
         Column("backwards", 1, "texts sent back for derivatives, mean"),
         Column("CPU seconds", 4, "of one explanation, mean, on the machine of this run"),

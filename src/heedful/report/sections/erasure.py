@@ -8,11 +8,11 @@ import numpy as np
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.checks.tables import ErasureTables, Fewer, Flips, Stops
+from heedful.checks.tables import ErasureTables, Flips, Stops
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import MARKS, Cell, cautious, exists, interval, mark, number, p_value, texts
-from heedful.report.sections.parts import check_section, own_check
+from heedful.report.sections.parts import TEXTS, check_section, own_check
 
 CHECK = own_check(__name__)
 EMPTY = ErasureTables({}, (), {}, {})
@@ -23,13 +23,9 @@ OWN = (ORDER, "attention-slope", "attention-x-slope", "random", "attention-ascen
 def section(record: Record) -> Section:
     """Does the label depend on what attention points at?"""
     tables = record.tables(CHECK, ErasureTables) or EMPTY
-    return check_section(
-        record,
-        CHECK,
-        (_delta_sentence(record, tables), _fractions_sentence(record, tables), *_fewer_sentences(tables)),
-        (*_scatter(record), *_boxes(record, tables)),
-        (*_flips_table(record, tables), *_stops_table(record), *_negative_table(tables)),
-    )
+    findings = (_delta_sentence(record, tables), _fractions_sentence(record, tables), *_fewer_sentences(tables))
+    evidence = (*_flips_table(record, tables), *_stops_table(record), *_negative_table(tables))
+    return check_section(record, CHECK, findings, (*_scatter(record), *_boxes(record, tables)), evidence)
 
 
 def _orders(record: Record, names: Iterable[str]) -> list[str]:
@@ -43,17 +39,10 @@ def _delta_sentence(record: Record, tables: ErasureTables) -> str | None:
     if delta is None:
         return None
     flips = tables.flips.get(ORDER, Flips(0, 0, 0, 0, 0))
-    labels = (
-        f"; it changes the label on {flips.only_top + flips.both:,} of {texts(flips.n)}, another item on "
-        f"{flips.only_random + flips.both:,}"
-        if flips.n
-        else ""
-    )
-    return cautious(
-        f"Erasing the item with the most attention {_compared(delta)}: ΔJS = {interval(delta)} ({texts(delta.n)})"
-        f"{labels}.",
-        delta.n,
-    )
+    top, other = flips.only_top + flips.both, flips.only_random + flips.both
+    labels = f"; it changes the label on {top:,} of {texts(flips.n)}, another item on {other:,}" if flips.n else ""
+    numbers = f"ΔJS = {interval(delta)} ({texts(delta.n)}){labels}"
+    return cautious(f"Erasing the item with the most attention {_compared(delta)}: {numbers}.", delta.n)
 
 
 def _compared(delta: Row) -> str:
@@ -80,45 +69,37 @@ def _fewer_sentences(tables: ErasureTables) -> list[str]:
     """Attention beside random, and beside its slopes: who needs fewer items on how many texts."""
     rows = {frozenset((row.a, row.b)): row for row in tables.fewer}
     pairs = [(other, rows.get(frozenset((ORDER, other)))) for other in ("random", "attention-x-slope")]
-    return [_fewer_sentence(other, row) for other, row in pairs if row is not None and row.n]
-
-
-def _fewer_sentence(other: str, row: Fewer) -> str:
-    ours, theirs = (row.a_fewer, row.b_fewer) if row.a == ORDER else (row.b_fewer, row.a_fewer)
-    return cautious(
-        f"Attention needs fewer items than {other} on {ours:,} and more on {theirs:,} of {texts(row.n)} "
-        f"(McNemar's exact test, two-sided, p = {p_value(row.p)}).",
-        row.n,
-    )
+    sentences = []
+    for other, row in pairs:
+        if row is not None and row.n:
+            ours, theirs = (row.a_fewer, row.b_fewer) if row.a == ORDER else (row.b_fewer, row.a_fewer)
+            counts = f"fewer items than {other} on {ours:,} and more on {theirs:,} of {texts(row.n)}"
+            test = f"McNemar's exact test, two-sided, p = {p_value(row.p)}"
+            sentences.append(cautious(f"Attention needs {counts} ({test}).", row.n))
+    return sentences
 
 
 def _scatter(record: Record) -> tuple[Figure, ...]:
     """Serrano & Smith 2019: ΔJS against the difference of attention."""
-    found = record.findings(CHECK)
-    x, y = (found.values(measure, ORDER) for measure in ("alpha difference", "delta js"))
+    findings = record.findings(CHECK)
+    x, y = (findings.values(measure, ORDER) for measure in ("alpha difference", "delta js"))
     there = np.isfinite(x) & np.isfinite(y)
     if not there.any():
         return ()
     title = "Erasing the top item or another: change of the answer against difference of attention"
-    words = Words(
-        "erasure-delta",
-        title,
-        "attention of the top item − of the other",
-        "ΔJS",
-        caption="One mark is one text. Below zero, erasing the other item moves the answer more.",
-    )
+    caption = "One mark is one text. Below zero, erasing the other item moves the answer more."
+    words = Words(f"{CHECK}-delta", title, "attention of the top item − of the other", "ΔJS", caption=caption)
     return (scatter(words, x[there], y[there]),)
 
 
 def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
     names = [name for name in _orders(record, tables.fractions) if tables.fractions[name].n]
-    words = Words(
-        f"{CHECK}-first-flip",
-        "Fraction of items erased when the label first changes",
-        "fraction erased",
-        caption="Median, quartiles and range over the texts whose label changes. Of random, each text is a mean over "
-        "its orders that change the label.",
+    title = "Fraction of items erased when the label first changes"
+    caption = (
+        "Median, quartiles and range over the texts whose label changes. Of random, each text is a mean over its "
+        "orders that change the label."
     )
+    words = Words(f"{CHECK}-first-flip", title, "fraction erased", caption=caption)
     return (boxes(words, [_box(name, tables.fractions[name]) for name in names]),) if names else ()
 
 
@@ -135,7 +116,7 @@ def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
     )
     columns = (
         Column("order"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("only the top item", 0, "texts whose label changes without the top item, and not without the other"),
         Column("both", 0, "without either"),
         Column("only the other", 0, "without the other only"),
@@ -172,7 +153,7 @@ def _cells(row: Row | None, with_n: bool) -> tuple[Cell, ...]:
 def _negative_table(tables: ErasureTables) -> tuple[Table, ...]:
     columns = (
         Column("difference of attention"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("share negative", 2, "of texts on which the other item moves the answer more"),
     )
     cells = tuple(

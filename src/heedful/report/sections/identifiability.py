@@ -12,7 +12,7 @@ from heedful.maths.stats import Estimate
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import cautious, interval, number, texts
-from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
+from heedful.report.sections.parts import LAYERS, TEXTS, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
 EMPTY = IdentifiabilityTables((), (), 0, 0)
@@ -22,30 +22,23 @@ def section(record: Record) -> Section:
     """Which other weights would give a layer the same output?"""
     tables = record.tables(CHECK, IdentifiabilityTables) or EMPTY
     last = max(tables.by_layer, key=lambda row: (isinstance(row.layer, str), row.layer), default=None)
-    directions = [(_tokens(row), row.null_constrained) for row in tables.by_length]
-    correlations = [(_tokens(row), row.correlation_pooled) for row in tables.by_length]
-    return check_section(
-        record,
-        CHECK,
-        (*((_null_sentence(record, last), _correlation_sentence(last)) if last else ()), _farthest_sentence(record)),
-        (
-            *_lengths(
-                "null-constrained", "Directions in which attention may move, by length", "dimensions", directions
-            ),
-            *_lengths(
-                "correlation-pooled", "Effective attention against attention, by length", "Pearson's r", correlations
-            ),
-        ),
-        (*_layers_table(tables.by_layer), *_farthest_table(record)),
+    null = [(_tokens(row), row.null_constrained) for row in tables.by_length]
+    pooled = [(_tokens(row), row.correlation_pooled) for row in tables.by_length]
+    findings = (_null_sentence(record, last), _correlation_sentence(last)) if last else ()
+    figures = (
+        *_lengths("null-constrained", "Directions in which attention may move, by length", "dimensions", null),
+        *_lengths("correlation-pooled", "Effective attention against attention, by length", "Pearson's r", pooled),
     )
+    evidence = (*_layers_table(tables.by_layer), *_farthest_table(record))
+    return check_section(record, CHECK, (*findings, _farthest_sentence(record)), figures, evidence)
 
 
 def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
     if not last.null_constrained.known:
         return None
-    found = record.findings(CHECK)
+    findings = record.findings(CHECK)
     places = [row.at for row in record.rows(CHECK, "null constrained", layer=last.layer)]
-    free = np.array([found.values("null constrained", at=at) for at in places])
+    free = np.array([findings.values("null constrained", at=at) for at in places])
     there = np.isfinite(free).any(0)
     some = int((free[:, there] > 0).any(0).sum())
     return cautious(
@@ -59,11 +52,9 @@ def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
 def _correlation_sentence(last: LayerNullSpaces) -> str | None:
     if not last.correlation_pooled.known:
         return None
-    return (
-        "Effective attention, the part that is not cancelled, correlates with attention by r = "
-        f"{interval(last.correlation_pooled)} in layer {last.layer} (mean over heads and "
-        f"{texts(last.correlation_pooled.n)})."
-    )
+    r, n = interval(last.correlation_pooled), texts(last.correlation_pooled.n)
+    where = f"in layer {last.layer} (mean over heads and {n})"
+    return f"Effective attention, the part that is not cancelled, correlates with attention by r = {r} {where}."
 
 
 def _farthest_sentence(record: Record) -> str | None:
@@ -102,31 +93,22 @@ def _layers_table(rows: Sequence[LayerNullSpaces]) -> tuple[Table, ...]:
         Column("r, pooled", 2, "the same, of the pooled position's row"),
         Column("special tokens", 2, "attention on special tokens, mean over queries"),
     )
-    cells = tuple(
-        (
-            str(row.layer),
-            *map(interval, (row.null, row.null_constrained, row.correlation, row.correlation_pooled, row.special_mass)),
-        )
-        for row in rows
-    )
+    measures = ("null", "null_constrained", "correlation", "correlation_pooled", "special_mass")
+    cells = tuple((str(row.layer), *(interval(getattr(row, name)) for name in measures)) for row in rows)
     caption = f"Means over heads and texts with 95 % intervals. {LAYERS}"
     return (Table(f"{CHECK}-layers", "Null spaces by layer", columns, cells, caption),) if cells else ()
 
 
 def _farthest_table(record: Record) -> tuple[Table, ...]:
     rows = [row for row in record.rows(CHECK, "farthest") if row.known]
+    bounds = [interval(record.row(CHECK, "farthest bound", at=row.at)) for row in rows]
     cells = tuple(
-        (
-            f"layer {row.at['layer']} head {row.at.get('head', 0)}",
-            row.n,
-            interval(row),
-            interval(record.row(CHECK, "farthest bound", at=row.at)),
-        )
-        for row in rows
+        (f"layer {row.at['layer']} head {row.at.get('head', 0)}", row.n, interval(row), bound)
+        for row, bound in zip(rows, bounds, strict=True)
     )
     columns = (
         Column("head"),
-        Column("n", 0, "texts"),
+        TEXTS,
         Column("farthest found", 2, "TVD of the farthest attention found with the same output"),
         Column("at most", 2, "the distance that none can exceed"),
     )

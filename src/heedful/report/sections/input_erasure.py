@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -37,24 +38,15 @@ def section(record: Record) -> Section:
     """Do the words that an explanation puts first carry the prediction?"""
     tables = record.tables(CHECK, InputErasureTables) or EMPTY
     maskings = list(dict.fromkeys(str(row.at["masking"]) for row in record.rows(CHECK, MAIN)))
-    disagreeing = [row for row in tables.agreement if row.tau < SAME_ORDER]
-    return check_section(
-        record,
-        CHECK,
-        (
-            *(sentence for masking in maskings for sentence in _sentences(record, masking)),
-            *(
-                f"The order of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
-                for row in disagreeing
-            ),
-        ),
-        (
-            figure
-            for masking in maskings
-            for figure in (*_curves(record, masking, tables), *_comprehensiveness(record, masking))
-        ),
-        (table for masking in maskings for table in _methods(record, masking)),
-    )
+    findings = [sentence for masking in maskings for sentence in _sentences(record, masking)]
+    findings += [
+        f"The order of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
+        for row in tables.agreement
+        if row.tau < SAME_ORDER
+    ]
+    figures = [(*_curves(record, masking, tables), *_comprehensiveness(record, masking)) for masking in maskings]
+    evidence = [table for masking in maskings for table in _methods(record, masking)]
+    return check_section(record, CHECK, findings, chain.from_iterable(figures), evidence)
 
 
 def _main(record: Record, masking: str) -> list[Row]:
@@ -85,11 +77,9 @@ def _curves(record: Record, masking: str, tables: InputErasureTables) -> tuple[F
     every = [_line(name, curves[name], counts.get(name, most), most) for name in names]
     if not every:
         return ()
-    some = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
+    drawn = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
     at_share = "; ".join(f"{line.label} {number(float(np.interp(SHARE, line.x, line.mean)), 2)}" for line in every)
-    left = (
-        f" Drawn are the {MAX_CURVES} lowest, attention and random; the words below have all." if some != every else ""
-    )
+    rest = f" Drawn are the {MAX_CURVES} lowest, attention and random; the words below have all."
     words = Words(
         f"{CHECK}-curves-{slug(masking)}",
         f"The label's probability as words are removed ({masking})",
@@ -98,11 +88,11 @@ def _curves(record: Record, masking: str, tables: InputErasureTables) -> tuple[F
         f"with a fifth of the words removed: {at_share}.",
         "Mean over texts with a 95 % band; lower is better. Faint lines are controls and bounds. Greedy removes at "
         "each step the word that lowers the probability most, on short texts only: an n in brackets is of that line "
-        "alone." + left,
+        "alone." + (rest if drawn != every else ""),
     )
     # a regression model's curve is no probability and has other limits
-    within = all(0 <= x <= 1 for line in some for x in line.mean)
-    return (lines(words, some, (0.0, 1.0)) if within else lines(words, some),)
+    within = all(0 <= x <= 1 for line in drawn for x in line.mean)
+    return (lines(words, drawn, (0.0, 1.0) if within else None),)
 
 
 def _drawn(names: Sequence[str]) -> list[str]:
@@ -119,12 +109,8 @@ def _line(name: str, curve: Curve, n: int, most: int) -> Line:
 
 
 def _comprehensiveness(record: Record, masking: str) -> tuple[Figure, ...]:
-    words = Words(
-        f"{CHECK}-aopc-{slug(masking)}",
-        f"AOPC comprehensiveness ({masking})",
-        "fall of the label's probability, mean over shares",
-        caption="Higher is better. 95 % intervals over texts.",
-    )
+    axis, caption = "fall of the label's probability, mean over shares", "Higher is better. 95 % intervals over texts."
+    words = Words(f"{CHECK}-aopc-{slug(masking)}", f"AOPC comprehensiveness ({masking})", axis, caption=caption)
     return by_method(words, _main(record, masking))
 
 
@@ -135,10 +121,7 @@ def _methods(record: Record, masking: str) -> tuple[Table, ...]:
         MethodColumn("sufficiency", "aopc sufficiency", at),
         MethodColumn(f"compr. at {SHARE:g}", "comprehensiveness", at | {"share": SHARE}),
         MethodColumn(f"suff. at {SHARE:g}", "sufficiency", at | {"share": SHARE}),
-        MethodColumn("deletion", "deletion", at),
-        MethodColumn("insertion", "insertion", at),
-        MethodColumn("first flip", "first flip", at),
-        MethodColumn("never", "never", at),
+        *(MethodColumn(name, name, at) for name in ("deletion", "insertion", "first flip", "never")),
     )
     title = f"Words removed ({masking}); comprehensiveness and sufficiency are AOPC, the mean over shares"
     return methods_table(record, CHECK, f"{CHECK}-{slug(masking)}", title, columns)

@@ -33,6 +33,7 @@ ATTENTION = Rule().attention
 LOO, GRADIENT = "leave-one-out", "gradient-x-input"
 NOTHING = "No text of this run has a number here."
 LAYERS = "Layers are counted from 0."
+TEXTS = Column("n", 0, "texts")
 
 
 def own_check(module: str) -> str:
@@ -74,15 +75,14 @@ def comparable(rows: Iterable[Row]) -> list[Row]:
 def extremes(phrase: str, rows: Sequence[Row]) -> str | None:
     """A measure from the lowest method to the highest, with attention and random."""
     there = comparable(rows)
-    own = sorted((row for row in there if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
     if not there:
         return None
-    ends = own[:1] if not own or own[0].mean == own[-1].mean else [own[0], own[-1]]
-    said = " to ".join(f"{interval(row)} ({_sharing(row, own)})" for row in ends)
-    others = [
-        f"{row.method} {interval(row)}" for row in there if row.method in (ATTENTION, "random") and row not in ends
-    ]
-    parts = [part for part in (said and (f"from {said}" if len(ends) > 1 else said), *others) if part]
+    ordered = sorted((row for row in there if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
+    ends = ordered[:1] if not ordered or ordered[0].mean == ordered[-1].mean else [ordered[0], ordered[-1]]
+    span = " to ".join(f"{interval(row)} ({_sharing(row, ordered)})" for row in ends)
+    named = [row for row in there if row.method in (ATTENTION, "random") and row not in ends]
+    others = [f"{row.method} {interval(row)}" for row in named]
+    parts = [f"from {span}" if len(ends) > 1 else span, *others] if ends else others
     low, high = (f(row.n for row in there) for f in (min, max))
     counted = texts(high) if low == high else f"{low:,} to {texts(high)}"
     return cautious(f"{capital(phrase)}: {'; '.join(parts)} ({counted}).", low)
@@ -139,17 +139,17 @@ def methods_table(
     record: Record, check: str, name: str, title: str, wanted: Sequence[MethodColumn]
 ) -> tuple[Table, ...]:
     """A row for each method and a column for each measure; none if nothing was measured."""
-    found = {
+    rows_of = {
         (row.method, i): row
         for i, one in enumerate(wanted)
         for row in record.rows(check, one.measure)
         if row.method and row.at == one.at and row.known
     }
-    names = sorted({method for method, _ in found}, key=lambda method: _order(record, method))
-    heads = [(i, one) for i, one in enumerate(wanted) if any(j == i for _, j in found)]
-    rows = tuple(_cells(method, [found.get((method, i)) for i, _ in heads]) for method in names)
-    columns = (Column("method"), Column("n", 0, "texts"), *(_column(record, check, one) for _, one in heads))
-    compared = any(row.versus_random for row in found.values())
+    names = sorted({method for method, _ in rows_of}, key=lambda method: _order(record, method))
+    heads = [(i, one) for i, one in enumerate(wanted) if any(j == i for _, j in rows_of)]
+    rows = tuple(_cells(method, [rows_of.get((method, i)) for i, _ in heads]) for method in names)
+    columns = (Column("method"), TEXTS, *(_column(record, check, one) for _, one in heads))
+    compared = any(row.versus_random for row in rows_of.values())
     caption = "Means over texts with 95 % intervals. " + (MARKS if compared else "")
     return (Table(name, title, columns, rows, caption.strip()),) if rows else ()
 

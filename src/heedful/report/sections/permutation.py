@@ -7,15 +7,16 @@ from heedful.checks.tables import PeakSpread, PermutationTables
 from heedful.core.finding import EVERYWHERE
 from heedful.report.charts import Words, violins
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import interval, range_name
+from heedful.report.phrases import interval
 from heedful.report.sections.attention_changes import (
     accuracy_figure,
     accuracy_sentence,
     change_sentence,
     peak_groups,
     places_table,
+    spread_table,
 )
-from heedful.report.sections.parts import check_section, own_check
+from heedful.report.sections.parts import TEXTS, check_section, own_check
 
 CHECK = own_check(__name__)
 MAX_HEADS = 10  # that a table shows
@@ -28,62 +29,36 @@ def section(record: Record) -> Section:
     draws = record.settings(CHECK).get("draws")
     shuffles = f"{draws:,} shuffles" if isinstance(draws, int) else "shuffles"
     over = f", the median over {shuffles} of a text"
+    change = change_sentence(record, CHECK, "shuffling all attention", over, "of the shuffles")
+    accuracy = accuracy_figure(CHECK, "Accuracy with attention shuffled", tables.accuracy)
+    title, caption = "Change of the answer by the largest weight", "Attention shuffled everywhere."
+    peaks = spread_table(f"{CHECK}-peaks", title, ("largest weight", Column("median TVD")), tables.by_peak, caption)
     return check_section(
         record,
         CHECK,
-        (
-            change_sentence(record, CHECK, "shuffling all attention", over, "of the shuffles"),
-            accuracy_sentence(tables.accuracy),
-        ),
-        (
-            *_violins(record, tables.by_peak),
-            *accuracy_figure(CHECK, "Accuracy with attention shuffled", tables.accuracy),
-        ),
-        (*places_table(record, CHECK, tables.accuracy), *_peaks(tables.by_peak), *_heads(record)),
+        (change, accuracy_sentence(tables.accuracy)),
+        (*_violins(record, tables.by_peak), *accuracy),
+        (*places_table(record, CHECK, tables.accuracy), *peaks, *_heads(record)),
     )
 
 
 def _violins(record: Record, by_peak: tuple[PeakSpread, ...]) -> tuple[Figure, ...]:
     """Jain & Wallace 2019, fig. 5."""
     ranges = sorted({(row.start, row.end) for row in by_peak})
-    found = record.findings(CHECK)
-    groups = peak_groups(record, found.values("tvd", at=EVERYWHERE), found.values("max attention"), ranges)
-    words = Words(
-        f"{CHECK}-by-max-attention",
-        "Change of the answer by the largest weight of attention",
-        "median TVD of the answer",
-        "largest weight of a word",
-        caption="Each text is its median over shuffles, everywhere. A largest weight near 1 is attention on one word.",
-    )
+    findings = record.findings(CHECK)
+    groups = peak_groups(record, findings.values("tvd", at=EVERYWHERE), findings.values("max attention"), ranges)
+    title = "Change of the answer by the largest weight of attention"
+    axes = ("median TVD of the answer", "largest weight of a word")
+    caption = "Each text is its median over shuffles, everywhere. A largest weight near 1 is attention on one word."
+    words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
     return (violins(words, groups, (0.0, 1.0)),) if groups else ()
-
-
-def _peaks(by_peak: tuple[PeakSpread, ...]) -> tuple[Table, ...]:
-    columns = (
-        Column("largest weight"),
-        Column("predicted"),
-        Column("n", 0, "texts"),
-        Column("median TVD"),
-        Column("lower quartile"),
-        Column("upper quartile"),
-    )
-    cells = tuple(
-        (range_name(row.start, row.end), row.label, row.n, row.median, row.lower, row.upper) for row in by_peak if row.n
-    )
-    title = "Change of the answer by the largest weight"
-    return (Table(f"{CHECK}-peaks", title, columns, cells, "Attention shuffled everywhere."),) if cells else ()
 
 
 def _heads(record: Record) -> tuple[Table, ...]:
     """The heads that matter most: by flips, a mean at any number of draws."""
     rows = [row for row in record.rows(CHECK, "flip") if row.at.get("head", "all") != "all" and row.known]
     first = sorted(rows, key=lambda row: -row.mean)[:MAX_HEADS]
-    columns = (
-        Column("layer", 0),
-        Column("head", 0),
-        Column("n", 0, "texts"),
-        Column("label changes", 2, "share of the shuffles"),
-    )
+    columns = (Column("layer", 0), Column("head", 0), TEXTS, Column("label changes", 2, "share of the shuffles"))
     cells = tuple((str(row.at["layer"]), str(row.at["head"]), row.n, interval(row)) for row in first)
     caption = (
         f"The {len(first)} of {len(rows)} heads whose shuffling changes the most labels, with 95 % intervals of each "

@@ -17,13 +17,8 @@ def section(record: Record) -> Section:
     share = record.row(CHECK, "rationale share")
     marked = f"People marked {interval(share)} of a text's words ({texts(share.n)})." if share else None
     columns = [MethodColumn(name, name) for name in ("auprc", "token f1", "iou", "iou f1")]
-    return check_section(
-        record,
-        CHECK,
-        (*MAIN.findings(record, CHECK), marked),
-        MAIN.figures(record, CHECK),
-        (*methods_table(record, CHECK, f"{CHECK}-methods", "By method", columns), *_right_and_wrong(record)),
-    )
+    tables = (*methods_table(record, CHECK, f"{CHECK}-methods", "By method", columns), *_right_and_wrong(record))
+    return check_section(record, CHECK, (*MAIN.findings(record, CHECK), marked), MAIN.figures(record, CHECK), tables)
 
 
 def _right_and_wrong(record: Record) -> tuple[Table, ...]:

@@ -22,21 +22,18 @@ def section(record: Record) -> Section:
     stages = [places[stage] for stage in sorted(places)]
     columns = [MethodColumn(str(at["layers"]), "tau", at) for at in stages]
     title = "Similarity (τ) to the explanation of the trained model, as parts lose their weights from left to right"
-    return check_section(
-        record,
-        CHECK,
-        (*MAIN.findings(record, CHECK), _output_sentence(record, stages)),
-        (*_cascade(record, stages), *MAIN.figures(record, CHECK)),
-        methods_table(record, CHECK, f"{CHECK}-stages", title, columns),
-    )
+    findings = (*MAIN.findings(record, CHECK), _output_sentence(record, stages))
+    figures = (*_cascade(record, stages), *MAIN.figures(record, CHECK))
+    tables = methods_table(record, CHECK, f"{CHECK}-stages", title, columns)
+    return check_section(record, CHECK, findings, figures, tables)
 
 
 def _output_sentence(record: Record, stages: Sequence[Mapping[str, Any]]) -> str | None:
     rows = [row for at in stages if (row := record.row(CHECK, "output change", at=at)) is not None]
     if not rows:
         return None
-    some = rows if len(rows) == 1 else [rows[0], rows[-1]]
-    changes = listed([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in some])
+    ends = rows if len(rows) == 1 else [rows[0], rows[-1]]
+    changes = listed([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in ends])
     return f"The model's output has moved by {changes} (TVD)."
 
 
@@ -45,22 +42,13 @@ def _cascade(record: Record, stages: Sequence[Mapping[str, Any]]) -> tuple[Figur
     names = [name for name in record.methods if any(method == name for method, _ in rows)]
     curves = [_line(name, [rows[name, at["stage"]] for at in stages if (name, at["stage"]) in rows]) for name in names]
     named = ", ".join(f"{at['stage']} {at['layers']}" for at in stages)
-    words = Words(
-        f"{CHECK}-cascade",
-        "Similarity as the model loses its weights",
-        "stage",
-        "Kendall's τ with the trained model's explanation",
-        caption=f"Lower is better; mean with a 95 % band. At each stage one more part has lost its weights: {named}.",
-    )
+    axes = ("stage", "Kendall's τ with the trained model's explanation")
+    caption = f"Lower is better; mean with a 95 % band. At each stage one more part has lost its weights: {named}."
+    words = Words(f"{CHECK}-cascade", "Similarity as the model loses its weights", *axes, caption=caption)
     return (lines(words, curves),) if curves and len(stages) > 1 else ()
 
 
 def _line(name: str, rows: Sequence[Row]) -> Line:
-    return Line(
-        name,
-        [float(row.at["stage"]) for row in rows],
-        [row.mean for row in rows],
-        [row.low for row in rows],
-        [row.high for row in rows],
-        faint=name in CONTROLS,
-    )
+    stages = [float(row.at["stage"]) for row in rows]
+    low, high = [row.low for row in rows], [row.high for row in rows]
+    return Line(name, stages, [row.mean for row in rows], low, high, faint=name in CONTROLS)

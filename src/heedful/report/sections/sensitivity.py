@@ -21,15 +21,7 @@ def section(record: Record) -> Section:
         MethodColumn("largest change", "largest change", ANY),
     ]
     changed = record.row(CHECK, "label changed", at=ANY)
-    labels = (
-        f"Some such change changes the label itself on {interval(changed)} of {texts(changed.n)}; it is left out."
-        if changed
-        else None
-    )
-    return check_section(
-        record,
-        CHECK,
-        (*MAIN.findings(record, CHECK), labels),
-        MAIN.figures(record, CHECK),
-        methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of change", columns),
-    )
+    share = f"{interval(changed)} of {texts(changed.n)}" if changed else ""
+    labels = f"Some such change changes the label itself on {share}; it is left out." if changed else None
+    tables = methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of change", columns)
+    return check_section(record, CHECK, (*MAIN.findings(record, CHECK), labels), MAIN.figures(record, CHECK), tables)

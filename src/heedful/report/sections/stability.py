@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from heedful.audits.record import Record
 from heedful.checks.tables import StabilityTables
-from heedful.report.document import Column, Section, Table
-from heedful.report.phrases import interval, range_name, texts
+from heedful.report.document import Column, Section
+from heedful.report.phrases import interval, texts
+from heedful.report.sections.attention_changes import spread_table
 from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_section, methods_table, own_check
 
 CHECK = own_check(__name__)
@@ -22,12 +23,16 @@ def section(record: Record) -> Section:
     columns = [
         MethodColumn(f"{head}, {place}", name, {"with": place}) for place in places for name, head in HEADS.items()
     ]
+    tables = record.tables(CHECK, StabilityTables) or StabilityTables()
+    jsd = Column("median JSD", 2, "of attention between trainings, the median over them for each text")
+    title = "Attention of other trainings, by the largest weight"
+    trainings = spread_table(f"{CHECK}-trainings", title, ("largest attention", jsd), tables.attention_jsd)
     return check_section(
         record,
         CHECK,
-        (*(one.findings(record, CHECK)[0] for one in measures), _trainings_sentence(record)),
-        (figure for one in measures for figure in one.figures(record, CHECK)),
-        (*methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by method", columns), *_trainings_table(record)),
+        (*(measure.findings(record, CHECK)[0] for measure in measures), _trainings_sentence(record)),
+        (figure for measure in measures for figure in measure.figures(record, CHECK)),
+        (*methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by method", columns), *trainings),
     )
 
 
@@ -45,22 +50,3 @@ def _trainings_sentence(record: Record) -> str | None:
     farthest = [r for name in ("jsd exact", "jsd found") for r in record.rows(adversary, name) if r.known]
     beside = f"; an adversary could move it by {interval(farthest[0])}" if farthest else ""
     return f"Other trainings move attention over words by {interval(row)} (JSD, {texts(row.n)}){beside}."
-
-
-def _trainings_table(record: Record) -> tuple[Table, ...]:
-    tables = record.tables(CHECK, StabilityTables) or StabilityTables()
-    columns = (
-        Column("largest attention"),
-        Column("predicted"),
-        Column("n", 0, "texts"),
-        Column("median JSD", 2, "of attention between trainings, the median over them for each text"),
-        Column("lower quartile"),
-        Column("upper quartile"),
-    )
-    cells = tuple(
-        (range_name(row.start, row.end), row.label, row.n, row.median, row.lower, row.upper)
-        for row in tables.attention_jsd
-        if row.n
-    )
-    title = "Attention of other trainings, by the largest weight"
-    return (Table(f"{CHECK}-trainings", title, columns, cells),) if cells else ()

@@ -20,24 +20,16 @@ def section(record: Record) -> Section:
     """Does the answer change when attention is uniform, or sparse?"""
     tables = record.tables(CHECK, UniformTables) or EMPTY
     distance = [row for row in tables.distance if row.known]
-    change = Words(
-        f"{CHECK}-change", "Change of the answer", "TVD of the answer", caption=f"Means, 95 % intervals. {LAYERS}"
+    caption = f"Means, 95 % intervals. {LAYERS}"
+    change = Words(f"{CHECK}-change", "Change of the answer", "TVD of the answer", caption=caption)
+    sentence = change_sentence(record, CHECK, "making all attention uniform", "", "of the texts")
+    findings = (sentence, accuracy_sentence(tables.accuracy), _distance_sentence(distance))
+    figures = (
+        *accuracy_figure(CHECK, "Accuracy with attention changed", tables.accuracy),
+        *dotted(change, [dot(place_name(row.at), row) for row in record.rows(CHECK, "tvd") if row.known], zero=0.0),
+        *_distances(distance),
     )
-    return check_section(
-        record,
-        CHECK,
-        (
-            change_sentence(record, CHECK, "making all attention uniform", "", "of the texts"),
-            accuracy_sentence(tables.accuracy),
-            _distance_sentence(distance),
-        ),
-        (
-            *accuracy_figure(CHECK, "Accuracy with attention changed", tables.accuracy),
-            *dotted(change, [dot(place_name(row.at), row) for row in record.rows(CHECK, "tvd") if row.known], zero=0.0),
-            *_distances(distance),
-        ),
-        places_table(record, CHECK, tables.accuracy),
-    )
+    return check_section(record, CHECK, findings, figures, places_table(record, CHECK, tables.accuracy))
 
 
 def _distance_sentence(rows: Sequence[PlacedEstimate]) -> str | None:
@@ -49,10 +41,6 @@ def _distance_sentence(rows: Sequence[PlacedEstimate]) -> str | None:
 
 
 def _distances(rows: Sequence[PlacedEstimate]) -> tuple[Figure, ...]:
-    words = Words(
-        f"{CHECK}-distance",
-        "Distance of attention from uniform",
-        "TVD from uniform",
-        caption=f"Pooled attention, mean over heads; 95 % intervals. {LAYERS}",
-    )
+    caption = f"Pooled attention, mean over heads; 95 % intervals. {LAYERS}"
+    words = Words(f"{CHECK}-distance", "Distance of attention from uniform", "TVD from uniform", caption=caption)
     return dotted(words, [dot(place_name(row.at), row) for row in rows], zero=0.0) if len(rows) > 1 else ()
