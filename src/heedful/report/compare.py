@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from heedful import __version__
@@ -10,14 +10,13 @@ from heedful.audits.contrasts import Contrast, Matching, contrast, match
 from heedful.audits.manifest import ABSENT, Change
 from heedful.audits.record import Record
 from heedful.audits.verdict import Rule, Verdict
-from heedful.core.finding import SideBySide
 from heedful.maths.stats import MINIMUM, Decision
 from heedful.report.audit import bibtex
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Document, Figure, Section, Table
 from heedful.report.phrases import MAX_NAMES, capital, interval, listed, percentage, slug, texts
 from heedful.report.sections.parts import ATTENTION, dot
-from heedful.report.verdict import SHORT, reason, share
+from heedful.report.verdict import SHORT_QUESTIONS, reason, share
 
 FAR = 0.2  # a difference whose whole interval lies beyond is called far
 MAX_NAME = 24  # letters of a name that a table's head has room for
@@ -31,16 +30,18 @@ def compare(a: Record, b: Record) -> Document:
     """Two runs side by side. Differences are a − b, paired over texts where both runs have the same."""
     names, matching = run_names(a, b), match(a, b)
     checks = list(dict.fromkeys([*a.checks, *b.checks]))
-    contrasts = {check: some for check in checks if (some := contrast(a, b, check, matching))}
+    contrasts = {check: pairs for check in checks if (pairs := contrast(a, b, check, matching))}
+    runs = f"runs {a.run.manifest.stamp} and {b.run.manifest.stamp}"
+    headlines = [c for pairs in contrasts.values() for c in pairs if c.key.headline and c.difference is not None]
     return Document(
         title=f"{names[0]} beside {names[1]}",
         verdict="",  # each has its own
-        sentences=(*_headlines(contrasts, names, matching), _pairing(matching, a, b)),
+        sentences=(*(_headline(c, names, matching) for c in headlines), _pairing(matching, a, b)),
         facts=tuple(_facts(a, b, names, matching)),
         answers=(_verdicts(a, b, names), _differences(a, b, names)),
-        sections=tuple(_section(a, b, check, some, names, matching) for check, some in contrasts.items()),
+        sections=tuple(_section(a, b, check, pairs, names, matching) for check, pairs in contrasts.items()),
         limits=tuple(_limits(a, b, matching)),
-        cite=_cite(a, b),
+        cite=f"heedful {__version__}, {runs} side by side.\n{bibtex(runs)}",
         ran={names[0]: a.run.manifest.to_dict(), names[1]: b.run.manifest.to_dict()},
     )
 
@@ -53,11 +54,6 @@ def run_names(a: Record, b: Record) -> Names:
     return names if usable else ("A", "B")
 
 
-def _cite(a: Record, b: Record) -> str:
-    runs = f"runs {a.run.manifest.stamp} and {b.run.manifest.stamp}"
-    return f"heedful {__version__}, {runs} side by side.\n{bibtex(runs)}"
-
-
 # the numbers
 
 
@@ -66,21 +62,21 @@ def _section(
 ) -> Section:
     """One part for the numbers of the model, and one for each measure of the methods."""
     about = a.about(check) if check in a.summary.checks else b.about(check)
-    parts = [(says, list(some)) for says, some in groupby(contrasts, key=lambda c: _part(c, about.compared))]
+
+    def part(c: Contrast) -> str:
+        """What all methods are compared by; empty for a number by itself."""
+        return "" if c.key in about.compared else c.key.says
+
+    parts = [(says, list(pairs)) for says, pairs in groupby(contrasts, key=part)]
     return Section(
         name=f"compare-{check}",
         title=about.title or check,
         question=about.question or capital(about.summary),
         findings=tuple(_findings(parts, names, matching)),
-        figures=tuple(_figure(check, says or about.title, some, names) for says, some in parts),
-        tables=tuple(_table(check, says, says or about.title, some, names, matching) for says, some in parts),
+        figures=tuple(_figure(check, says or about.title, pairs, names) for says, pairs in parts),
+        tables=tuple(_table(check, says, says or about.title, pairs, names, matching) for says, pairs in parts),
         reading=about.reading,
     )
-
-
-def _part(c: Contrast, compared: Sequence[SideBySide]) -> str:
-    """What all methods are compared by; empty for a number by itself."""
-    return "" if c.key in compared else c.key.says
 
 
 def _figure(check: str, title: str, contrasts: Sequence[Contrast], names: Names) -> Figure:
@@ -111,15 +107,9 @@ def _cells(c: Contrast, names: Names) -> tuple[str | None, ...]:
     if c.difference is None:
         return (c.key.words, *sides, None, None, None, None)
     n, m = c.texts
+    count = f"{n:,}" if n == m else f"{n:,} and {m:,}"
     p = None if c.decision == Decision.TOO_FEW else _p(c)  # which would decide something
-    return (
-        c.key.words,
-        *sides,
-        interval(c.difference),
-        f"{n:,}" if n == m else f"{n:,} and {m:,}",
-        p,
-        _conclusion(c, names),
-    )
+    return (c.key.words, *sides, interval(c.difference), count, p, _conclusion(c, names))
 
 
 def _p(c: Contrast) -> str:
@@ -169,23 +159,20 @@ def _tally(says: str, contrasts: Sequence[Contrast], names: Names) -> str:
         Decision.TOO_FEW: f"fewer than {MINIMUM} texts, too few to decide",
     }
     both = [c for c in contrasts if c.difference is not None]
-    groups = [(said, [c.key.method for c in both if c.decision == decision]) for decision, said in words.items()]
-    parts = "; ".join(f"{said}: {_counted(some)}" for said, some in groups if some) or "nothing to compare"
-    return f"{capital(says)}, of {len(both)} methods and controls in both runs: {parts}."
-
-
-def _counted(methods: Sequence[str]) -> str:
-    return f"{len(methods)} ({listed(methods)})" if len(methods) <= MAX_NAMES else f"{len(methods)}"
-
-
-def _headlines(contrasts: Mapping[str, Sequence[Contrast]], names: Names, matching: Matching) -> Iterator[str]:
-    for some in contrasts.values():
-        yield from (_headline(c, names, matching) for c in some if c.key.headline and c.difference is not None)
+    parts = []
+    for decision, phrase in words.items():
+        methods = [c.key.method for c in both if c.decision == decision]
+        listing = f" ({listed(methods)})" if len(methods) <= MAX_NAMES else ""
+        parts += [f"{phrase}: {len(methods)}{listing}"] if methods else []
+    counts = "; ".join(parts) or "nothing to compare"
+    return f"{capital(says)}, of {len(both)} methods and controls in both runs: {counts}."
 
 
 def _headline(c: Contrast, names: Names, matching: Matching) -> str:
     sides = f"{c.key.symbol} {interval(c.a)} against {interval(c.b)}, difference {interval(c.difference)}"
-    claim = c.key.headline.format(a=names[0], b=names[1], more=_more(c))
+    word, difference = "less" if c.decision == Decision.LOWER else "more", c.difference
+    far = difference is not None and difference.significant and max(difference.low, -difference.high) >= FAR
+    claim = c.key.headline.format(a=names[0], b=names[1], more=f"far {word}" if far else word)
     if c.decision == Decision.TOO_FEW:
         opening = f"There are too few texts to decide whether {claim}"
     elif c.decision == Decision.NOT_SIGNIFICANT:
@@ -193,12 +180,6 @@ def _headline(c: Contrast, names: Names, matching: Matching) -> str:
     else:
         opening = capital(claim)
     return f"{opening}: {sides} ({_how(c, matching)})."
-
-
-def _more(c: Contrast) -> str:
-    word = "less" if c.decision == Decision.LOWER else "more"
-    one = c.difference
-    return f"far {word}" if one is not None and one.significant and max(one.low, -one.high) >= FAR else word
 
 
 def _pairing(matching: Matching, a: Record, b: Record) -> str:
@@ -230,7 +211,13 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
     verdicts = [record.verdicts() for record in (a, b)]
     readings = sorted(dict.fromkeys([*verdicts[0], *verdicts[1]]), key=lambda reading: reading != Rule().attention)
     sides = list(zip(names, verdicts, strict=True))
-    sentences = [_verdict_sentence(name, side.get(readings[0]), readings[0]) for name, side in sides if readings]
+    sentences = [
+        f"{name}: {side[first].word} ({first}): {reason(side[first])}."
+        if first in side
+        else f"{name} has no verdict by {first}."
+        for first in readings[:1]
+        for name, side in sides
+    ]
     rows = (
         *((f"verdict by {r}", *(side[r].word if r in side else None for side in verdicts)) for r in readings),
         *_shares([side.get(readings[0]) for side in verdicts] if readings else []),
@@ -248,24 +235,17 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
 
 def _shares(verdicts: Sequence[Verdict | None]) -> Iterator[tuple[str | None, ...]]:
     """The answer to each question, of the first reading in both runs."""
-    for i, short in enumerate(SHORT.values() if verdicts else ()):
+    for i, short in enumerate(SHORT_QUESTIONS.values() if verdicts else ()):
         yield f"{short}, share", *(None if one is None else share(one.answers[i]) for one in verdicts)
 
 
-def _verdict_sentence(name: str, verdict: Verdict | None, reading: str) -> str:
-    return (
-        f"{name}: {verdict.word} ({reading}): {reason(verdict)}." if verdict else f"{name} has no verdict by {reading}."
-    )
-
-
 def _differences(a: Record, b: Record, names: Names) -> Section:
-    rows = tuple(_change_cells(one) for one in a.run.manifest.differences(b.run.manifest))
-    columns = (Column(""), *(Column(name) for name in names))
+    rows = tuple(_change_cells(change) for change in a.run.manifest.differences(b.run.manifest))
+    columns = (Column(""), *map(Column, names))
     sentence = "What is listed here differs; all else is the same." if rows else "Nothing: both are runs of the same."
     tables = (Table("compare-differences", "What differs", columns, rows),) if rows else ()
-    return Section(
-        "compare-differences", "What differs", "What was different in the two runs?", (sentence,), tables=tables
-    )
+    question = "What was different in the two runs?"
+    return Section("compare-differences", "What differs", question, (sentence,), tables=tables)
 
 
 def _change_cells(change: Change) -> tuple[str, str | None, str | None]:

@@ -98,8 +98,8 @@ def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
     """Each heat map, with the number of the one that is shown beside it."""
     maps = [e for e in group if isinstance(e, Interaction)]
     mates = matching_maps(maps)
-    made = [heat_map(e, cells) for e in maps]
-    return [replace(m, data=m.data | {"mate": mates.get(i)}) for i, m in enumerate(made)]
+    drawn = [heat_map(e, cells) for e in maps]
+    return [replace(m, data=m.data | {"mate": mates.get(i)}) for i, m in enumerate(drawn)]
 
 
 def _trees(group: Sequence[Explanation]) -> list[TreeLayout]:

@@ -101,33 +101,26 @@ def facts(why: Attribution) -> list[tuple[str, str]]:
     special = float(why.scores[list(why.tokens.special)].sum()) or None
     sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
     shown = [(k, score_text(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
-    return [*shown, *_details(why), ("passes", passes(why))]
+    return [*shown, *_details_and_cost(why)]
 
 
-def _details(why: Explanation) -> list[tuple[str, str]]:
-    line = details(why.details)
-    return [("details", line)] if line else []
-
-
-def passes(why: Explanation) -> str:
-    """What an explanation cost."""
+def _details_and_cost(why: Explanation) -> list[tuple[str, str]]:
     windows = f", in {why.source.windows} windows" if why.source.windows > 1 else ""
-    return f"{why.source.forwards:,} forward, {why.source.backwards:,} backward{windows}"
+    passes = f"{why.source.forwards:,} forward, {why.source.backwards:,} backward{windows}"
+    line = details(why.details)
+    return [*([("details", line)] if line else []), ("passes", passes)]
 
 
 def tip(why: Attribution, group: Sequence[int]) -> str:
     """The raw number of a unit, with its standard error, and its pieces: "+0.5 ± 0.1\\nfun +0.2 · ##ny +0.3"."""
-    total = score_text(float(why.scores[list(group)].sum()), why.signed) + _plus_minus(why, group)
+    # the standard error of a sum, at most, as `Attribution.by` joins it
+    error = "" if why.errors is None else f" ± {float(why.errors[list(group)].sum()):.2g}"
+    total = score_text(float(why.scores[list(group)].sum()), why.signed) + error
     if len(group) == 1:
         return f"{total}\npiece {why.tokens.pieces[group[0]]}"
     return f"{total}\n" + " · ".join(
         f"{why.tokens.pieces[i]} {score_text(float(why.scores[i]), why.signed)}" for i in group
     )
-
-
-def _plus_minus(why: Attribution, group: Sequence[int]) -> str:
-    """The standard error of a sum, at most, as `Attribution.by` joins it."""
-    return "" if why.errors is None else f" ± {float(why.errors[list(group)].sum()):.2g}"
 
 
 def units(why: Attribution, tips: Sequence[str]) -> list[Run]:
@@ -154,7 +147,7 @@ def paragraphs(runs: Sequence[Run], tokens: Tokens, special: bool) -> list[list[
 
     After the last piece of a truncated text comes what was not read.
     """
-    units = {i for i, one in enumerate(tokens.special) if special and one}
+    units = {i for i, is_special in enumerate(tokens.special) if special and is_special}
 
     def shown(part: TextRun, last: bool) -> Run:
         if part.unit is None:
@@ -205,7 +198,7 @@ def removal(why: Counterfactual) -> Removal:
         texts=paragraphs(runs, view, special=False),
         sentence=outcome(why),
         certainty=certainty(why),
-        facts=[("removed by", why.masking), *_details(why), ("passes", passes(why))],
+        facts=[("removed by", why.masking), *_details_and_cost(why)],
         labels=sorted(chances, key=lambda label: -max(label[1:]))[:MAX_LABELS],
     )
 
@@ -273,18 +266,10 @@ def heat_map(why: Interaction, cells: int = MAX_CELLS) -> Map:
     ends = [*starts[1:], n]
     names = [why.tokens.surface(i) for i in range(n)]
     bins = [names[a] if b - a == 1 else f"{names[a]} … {names[b - 1]}" for a, b in zip(starts, ends, strict=True)]
-    data = {
-        "name": why.method or "weights",
-        "mate": None,
-        "layers": layers,
-        "heads": heads,
-        "numbers": why.layers,
-        "side": side,
-        "bins": bins,
-    }
+    shape = {"layers": layers, "heads": heads, "numbers": why.layers, "side": side, "bins": bins}
     scale = {"top": top, "signed": signed, "steps": base64.b64encode(steps.tobytes()).decode("ascii")}
     words = [[peak(head, names) for head in layer] for layer in why.weights]
-    return Map(why, data | scale, words, details(why.details))
+    return Map(why, {"name": why.method or "weights", "mate": None} | shape | scale, words, details(why.details))
 
 
 def pool_bins(weights: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:

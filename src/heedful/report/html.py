@@ -14,15 +14,15 @@ import jinja2
 
 def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment:
     """The package's templates, with these filters."""
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("heedful.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= dict(filters)
-    return made
+    templates.filters |= dict(filters)
+    return templates
 
 
 def page(templates: jinja2.Environment, template: str, script: str, **shown: Any) -> str:

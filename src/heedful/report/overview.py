@@ -23,23 +23,20 @@ def _highlights(record: Record, of_methods: bool) -> list[tuple[str, Highlight]]
 
 
 def _model(record: Record) -> tuple[Table, ...]:
-    found = [
+    first = [
         (one.says, rows[0])
         for check, one in _highlights(record, of_methods=False)
         if (rows := [row for row in record.rows(check, one.measure, one.method, **one.at) if row.known])
     ]
-    columns = (
-        Column("the model's attention"),
-        Column("mean", says="over texts, with a 95 % interval"),
-        Column("texts"),
-    )
-    cells = tuple((says, interval(row), row.n) for says, row in found)
+    mean = Column("mean", says="over texts, with a 95 % interval")
+    columns = (Column("the model's attention"), mean, Column("texts"))
+    cells = tuple((says, interval(row), row.n) for says, row in first)
     return (Table("overview-model", "The model's attention at a glance", columns, cells),) if cells else ()
 
 
 def _methods(record: Record) -> tuple[Table, ...]:
-    found = [(one, _by_method(record, check, one)) for check, one in _highlights(record, of_methods=True)]
-    columns = [(one, rows) for one, rows in found if rows]
+    highlights = _highlights(record, of_methods=True)
+    columns = [(one, rows) for check, one in highlights if (rows := _by_method(record, check, one))]
     names = list(dict.fromkeys([*record.methods, *(m for _, rows in columns for m in rows)]))
     cells = [(name, *(_cell(one, rows, name) for one, rows in columns)) for name in names]
     shown = tuple(row for row in cells if any(cell is not None for cell in row[1:]))

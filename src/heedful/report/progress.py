@@ -85,9 +85,9 @@ def line(console: Console) -> Progress:
     doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     columns = SpinnerColumn(), doing, _Bar(_BAR_WIDTH), _Count(), TimeElapsedColumn(), _Remaining()
     # subtle: rich would also catch what is printed to stdout meanwhile, and send it to stderr
-    made = _Line(*columns, console=console, transient=True, redirect_stdout=False)
-    made.add_task("starting", total=None, count=None, unit="", extra="")
-    return made
+    progress = _Line(*columns, console=console, transient=True, redirect_stdout=False)
+    progress.add_task("starting", total=None, count=None, unit="", extra="")
+    return progress
 
 
 @contextmanager

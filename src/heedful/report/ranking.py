@@ -8,7 +8,7 @@ from heedful.audits.ranking import RankedMethod, Ranking, reversals
 from heedful.audits.record import Record
 from heedful.report.charts import Words, dots
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import interval, listed, texts
+from heedful.report.phrases import capital, interval, listed, texts
 from heedful.report.sections.parts import CONTROLS, dot
 
 MAX_TIED = 4  # methods that a sentence names
@@ -58,13 +58,13 @@ def advice(record: Record) -> tuple[str, ...]:
     costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
     cheapest = min(costs, key=lambda name: costs[name], default=best.method)
     why = (
-        f"{best.method} has the highest score, {interval(best)} (insertion − deletion; 0 is random; masking: "
+        f"{capital(best.method)} has the highest score, {interval(best)} (insertion − deletion; 0 is random; masking: "
         f"{main.masking})"
     )
     if len(tied) == 1:
         return (
             f"Use {best.method}: its order of the words follows this model best{_passes(record, best.method)}.",
-            f"{_sentence(why)} It is significantly better than every other method.",
+            f"{why}. It is significantly better than every other method.",
             *_masking_sentences(ranked),
         )
     others = [name for name in tied if name != best.method]
@@ -72,13 +72,9 @@ def advice(record: Record) -> tuple[str, ...]:
     return (
         f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest"
         f"{_passes(record, cheapest)}.",
-        f"{_sentence(why)} Not significantly different from it: {listed([*others[:MAX_TIED], *more])}.",
+        f"{why}. Not significantly different from it: {listed([*others[:MAX_TIED], *more])}.",
         *_masking_sentences(ranked),
     )
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _passes(record: Record, method: str) -> str:
@@ -109,12 +105,9 @@ def _figure(ranking: Ranking, number: int) -> Figure:
     rows = [
         dot(one.method, one, "control" if one.method in CONTROLS else "method", _rank(one)) for one in ranking.methods
     ]
-    words = Words(
-        f"ranking-{number}",
-        f"Score of each method, masking: {ranking.masking}",
-        x="insertion − deletion; 0 is random",
-        caption="Means over texts with 95 % intervals; at the right, the ranks that a method may have.",
-    )
+    title, axis = f"Score of each method, masking: {ranking.masking}", "insertion − deletion; 0 is random"
+    caption = "Means over texts with 95 % intervals; at the right, the ranks that a method may have."
+    words = Words(f"ranking-{number}", title, axis, caption=caption)
     return dots(words, rows, zero=0.0)
 
 

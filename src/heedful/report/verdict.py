@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from heedful.audits.verdict import QUESTIONS, Answer, Qualifier, Question, Reason, Rule, Says, Verdict
+from heedful.audits.verdict import QUESTIONS, Answer, Question, Reason, Rule, Says, Verdict
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import Cell, capital, exists, interval, listed, number, percent
+from heedful.report.phrases import capital, exists, interval, listed, number, percent
 
 MEANINGS = {
     "explanation": "Attention may be used as an explanation of this model: it points at the words that decide, and the "
@@ -28,7 +28,7 @@ MEASURED: dict[Question, str] = {
 }
 YES: dict[Says, str] = {"for": "Yes", "against": "No", "undecided": "Undecided"}
 NOTES: dict[Says, str] = {"for": "for it", "against": "against it", "undecided": "undecided"}
-SHORT: dict[Question, str] = {"Q1": "Q1 points", "Q2": "Q2 matters", "Q3": "Q3 is used"}
+SHORT_QUESTIONS: dict[Question, str] = {"Q1": "Q1 points", "Q2": "Q2 matters", "Q3": "Q3 is used"}
 QUALIFIERS = {
     "elsewhere": ("Q4", "not the only possibility: very different attention gives the same answer"),
     "unidentified": ("Q5", "not identifiable: other weights give the same output of the last layer"),
@@ -121,7 +121,7 @@ def verdict_section(verdicts: Mapping[str, Verdict], first: str) -> Section:
 def _shares_figure(verdict: Verdict) -> tuple[Figure, ...]:
     rule = verdict.rule
     rows = [
-        Interval(SHORT[a.question], a.share, a.low, a.high, note=NOTES[a.says])
+        Interval(SHORT_QUESTIONS[a.question], a.share, a.low, a.high, note=NOTES[a.says])
         for a in verdict.answers
         if exists(a.share)
     ]
@@ -159,13 +159,11 @@ def _qualifiers_table(verdict: Verdict) -> list[Table]:
         "the same answer; Q5: the share of heads of the last layer with such weights; Q6: Kendall's τ of attention "
         "before and after."
     )
-    rows = tuple(map(_qualifier_cells, verdict.qualifiers))
+    rows = tuple(
+        (" ".join(QUALIFIERS[one.kind]), interval(one.estimate), one.estimate.n, "yes" if one.holds else "not shown")
+        for one in verdict.qualifiers
+    )
     return [Table("verdict-qualifiers", "Caveats", columns, rows, caption)] if rows else []
-
-
-def _qualifier_cells(one: Qualifier) -> tuple[Cell, ...]:
-    words = " ".join(QUALIFIERS[one.kind])
-    return words, interval(one.estimate), one.estimate.n, "yes" if one.holds else "not shown"
 
 
 def _readings_table(verdicts: Mapping[str, Verdict], first: str) -> list[Table]:

@@ -20,7 +20,7 @@ try:
 except ImportError as e:
     raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
 
-from heedful.report.explanation_rows import matching_maps, select_layers
+from heedful.report.explanation_rows import by_word, matching_maps, select_layers
 from heedful.report.figures.bars import Bars
 from heedful.report.figures.counterfactual import Removal
 from heedful.report.figures.maps import Maps
@@ -41,22 +41,22 @@ _HEAD, _SPACE = 0.62, 0.3
 
 def kind(path: str) -> str:
     """The kind of figure that a file name asks for: kind("a/b.PDF") -> "pdf"."""
-    found = PurePath(path).suffix.lower().removeprefix(".")
-    if found not in KINDS:
+    ending = PurePath(path).suffix.lower().removeprefix(".")
+    if ending not in KINDS:
         raise BadInput(f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure.")
-    return found
+    return ending
 
 
 def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
     """One figure of one text, with a panel for each explanation."""
-    found = [explanations] if isinstance(explanations, Explanation) else list(explanations)
-    if not found:
+    shown = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    if not shown:
         raise BadInput("there is no explanation to draw; give at least one.")
-    if len({(e.tokens.text, e.tokens.pair) for e in found}) > 1:
+    if len({(e.tokens.text, e.tokens.pair) for e in shown}) > 1:
         raise BadInput("a figure shows one text; draw each text by itself.")
-    blocks = [*_bars(found), *_maps(found), *(Removal(e) for e in found if isinstance(e, Counterfactual))]
-    prediction = next((e.prediction for e in found if e.prediction.logits), Prediction())
-    return _assemble(blocks, prediction, str(found[0].target), found[0].source.model)
+    blocks = [*_bars(shown), *_maps(shown), *(Removal(e) for e in shown if isinstance(e, Counterfactual))]
+    prediction = next((e.prediction for e in shown if e.prediction.logits), Prediction())
+    return _assemble(blocks, prediction, str(shown[0].target), shown[0].source.model)
 
 
 def draw_tree(tree: Tree) -> Picture:
@@ -89,13 +89,10 @@ def _assemble(blocks: Sequence[Block], prediction: Prediction, target: str, mode
     return sheet.figure
 
 
-def _bars(found: Sequence[Explanation]) -> list[Block]:
+def _bars(shown: Sequence[Explanation]) -> list[Block]:
     """Methods with the same words stand side by side, a few in a row."""
     by_words: list[list[Attribution]] = []
-    for e in found:
-        if not isinstance(e, Attribution):
-            continue
-        words = e.by("word") if e.tokens.unit == "token" else e
+    for words in (by_word(e) for e in shown if isinstance(e, Attribution)):
         group = next((g for g in by_words if g[0].tokens == words.tokens), None)
         if group is None:
             by_words.append([words])
@@ -104,9 +101,9 @@ def _bars(found: Sequence[Explanation]) -> list[Block]:
     return [Bars.of(g, g[i : i + PANELS_PER_ROW]) for g in by_words for i in range(0, len(g), PANELS_PER_ROW)]
 
 
-def _maps(found: Sequence[Explanation]) -> list[Block]:
+def _maps(shown: Sequence[Explanation]) -> list[Block]:
     """Attention stands to the left of what is attributed to it, where both are there."""
-    maps = [e for e in found if isinstance(e, Interaction)]
+    maps = [e for e in shown if isinstance(e, Interaction)]
     mates = matching_maps(maps)
     plain = {mates[i] for i in mates} & {i for i, e in enumerate(maps) if e.method == "attention-weights"}
     return [

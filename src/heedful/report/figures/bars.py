@@ -75,9 +75,11 @@ class Bars:
             at = left + self._words + n * (panel + _GAP)
             sheet.write(at, top, why.method or "scores", sheet.style(9, bold=True))
             self._panel(sheet.axes(at, top + 0.3, panel, rows), sheet, why, first=n == 0)
-        self._legend(sheet, left + self._words, top + 0.3 + rows + 0.27)
-        for n, note in enumerate(self._notes()):
-            sheet.write(left + self._words, top + 0.3 + rows + 0.46 + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
+        signed = {why.signed for why in self.whys}
+        legend = [("■ for", FOR), ("■ against", AGAINST)] if True in signed else []
+        legend += [("■ weight without direction", WEIGHT)] if False in signed else []
+        sheet.write_legend(left + self._words, top + 0.3 + rows + 0.27, legend, 7.5, 0.18)
+        sheet.write_notes(left + self._words, top + 0.3 + rows + 0.46, self._notes())
 
     def _panel(self, axes: Axes, sheet: Sheet, why: Attribution, first: bool) -> None:
         at = list(self.shown)
@@ -97,12 +99,3 @@ class Bars:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.4g}".replace("-", "−")))
         axes.grid(axis="x", color=LINE, linewidth=0.5)
         axes.set_axisbelow(True)
-
-    def _legend(self, sheet: Sheet, left: float, top: float) -> None:
-        signed = {why.signed for why in self.whys}
-        entries = [("■ for", FOR), ("■ against", AGAINST)] if True in signed else []
-        entries += [("■ weight without direction", WEIGHT)] if False in signed else []
-        for text, colour in entries:
-            style = sheet.style(7.5, colour)
-            sheet.write(left, top, text, style)
-            left += sheet.width_of(text, style) + 0.18

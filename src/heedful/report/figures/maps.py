@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 MAX_BINS = 48  # the side of one heat map among many
 MAX_NAMED = 64  # tokens that a single map can name
 _SEAM = 2
+_WEIGHT_COLOURS = LinearSegmentedColormap.from_list("weight", ["#f7f5fb", "#8f7bc4", "#2a0f5e"])
 
 
 def _maps_colours(values: NDArray[np.float32]) -> tuple[Colormap, Normalize]:
     """The page's ramps on its square-root scale, which keeps small weights apart."""
     top = float(np.abs(values).max(initial=0.0)) or 1.0
     if not (values < 0).any():
-        return LinearSegmentedColormap.from_list("weight", ["#f7f5fb", "#8f7bc4", "#2a0f5e"]), PowerNorm(0.5, 0, top)
+        return _WEIGHT_COLOURS, PowerNorm(0.5, 0, top)
     signed = LinearSegmentedColormap.from_list("signed", [AGAINST, "#f7f5fb", FOR])
     root = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * x**2), -top, top)
     return signed, root
@@ -145,8 +146,7 @@ class Maps:
             scale.set_ticks(sorted({*ends, *middles}))
             scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.2g}".replace("-", "−")))
             scale.ax.tick_params(length=0, labelsize=7.5, colors=SOFT)
-        for n, note in enumerate(self._notes()):
-            sheet.write(MARGIN, top + above + height + 0.12 + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
+        sheet.write_notes(MARGIN, top + above + height + 0.12, self._notes())
 
     def _heads(self, axes: Axes, sheet: Sheet, why: Interaction) -> None:
         layers, heads = why.weights.shape[:2]
@@ -216,8 +216,7 @@ def draw_alignment(alignment: Alignment) -> Picture:
 
 def _heat(sheet: Sheet, axes: Axes, alignment: Alignment, size: float) -> None:
     rows, columns = alignment.weights.shape
-    colours = LinearSegmentedColormap.from_list("weight", ["#f7f5fb", "#8f7bc4", "#2a0f5e"])
-    image = axes.imshow(alignment.weights, colours, aspect="auto", interpolation="nearest", vmin=0, vmax=1)
+    image = axes.imshow(alignment.weights, _WEIGHT_COLOURS, aspect="auto", interpolation="nearest", vmin=0, vmax=1)
     axes.xaxis.tick_top()
     axes.set_xticks(range(columns), [_shown(sheet, c) for c in alignment.text], **sheet.style(size))
     axes.set_yticks(range(rows), [_shown(sheet, s) for s in alignment.symbols], **sheet.style(min(size + 0.5, 7.5)))
@@ -273,10 +272,5 @@ def _names(sheet: Sheet, axes: Axes, alignment: Mapping[str, Sequence[Bin]]) -> 
         end = alignment[name][-1]
         lowest = min(end.share, lowest - 0.065)
         colour = _COLOURS[list(alignment).index(name)]
-        spot: dict[str, Any] = {
-            "xytext": (10, 0),
-            "textcoords": "offset points",
-            "va": "center",
-            "annotation_clip": False,
-        }
-        axes.annotate(name, (end.middle, lowest), **spot, **sheet.style(9, colour))
+        spot: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
+        axes.annotate(name, (end.middle, lowest), (10, 0), **spot, **sheet.style(9, colour))

@@ -71,23 +71,15 @@ class Sheet:
     def axes(self, left: float, top: float, width: float, height: float) -> Axes:
         """A frame for a plot, without a box around it."""
         w, h = self.figure.get_size_inches()
-        found = self.figure.add_axes((left / w, 1 - (top + height) / h, width / w, height / h))
-        found.spines[:].set_visible(False)
-        found.tick_params(length=0, labelsize=8, colors=SOFT, pad=3)
-        return found
+        axes = self.figure.add_axes((left / w, 1 - (top + height) / h, width / w, height / h))
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=8, colors=SOFT, pad=3)
+        return axes
 
     def style(self, size: float = 9, color: str = INK, bold: bool = False) -> dict[str, Any]:
         """How a text is set. A dollar or a backslash in it is only a sign."""
-        weight = "bold" if bold else "normal"
-        families = list(self.letters.families)
-        return {
-            "fontsize": size,
-            "color": color,
-            "fontweight": weight,
-            "fontfamily": families,
-            "parse_math": False,
-            "usetex": False,
-        }
+        face = {"fontweight": "bold" if bold else "normal", "fontfamily": list(self.letters.families)}
+        return {"fontsize": size, "color": color, **face, "parse_math": False, "usetex": False}
 
     def write(self, left: float, top: float, text: str, style: dict[str, Any] | None = None, ha: Any = "left") -> Text:
         """One line of text with its top at `top`."""
@@ -102,6 +94,20 @@ class Sheet:
         extent = probe.get_window_extent(canvas.get_renderer())
         probe.remove()
         return float(extent.width) / self.figure.dpi
+
+    def write_notes(self, left: float, top: float, notes: Iterable[str]) -> None:
+        """Small lines of text, one under the other."""
+        for n, note in enumerate(notes):
+            self.write(left, top + n * LINE_HEIGHT, note, self.style(7.5, SOFT))
+
+    def write_legend(
+        self, left: float, top: float, entries: Iterable[tuple[str, str]], size: float, gap: float
+    ) -> None:
+        """Words in their colours, side by side."""
+        for text, colour in entries:
+            style = self.style(size, colour)
+            self.write(left, top, text, style)
+            left += self.width_of(text, style) + gap
 
     def fitted(self, text: str, width: float, style: dict[str, Any] | None = None) -> list[str]:
         """The text in lines that are no wider than `width`; a single word may stick out."""
@@ -136,11 +142,11 @@ class Letters:
         families, covered = [MAIN], frozenset.intersection(*(_covered(font_manager.findfont(face)) for face in faces))
         missing = {ord(c) for c in chain.from_iterable(texts)} - covered - _JOINERS
         for name, path in _others() if missing else ():
-            found = missing & _covered(path)
-            if found:
+            letters = missing & _covered(path)
+            if letters:
                 families.append(name)
-                covered |= found
-                missing -= found
+                covered |= letters
+                missing -= letters
             if not missing:
                 break
         return cls(tuple(families), covered)
@@ -154,11 +160,7 @@ class Letters:
 
     def _sign(self, cluster: str) -> str:
         seen = "".join(c for c in cluster if ord(c) in self.covered and not _UNSEEN.match(c))
-        return cluster if seen == cluster else seen if seen and _all_joined(cluster, seen) else BOX
-
-
-def _all_joined(cluster: str, seen: str) -> bool:
-    return all(c in seen or ord(c) in _JOINERS for c in cluster)
+        return seen if seen and all(c in seen or ord(c) in _JOINERS for c in cluster) else BOX
 
 
 @cache
@@ -174,17 +176,12 @@ def _others() -> tuple[tuple[str, str], ...]:
     """(family, file) of the machine's upright fonts of usual weight, those made for many scripts first."""
     known = font_manager.fontManager.ttflist
     # subtle: "Last Resort" has a picture of every script, and matplotlib warns when it is used
-    upright = {
-        f.name: f.fname for f in known if f.style == "normal" and _usual(f.weight) and "Last Resort" not in f.name
-    }
+    usual = [f for f in known if f.style == "normal" and f.weight in (400, "normal", "regular", "book")]
+    upright = {f.name: f.fname for f in usual if "Last Resort" not in f.name}
     preferred = ("Noto Sans", "Noto", "Unifont", "Droid")
     return tuple(
         sorted(upright.items(), key=lambda f: (next((i for i, p in enumerate(preferred) if f[0].startswith(p)), 9), f))
     )
-
-
-def _usual(weight: object) -> bool:
-    return weight in (400, "normal", "regular", "book")
 
 
 class Block(Protocol):

@@ -68,21 +68,14 @@ class Coefficients:
     def paint(self, sheet: Sheet, top: float) -> None:
         """The rows, one under the other."""
         sheet.write(MARGIN, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
-        self._legend(sheet, top + _TITLE)
+        paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
+        legend = (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper)
+        sheet.write_legend(MARGIN, top + _TITLE, legend, 8, 0.2)
         top += _TITLE + 0.2
         for row in self._rows:
             self._row(sheet.axes(MARGIN + _SCALE, top, _WIDE - _SCALE, _HIGH), sheet, row)
             top += _HIGH + self._names
-        for n, note in enumerate(self._notes()):
-            sheet.write(MARGIN, top + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
-
-    def _legend(self, sheet: Sheet, top: float) -> None:
-        left = MARGIN
-        paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
-        for text, colour in (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper):
-            style = sheet.style(8, colour)
-            sheet.write(left, top, text, style)
-            left += sheet.width_of(text, style) + 0.2
+        sheet.write_notes(MARGIN, top, self._notes())
 
     def _row(self, axes: Axes, sheet: Sheet, row: list[int]) -> None:
         at = np.arange(len(row))
@@ -166,10 +159,10 @@ class Slopes:
         low, high = axes.get_ylim()
         values = self.comparison.gradient
         for upper in (True, False):
-            own = [t for t in self._extremes if (values[t] >= (low + high) / 2) == upper]
-            own.sort(key=lambda t: -values[t] if upper else values[t])
+            half = [t for t in self._extremes if (values[t] >= (low + high) / 2) == upper]
+            half.sort(key=lambda t: -values[t] if upper else values[t])
             step = -0.15 * inch if upper else 0.15 * inch
-            for t, y in zip(own, _apart([float(values[t]) for t in own], step), strict=True):
+            for t, y in zip(half, _apart([float(values[t]) for t in half], step), strict=True):
                 if abs(y - values[t]) > 2 * abs(step):
                     break  # the rest are so many at one place that names would only hide them
                 x, anchor = self._label_place(t, y, upper, inch)
@@ -202,9 +195,8 @@ class Slopes:
             f"The ring is the first token by the theorem as it is stated, with a query that does not move: off by "
             f"{_short(self.comparison.overlooked)}."
         )
-        style = sheet.style(7.5, SOFT)
-        for n, line in enumerate(sheet.fitted(text, _WIDE + MARGIN - left, style)):
-            sheet.write(left, top + 0.2 * len(rows) + 0.12 + n * LINE_HEIGHT, line, style)
+        lines = sheet.fitted(text, _WIDE + MARGIN - left, sheet.style(7.5, SOFT))
+        sheet.write_notes(left, top + 0.2 * len(rows) + 0.12, lines)
 
 
 def _agreement_cells(near: Agreement) -> tuple[str, str, str]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, Sheet
+from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN, Sheet
 from heedful.report.tree_layout import facts, token_columns
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class TreeBlock:
             label.set_color(INK if token in self.tree.nodes else "#9a9ea5")
         self._edges(axes)
         self._nodes(axes, sheet)
-        for n, note in enumerate(facts(self.tree)):
-            sheet.write(MARGIN, top + _HEIGHT + self._names + n * LINE_HEIGHT, note, sheet.style(7.5, SOFT))
+        sheet.write_notes(MARGIN, top + _HEIGHT + self._names, facts(self.tree))
 
     def _edges(self, axes: Axes) -> None:
         for edge in sorted(self.tree.edges, key=lambda e: e.share):
@@ -86,13 +85,10 @@ class TreeBlock:
             axes.plot([x], [y], marker="D" if root else "o", markersize=8 if root else 5, color=ACCENT if root else INK)
             if root:
                 name = f"root: {sheet.letters.safe(self.tree.tokens.surface(node), MAX_LETTERS)}"
-                anchor, style = _anchor(x, len(self._places)), sheet.style(8.5, ACCENT)
+                # towards the middle, so that a name at the edge stays on the sheet
+                place, style = x / len(self._places), sheet.style(8.5, ACCENT)
+                anchor = "left" if place < 1 / 4 else "right" if place > 3 / 4 else "center"
                 axes.annotate(name, (x, y), (0, 8), textcoords="offset points", ha=anchor, **style)
 
     def _spot(self, node: int) -> tuple[float, float]:
         return float(self._places[node]), float(self.tree.heights[node])
-
-
-def _anchor(x: float, columns: int) -> str:
-    """Towards the middle, so that a name at the edge stays on the sheet."""
-    return "left" if x < columns / 4 else "right" if x > columns * 3 / 4 else "center"
