@@ -61,7 +61,7 @@ def translator(attention: Attention = "additive", seed: int = 1) -> Translator:
 
 
 def ids(found: Translator, text: str) -> Tensor:
-    return found.read([text])
+    return found.encode([text])
 
 
 # the network

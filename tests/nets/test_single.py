@@ -23,9 +23,10 @@ from heedful.methods.explain import explain
 from heedful.model import seam
 from heedful.model.classifier import Classifier
 from heedful.model.edits import uniform
+from heedful.nets.base import describe_shape
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.pair import Pair, PairShape
-from heedful.nets.single import Attended, Single, SingleShape, describe_shape
+from heedful.nets.single import Attended, Single, SingleShape
 from heedful.nets.vocabulary import STOPWORDS, log_odds, objective, regression
 from tests.support.models import INSIDE, loud, tokenizer
 
@@ -433,7 +434,7 @@ def test_a_network_is_rebuilt_from_json(net: Attended) -> None:
         ({"attention": "uniform", "regularised": 5.0}, "attention 'uniform' is not learned"),
         ({"encoder": "cnn", "hidden": 6}, "hidden 6 is not a multiple of 4"),
         ({"attention": "given", "guide": {"vocabulary": 9}}, "knows 9 words and its student 30"),
-        ({"attention": "given", "guide": {"words": 9}}, "describes no single network"),
+        ({"attention": "given", "guide": {"words": 9}}, "is not the description of a single network"),
         ({"attention": "given", "guide": SIZES | {"attention": "none"}}, "no attention to give"),
         ({"attention": "given", "guide": SIZES, "activation": "sparsemax"}, "sparsemax"),
     ],
@@ -445,7 +446,7 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], message:
 
 def test_log_odds_are_not_for_pairs() -> None:
     with pytest.raises(BadInput, match="attention 'log-odds' is not one of"):
-        PairShape(**SIZES, attention="log-odds")
+        PairShape(**SIZES, attention="log-odds")  # type: ignore[arg-type]
 
 
 # guides

@@ -276,8 +276,8 @@ def test_a_network_without_a_choice_of_activation_is_refused() -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     ({"activation": "entmax"}, "activation 'entmax' is not one of softmax, sparsemax, entmax15; did you mean 'entmax1"),
     ({"pooling": "max"}, "pooling 'max' is not one of sum, mean, cls"),
-    ({"heads": 3}, "2 layers and 3 heads of width 8 in all; give one layer at least, and a width that the heads div"),
-    ({"layers": 0}, "the encoder has 0 layers"),
+    ({"heads": 3}, "width 8 is not a multiple of 3, the number of heads"),
+    ({"layers": 0}, "layers is a whole number of at least 1, not 0"),
 ])  # fmt: skip
 def test_wrong_settings(settings: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
@@ -285,7 +285,7 @@ def test_wrong_settings(settings: Any, message: str) -> None:
 
 
 def test_a_stack_has_a_layer() -> None:
-    with pytest.raises(BadInput, match="the network has 0 layers; give it one at least"):
+    with pytest.raises(BadInput, match="layers is a whole number of at least 1, not 0"):
         stack(layers=0)
 
 

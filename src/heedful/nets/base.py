@@ -7,7 +7,8 @@ forward pass makes each attention matrix [b,h,q,k] with one call of a softmax, w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -18,6 +19,7 @@ from jaxtyping import Bool, Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from heedful.core import settings
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.files import write_files
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -40,6 +42,11 @@ class Shape:
     model_type: ClassVar[str] = ""
     # what transformers calls it; "sdpa" lets a network compute without separate attention matrices, which is faster
     _attn_implementation_internal: str = field(default="eager", init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse values that the annotations do not allow; a list, as JSON has it, becomes a tuple."""
+        for name, setting in settings.of(type(self)).items():
+            setattr(self, name, setting.checked(getattr(self, name)))
 
     @property
     def id2label(self) -> dict[int, str]:
@@ -79,7 +86,7 @@ class Net(nn.Module):
         return self.words
 
 
-def real(input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None) -> Bool[Tensor, "b t"]:
+def real_positions(input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None) -> Bool[Tensor, "b t"]:
     """Which positions hold a token that may be used."""
     if attention_mask is None:
         return torch.ones_like(input_ids, dtype=torch.bool)
@@ -91,13 +98,13 @@ def weights(
 ) -> Float[Tensor, "b h q k"]:
     """Attention weights: scores through softmax (or a sparse kin of it) over the allowed keys.
 
-    A row with no allowed key gets weights that mean nothing; `read` makes nothing of them.
+    A row with no allowed key gets weights without meaning; `weighted_sum` gives 0 for it.
     """
     masked = scores.masked_fill(~allowed[:, None], torch.finfo(scores.dtype).min)
     return ACTIVATIONS[activation](masked, -1)
 
 
-def read(
+def weighted_sum(
     weights: Float[Tensor, "b h q k"], values: Float[Tensor, "b h k d"], allowed: Bool[Tensor, "b #q k"]
 ) -> Float[Tensor, "b h q d"]:
     """Σ_k weights · values; 0 for a query with no allowed key."""
@@ -130,8 +137,8 @@ class Bidirectional(nn.Module):
         onward = self.onward(vectors)[0]
         back = self.back(_taken(vectors, reverse))[0]
         last = (lengths - 1).clamp(min=0)[:, None]
-        some = (lengths > 0)[:, None].to(vectors.dtype)
-        final = torch.cat([_taken(onward, last)[:, 0], _taken(back, last)[:, 0]], -1) * some
+        nonempty = (lengths > 0)[:, None].to(vectors.dtype)
+        final = torch.cat([_taken(onward, last)[:, 0], _taken(back, last)[:, 0]], -1) * nonempty
         states = torch.cat([onward, _taken(back, reverse)], -1) * front[..., None].to(vectors.dtype)
         return (_taken(states, order.argsort(1)) if scattered else states), final
 
@@ -139,13 +146,6 @@ class Bidirectional(nn.Module):
 def _taken(x: Float[Tensor, "b t d"], positions: Int[Tensor, "b s"]) -> Float[Tensor, "b s d"]:
     """x[b, positions[b]]."""
     return x.gather(1, positions[..., None].expand(-1, -1, x.shape[-1]))
-
-
-def set_vectors(table: nn.Embedding, rows: dict[int, Float[Tensor, "e"]]) -> None:
-    """Pretrained vectors in the place of the table's own, row by row."""
-    with torch.no_grad():
-        for i, row in rows.items():
-            table.weight[i] = row.to(table.weight.dtype)
 
 
 WEIGHTS, ABOUT, FORMAT = "model.safetensors", "heedful.json", 1
@@ -161,16 +161,20 @@ class Saved:
 
 
 def save(saved: Saved, folder: Path) -> None:
-    """Write both files, each whole or not at all."""
+    """Write both files, each completely or not at all."""
     tokenizer = json.loads(saved.tokenizer.to_str())
     write(saved.model, folder, {"special": dict(saved.special), "tokenizer": tokenizer})
 
 
+def describe_shape(config: Shape) -> dict[str, Any]:
+    """The arguments that make an equal configuration."""
+    return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
+
+
 def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
     """A network's weights and shape, and a further description."""
-    config = model.config
-    shape = {f.name: getattr(config, f.name) for f in fields(config) if f.init}
-    description = {"format": FORMAT, "network": config.model_type, "shape": shape} | dict(more)
+    shape = describe_shape(model.config)
+    description = {"format": FORMAT, "network": model.config.model_type, "shape": shape} | dict(more)
     weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
     about = json.dumps(description, ensure_ascii=False, indent=1) + "\n"
     write_files(
@@ -180,14 +184,28 @@ def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
 
 def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any:
     """The network of this kind that `description` describes, with the folder's weights."""
-    shape = {k: tuple(v) if isinstance(v, list) else v for k, v in description["shape"].items()}
     contents = Contents.read(str(folder), [folder / WEIGHTS])
-    contents.check_config(shape)
+    contents.check_config(description["shape"])
+    try:
+        config = kind.shape(**description["shape"])
+    except BadInput as e:  # its message does not name the folder, that of `damage` does
+        raise ValueError(str(e)) from e
     with contents.limiting(), torch.device("meta"):
-        kind(kind.shape(**shape))
-    model = kind(kind.shape(**shape))
+        kind(config)
+    model = kind(config)
     model.load_state_dict(load_file(folder / WEIGHTS))
     return model.eval()
+
+
+@contextmanager
+def damage(what: str) -> Iterator[None]:
+    """Inside, any exception means that a file is damaged, and is raised as BadInput."""
+    try:
+        yield
+    except HeedfulError:
+        raise
+    except Exception as e:
+        raise BadInput(f"{what} is damaged ({str(e).splitlines()[0][:120]}); copy or train it again.") from e
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -211,11 +229,7 @@ def load_saved(folder: Path) -> Saved:
         raise Unsupported(
             f"'{folder}' holds a {description['network']}, which is not a text classifier; see heedful translate."
         )
-    try:
+    with damage(f"the network in '{folder}'"):
         model = load_network(NETS[description["network"]], folder, description)
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(description["tokenizer"]))
-    except HeedfulError:
-        raise
-    except Exception as e:  # a damaged file can raise anything
-        raise BadInput(f"the network in '{folder}' is damaged ({str(e).splitlines()[0][:120]}); copy it again.") from e
     return Saved(model, tokenizer, description["special"])

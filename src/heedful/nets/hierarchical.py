@@ -13,14 +13,14 @@ the place of its last word. The one site of a FLAN is ("self", 0), [b,1,1,t].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, nearest
-from heedful.nets.base import Bidirectional, Net, Output, Shape, read, real, weights
+from heedful.core.settings import Ge
+from heedful.nets.base import Bidirectional, Net, Output, Shape, real_positions, weighted_sum, weights
 
 Encoder = Literal["rnn", "conv", "none"]
 KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters
@@ -44,20 +44,12 @@ class HierarchicalShape(Shape):
     hidden: int = 50
     ends: tuple[int, ...] = ()
     special: tuple[int, ...] = ()
-    longest: int = 60
+    longest: Annotated[int, Ge(1)] = 60
     dropout_sentence: float = 0.444
     dropout_document: float = 0.22
     dropout_output: float = 0.246
     dropout_conv: float = 0.3
     model_type: ClassVar[str] = "hierarchical"
-
-    def __post_init__(self) -> None:
-        self.labels, self.ends, self.special = tuple(self.labels), tuple(self.ends), tuple(self.special)
-        if self.encoder not in get_args(Encoder):
-            hint = nearest(self.encoder, get_args(Encoder)) or "."
-            raise BadInput(f"encoder '{self.encoder}' is not one of {', '.join(get_args(Encoder))}{hint}")
-        if self.longest < 1:
-            raise BadInput(f"longest is the most words of a sentence, at least 1, not {self.longest}.")
 
 
 @dataclass(frozen=True)
@@ -99,12 +91,7 @@ class Runs:
         return found
 
 
-def begins(
-    ids: Int[Tensor, "n"],
-    breaks: Bool[Tensor, "n"],
-    ends: tuple[int, ...],
-    longest: int,
-) -> Bool[Tensor, "n"]:
+def begins(ids: Int[Tensor, "n"], breaks: Bool[Tensor, "n"], ends: tuple[int, ...], longest: int) -> Bool[Tensor, "n"]:
     """Which words begin a sentence: after a run of end tokens, after `longest` words, and where `breaks` says so."""
     ended = torch.isin(ids, ids.new_tensor(ends))
     new = breaks.clone()
@@ -229,7 +216,7 @@ class Hierarchical(Net):
     ) -> Output:
         """Logits and attention; a new token type begins a new sentence. A text without a word gets the bias alone."""
         vectors = self.words(input_ids)
-        layout = self._layout(input_ids, real(input_ids, attention_mask), token_type_ids)
+        layout = self._layout(input_ids, real_positions(input_ids, attention_mask), token_type_ids)
         items = self.on_words(vectors.flatten(0, 1).index_select(0, layout.place))
         if self.fast:
             return Output(self._answer(self._compact(items, layout, len(input_ids))))
@@ -288,7 +275,7 @@ def _attended(
     scores = _spread(level.scores(states), place, b * t).view(b, 1, 1, t).expand(b, 1, queries, t)
     values = _spread(states, place, b * t).view(b, 1, t, -1)
     found = weights(scores, allowed)
-    return read(found, values, allowed)[:, 0], found
+    return weighted_sum(found, values, allowed)[:, 0], found
 
 
 def _changes(x: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:

@@ -11,7 +11,7 @@ vector like e_t, and the last does as above. This is our reading of appendix F, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from heedful.core.errors import BadInput
+from heedful.core.settings import Ge
 from heedful.nets import base as common
-from heedful.nets.base import Net, Output, read, real, weights
+from heedful.nets.base import Net, Output, real_positions, weighted_sum, weights
 
 
 def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
@@ -68,7 +69,7 @@ class Shape(common.Shape):
     heads: int = 6
     max_position_embeddings: int = 256
     masked: bool = True
-    layers: int = 1
+    layers: Annotated[int, Ge(1)] = 1
     residual: bool = False
     model_type: ClassVar[str] = "multihead"
 
@@ -108,8 +109,6 @@ class MultiHead(Net):
 
     def __init__(self, config: Shape, rng: torch.Generator | None = None) -> None:
         super().__init__(config)
-        if config.layers < 1:
-            raise BadInput(f"the network has {config.layers} layers; give it one at least.")
         self.attention_sites = tuple(("self", layer) for layer in range(config.layers))
         self.words = nn.Embedding(config.vocabulary, config.embedding)
         if config.layers == 1:
@@ -171,7 +170,7 @@ class MultiHead(Net):
 
         With `masked=False`, t is all positions.
         """
-        mask = real(input_ids, attention_mask)
+        mask = real_positions(input_ids, attention_mask)
         vectors = self.words(input_ids)
         if not self.config.masked:
             vectors, mask = self._filled(vectors, mask)
@@ -217,7 +216,7 @@ def _attended(
     query = torch.einsum("kae,bqe->bkqa", layer.query, asking)
     keys = torch.einsum("kae,bte->bkta", layer.key, states)
     alpha = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed)
-    context = read(alpha, torch.einsum("koe,bte->bkto", layer.value, states), allowed)
+    context = weighted_sum(alpha, torch.einsum("koe,bte->bkto", layer.value, states), allowed)
     return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out), alpha
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.nets.base import Shape, real
+from heedful.nets.base import Shape, real_positions
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
 
@@ -34,12 +34,12 @@ class PairShape(AttendedShape):
     exactly 0 in float32 (and in float64) as long as any other answer stands there; where none does, all are alike.
     """
 
+    attention: Literal["additive", "dot", "general", "none", "uniform", "given"] = "additive"
     candidates: tuple[int, ...] = ()
     model_type: ClassVar[str] = "pair"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.candidates = tuple(self.candidates)
         if self.candidates and len(self.candidates) != self.num_labels:
             raise BadInput(f"{len(self.candidates)} candidates stand for {self.num_labels} labels; give one for each.")
 
@@ -102,7 +102,7 @@ class Pair(Attended):
 
     def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
         """Each part by its own encoder, alone; the query's last state asks."""
-        mask = real(input_ids, attention_mask)
+        mask = real_positions(input_ids, attention_mask)
         asking = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
         passage = mask & ~asking
         vectors = self.drop(self.words(input_ids))

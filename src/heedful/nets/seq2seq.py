@@ -14,17 +14,16 @@ whole target with one call of the GRU. Without attention the network is the same
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput
-from heedful.nets.base import Bidirectional, Net, Output, Shape, read, real, weights
+from heedful.nets.base import Bidirectional, Net, Output, Shape, real_positions, weighted_sum, weights
 
 Attention = Literal["none", "additive", "multiplicative"]
-ATTENTIONS = ("none", "additive", "multiplicative")
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 END = 0  # the symbol after the last
 
 
@@ -74,8 +73,6 @@ class Seq2Seq(Net):
 
     def __init__(self, config: Seq2SeqShape) -> None:
         super().__init__(config)
-        if config.attention not in ATTENTIONS:
-            raise BadInput(f"attention '{config.attention}' is not one of {', '.join(ATTENTIONS)}.")
         self.attention_sites = () if config.attention == "none" else (("self", 0),)
         width, symbols = config.hidden, config.num_labels
         self.words = nn.Embedding(config.vocabulary, config.embedding)
@@ -94,7 +91,7 @@ class Seq2Seq(Net):
 
     def encode(self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None = None) -> Encoded:
         """The source, read once."""
-        mask = real(input_ids, attention_mask)
+        mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)
         keys = states.new_zeros(*states.shape[:2], 0) if self.key is None else self.key(states)
         return Encoded(states, last, mask, keys)
@@ -159,7 +156,7 @@ class Seq2Seq(Net):
             return Output(self.write(source, states)[0][:, 0])
         allowed = source.mask[:, None]
         alignment = weights(self.scores(source, states)[:, None], allowed)
-        context = read(alignment, source.states[:, None], allowed)
+        context = weighted_sum(alignment, source.states[:, None], allowed)
         return Output(self.logits(context[:, 0], states)[:, 0], (alignment,))
 
 

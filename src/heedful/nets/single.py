@@ -6,16 +6,16 @@ h = encoder(word vectors), α = softmax over the text's words of their scores, l
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, Unsupported, nearest
+from heedful.core.errors import BadInput, Unsupported
 from heedful.maths.activations import ACTIVATIONS, Activation
-from heedful.nets.base import Net, Output, Shape, read, real, weights
+from heedful.nets.base import Net, Output, Shape, describe_shape, real_positions, weighted_sum, weights
 from heedful.nets.encoders import ENCODERS, EncoderName
 
 Attention = Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"]
@@ -40,13 +40,9 @@ class AttendedShape(Shape):
     special: tuple[int, ...] = ()
     dropout: float = 0.0
     guide: dict[str, Any] | None = None
-    kinds: ClassVar[tuple[str, ...]] = (*LEARNED, "none", "uniform", "given")
 
     def __post_init__(self) -> None:
-        self.labels, self.special = tuple(self.labels), tuple(self.special)
-        _check_name("encoder", self.encoder, ENCODERS)
-        _check_name("activation", self.activation, ACTIVATIONS)
-        _check_name("attention", self.attention, self.kinds)
+        super().__post_init__()
         if (self.attention == "given") != (self.guide is not None):
             raise BadInput(
                 f"attention is '{self.attention}' and guide {'missing' if self.guide is None else 'there'}; "
@@ -69,7 +65,6 @@ class SingleShape(AttendedShape):
 
     regularised: float = 0.0
     model_type: ClassVar[str] = "single"
-    kinds: ClassVar[tuple[str, ...]] = (*AttendedShape.kinds, "log-odds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,7 +194,7 @@ class Attended(Net):
         allowed = text.allowed[:, None]
         scores = self._scores(text, input_ids, attention_mask, token_type_ids)
         used = weights(scores[:, None, None], allowed, self.config.activation)
-        context = read(used, text.states[:, None], allowed)[:, 0, 0]
+        context = weighted_sum(used, text.states[:, None], allowed)[:, 0, 0]
         penalty = self.penalty(used[:, 0, 0], text, input_ids) if self.training else None
         return Penalised(self.decoded(context, text), () if self.fast else (used,), penalty)
 
@@ -246,7 +241,7 @@ class Single(Attended):
 
     def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
         """The last state asks."""
-        mask = real(input_ids, attention_mask)
+        mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)
         return Encoded(states, last, last, mask & ~is_special(input_ids, self.config.special))
 
@@ -278,11 +273,6 @@ def divergence(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor
     return (p * ((p + _TINY).log() - middle) + q * ((q + _TINY).log() - middle)).sum(-1) / 2
 
 
-def describe_shape(config: Shape) -> dict[str, Any]:
-    """A configuration as what rebuilds it."""
-    return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
-
-
 def _spread(
     scores: Float[Tensor, "b t"], allowed: Bool[Tensor, "b t"], activation: Activation = "softmax"
 ) -> Float[Tensor, "b t"]:
@@ -297,7 +287,7 @@ def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
         shape: Any = kind.shape(**(config.guide or {}))
     except TypeError as e:
         raise BadInput(
-            f"the guide describes no {config.model_type} network ({e}); give what `describe_shape` makes."
+            f"the guide is not the description of a {config.model_type} network ({e}); make it with describe_shape."
         ) from e
     if shape.vocabulary != config.vocabulary:
         raise BadInput(
@@ -306,8 +296,3 @@ def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
     if shape.attention == "none":
         raise BadInput("the guide has no attention to give; choose one that has.")
     return kind(shape).requires_grad_(False).eval()
-
-
-def _check_name(what: str, name: str, known: Collection[str]) -> None:
-    if name not in known:
-        raise BadInput(f"{what} '{name}' is not one of {', '.join(known)}{nearest(name, list(known))}")

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from heedful.core.errors import BadInput, nearest
-from heedful.maths.activations import ACTIVATIONS, Activation
+from heedful.core import settings
+from heedful.core.errors import BadInput
+from heedful.core.settings import Ge
+from heedful.maths.activations import Activation
 from heedful.nets import base as common
-from heedful.nets.base import Net, Shape, read, real, weights
+from heedful.nets.base import Net, Shape, real_positions, weighted_sum, weights
 from heedful.nets.multihead import leading, positioned, sinusoidal
 
 Pooling = Literal["sum", "mean", "cls"]
@@ -38,8 +40,8 @@ class TransformerShape(Shape):
     two-layer network. Without `positions` a text is a bag of words.
     """
 
-    layers: int = 4
-    heads: int = 8
+    layers: Annotated[int, Ge(1)] = 4
+    heads: Annotated[int, Ge(1)] = 8
     width: int = 128
     inner: int = 512
     dropout: float = 0.1
@@ -50,13 +52,9 @@ class TransformerShape(Shape):
     model_type: ClassVar[str] = "transformer"
 
     def __post_init__(self) -> None:
-        if self.layers < 1 or self.heads < 1 or self.width % self.heads:
-            raise BadInput(
-                f"the encoder has {self.layers} layers and {self.heads} heads of width {self.width} in all; "
-                "give one layer at least, and a width that the heads divide."
-            )
-        _check("activation", self.activation, tuple(ACTIVATIONS))
-        _check("pooling", self.pooling, get_args(Pooling))
+        super().__post_init__()
+        if self.width % self.heads:
+            raise BadInput(f"width {self.width} is not a multiple of {self.heads}, the number of heads.")
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Block(nn.Module):
             context = scaled_dot_product_attention(query, keys, values, attn_mask=usable) * some[:, None]
         else:
             made = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed, activation)
-            context = read(made, values, allowed)
+            context = weighted_sum(made, values, allowed)
         states = self.attended(hidden_states + self.out(context.transpose(1, 2).flatten(2)))
         return self.finished(states + self.dropout(self.outer(self.inner(states).relu()))), made
 
@@ -133,7 +131,7 @@ class Transformer(Net):
         **_: Any,
     ) -> Output:
         """Logits, attention and states."""
-        mask = real(input_ids, attention_mask)
+        mask = real_positions(input_ids, attention_mask)
         vectors = self.words(input_ids) * self.config.width**0.5
         if self.positions is not None:
             vectors = positioned(vectors, mask, self.positions)
@@ -163,13 +161,7 @@ def with_activation(model: Net, activation: Activation) -> Net:
     """
     if not hasattr(model.config, "activation"):
         raise BadInput(f"{type(model).__name__} has no choice of activation; give a network that has, as Transformer.")
-    _check("activation", activation, tuple(ACTIVATIONS))
     config = copy.copy(model.config)
-    config.activation = activation
-    kept: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return copy.deepcopy(model, kept | {id(model.config): config})
-
-
-def _check(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise BadInput(f"{name} '{value}' is not one of {', '.join(known)}{nearest(value, known)}.")
+    config.activation = settings.of(type(config))["activation"].checked(activation)
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared | {id(model.config): config})

@@ -223,7 +223,7 @@ def test_a_finished_run_can_be_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": 0.0}, {"patience": 0}, {"warmup": 1.0}, {"clip": 0.0}])
 def test_plans_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match=f"{next(iter(wrong))} .* is out of range"):
+    with pytest.raises(BadInput, match=rf"^{next(iter(wrong))} is a .*, not {next(iter(wrong.values()))}\.$"):
         Plan(**wrong)
 
 

@@ -343,10 +343,10 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     refused("recipe 'bilsmt' is not known; did you mean 'bilstm'?", "bilsmt", out=out)
     refused("average has no setting 'epoch'; did you mean 'epochs'?", out=out, epoch=3)
     refused("lr is a number, not 'fast'", out=out, lr="fast")
-    refused("batch 0 is out of range; give at least 1", out=out, batch=0)
-    refused("hidden -1 is out of range; give at least 1", out=out, hidden=-1)
-    refused("dropout 2.0 is out of range; give at least 0 and less than 1", out=out, dropout=2.0)
-    refused("seed -1 is out of range; give at least 0", out=out, seed=-1)
+    refused("batch is a whole number of at least 1, not 0", out=out, batch=0)
+    refused("hidden is a whole number of at least 1, not -1", out=out, hidden=-1)
+    refused("dropout is a number of at least 0 and below 1, not 2.0", out=out, dropout=2.0)
+    refused("seed is a whole number of at least 0, not -1", out=out, seed=-1)
     refused("only the label '1'", split=Splits([Example("a", None, "1")] * 9, some, []), out=out)
     refused(
         "label '7' in validation text 1 is not one of the training texts' labels 0, 1",

@@ -17,7 +17,7 @@ from heedful.core.errors import BadInput
 
 SOURCE = string.ascii_letters + string.digits + " ,./-'"
 TARGET = string.digits + "- "
-MOST = 4  # dates in a text, unless told otherwise
+MAX_DATES = 4  # in a text, by default
 
 _DAY = datetime.timedelta(days=1)
 _MONTHS = (
@@ -68,7 +68,7 @@ def examples(
     n: int,
     seed: int,
     length: tuple[int, int] | None = None,
-    dates: tuple[int, int] = (1, MOST),
+    dates: tuple[int, int] = (1, MAX_DATES),
     without: Container[str] = (),
 ) -> tuple[Pair, ...]:
     """n different texts of so many dates and, if asked, so many characters; the same for the same seed.
@@ -78,20 +78,20 @@ def examples(
     if dates[0] < 1 or dates[0] > dates[1]:
         raise BadInput(f"texts of {dates[0]} to {dates[1]} dates were asked for; give a range from 1 upwards.")
     rng = Random(seed)
-    found: dict[str, Pair] = {}
+    pairs: dict[str, Pair] = {}
     in_vain = 0
-    while len(found) < n:
+    while len(pairs) < n:
         pair = _text(rng, rng.randint(*dates))
         fits = length is None or length[0] <= len(pair.source) <= length[1]
-        if fits and pair.source not in found and pair.source not in without:
-            found[pair.source] = pair
+        if fits and pair.source not in pairs and pair.source not in without:
+            pairs[pair.source] = pair
             in_vain = 0
         elif (in_vain := in_vain + 1) > 10_000:
-            raise BadInput(f"only {len(found)} such texts were found and {n} asked for; ask for fewer or widen length.")
-    return tuple(found.values())
+            raise BadInput(f"only {len(pairs)} such texts were found and {n} asked for; ask for fewer or widen length.")
+    return tuple(pairs.values())
 
 
-def splits(n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MOST)) -> Splits:
+def splits(n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MAX_DATES)) -> Splits:
     """Three sets from three seeds; a text that one has is in none of the others."""
     train = examples(n_train, 3 * seed, dates=dates)
     known = {pair.source for pair in train}

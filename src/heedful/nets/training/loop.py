@@ -12,9 +12,9 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from safetensors import safe_open
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
 from heedful.core.files import write_files
+from heedful.core.settings import Checked, Ge, Gt, Lt
 from heedful.model.precision import autocast
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
@@ -274,8 +275,16 @@ def _training(model: nn.Module) -> Iterator[None]:
             table.sparse = False
 
 
+Count = Annotated[int, Ge(1)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Optimiser = Literal["adam", "amsgrad", "adamw"]
+Schedule = Literal["constant", "linear", "plateau"]
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(Checked):
     """How to train.
 
     `patience` is the number of epochs without a better validation score after which training stops (none: all
@@ -284,31 +293,17 @@ class Plan:
     that a batch holds, and without decay: not quite Adam, but several times as fast where there are many words.
     """
 
-    epochs: int = 10
-    patience: int | None = None
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "adam"
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "linear", "plateau"] = "constant"
-    warmup: float = 0.0
-    clip: float | None = None
+    epochs: Count = 10
+    patience: Count | None = None
+    optimiser: Optimiser = "adam"
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 0.0
+    schedule: Schedule = "constant"
+    warmup: Share = 0.0
+    clip: Positive | None = None
     lazy: bool = False
     bf16: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Whole numbers, here and in every kind of plan, count something and are at least 1; shares are below 1."""
-        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
-            if name.startswith(("dropout", "warmup")):
-                right, wanted = 0 <= value < 1, "at least 0 and less than 1"
-            elif name in ("seed", "weight_decay", "regularised"):
-                right, wanted = value >= 0, "at least 0"
-            elif name in ("lr", "clip", "spread"):
-                right, wanted = value is None or value > 0, "more than 0"
-            else:
-                right, wanted = type(value) is not int or value >= 1, "at least 1"
-            if not right:
-                raise BadInput(f"{name} {value} is out of range; give {wanted}.")
+    seed: Annotated[int, Ge(0)] = 0
 
 
 def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: Plan) -> list[torch.optim.Optimizer]:

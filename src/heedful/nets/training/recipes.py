@@ -47,11 +47,7 @@ _ENCODERS = {
     "single-cnn": "one convolution",
     "average": "one layer for each word by itself",
 }
-_LEVELS = {
-    "rnn": ("BiGRU", {}),
-    "conv": ("convolutions", {}),
-    "none": ("no encoder", {"epochs": 60, "patience": 10}),
-}
+_LEVELS = {"rnn": ("BiGRU", {}), "conv": ("convolutions", {}), "none": ("no encoder", {"epochs": 60, "patience": 10})}
 
 RECIPES = Catalogue(
     "recipe",

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import tokenizers
 import torch
 from numpy.typing import NDArray
@@ -18,15 +19,18 @@ from heedful.core.errors import BadInput
 from heedful.maths.activations import Activation
 from heedful.nets import MultiHead, Net, Pair, Single, Transformer
 from heedful.nets import Shape as MultiHeadShape
-from heedful.nets.base import Saved, load_saved, set_vectors
+from heedful.nets.base import Saved, load_saved
 from heedful.nets.encoders import EncoderName
+from heedful.nets.hierarchical import Encoder as SentenceEncoder
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import PairShape
-from heedful.nets.single import SingleShape
+from heedful.nets.single import Attention, SingleShape
 from heedful.nets.training.batches import Encoded
-from heedful.nets.training.loop import Plan
+from heedful.nets.training.loop import Count, NotNegative, Optimiser, Plan, Positive, Schedule, Share
 from heedful.nets.transformer import Pooling, TransformerShape
 from heedful.nets.vocabulary import SENTENCE_ENDS, STOPWORDS, Cut, Frame, ids, log_odds, specials, vectors
+
+Score = Literal["accuracy", "f1", "roc_auc"]
 
 
 @dataclass(frozen=True)
@@ -39,16 +43,12 @@ class Given:
     texts: Encoded
     truth: NDArray[Any]
 
-    @property
-    def binary(self) -> bool:
-        """Whether one logit can answer: yes or no."""
-        return len(self.labels) == 2 and not self.multi
-
     def common(self, one_logit: bool) -> dict[str, Any]:
-        """The part of a Shape that the data decide."""
+        """The part of a Shape that the data decide; with `one_logit`, one answers where there are two labels."""
+        binary = len(self.labels) == 2 and not self.multi
         return {
             "vocabulary": self.tokenizer.get_vocab_size(),
-            "num_labels": 1 if one_logit and self.binary else len(self.labels),
+            "num_labels": 1 if one_logit and binary else len(self.labels),
             "labels": self.labels,
             "pad_token_id": self.texts.padding.token,
             "problem_type": "multi_label_classification" if self.multi else None,
@@ -64,11 +64,11 @@ class Batches(Plan):
     more.
     """
 
-    batch: int = 32
-    budget: int | None = None
-    select: Literal["accuracy", "f1", "roc_auc"] = "accuracy"
+    batch: Count = 32
+    budget: Count | None = None
+    select: Score = "accuracy"
     balanced: bool = False
-    max_length: int | None = None
+    max_length: Count | None = None
     long: Literal["cut", "drop"] = "cut"
 
 
@@ -86,11 +86,11 @@ class Texts(Batches):
     lower: bool = True
     punctuation: bool = True
     digits: bool = False
-    min_count: int = 1
-    most: int | None = None
-    pieces: int | None = None
+    min_count: Count = 1
+    most: Count | None = None
+    pieces: Count | None = None
     frame: Frame = "ends"
-    spread: float = 1.0
+    spread: Positive = 1.0
     vectors: str | None = None
 
     @property
@@ -112,16 +112,22 @@ class Texts(Batches):
         with torch.no_grad():
             net.words.weight.mul_(self.spread)
         if self.vectors is not None:
-            width = net.words.embedding_dim
             halves = 2 if isinstance(net, Pair) else 1
-            found = vectors(self.vectors, given.tokenizer.get_vocab(), width // halves)
-            set_vectors(net.words, {i: row.repeat(halves) for i, row in found.items()})
+            rows = vectors(self.vectors, given.tokenizer.get_vocab(), net.words.embedding_dim // halves)
+            with torch.no_grad():
+                for i, row in rows.items():
+                    net.words.weight[i] = row.repeat(halves).to(net.words.weight.dtype)
         return net
 
     def _positions(self) -> int:
         if self.max_length is None:
             raise BadInput("max_length none leaves open how many positions the network has; give a number.")
         return self.max_length
+
+    def _shape(self, kind: Any, more: Mapping[str, Any]) -> Any:
+        """A network's Shape: the settings that both have, and more."""
+        shared = {f.name: getattr(self, f.name) for f in fields(kind) if f.init and hasattr(self, f.name)}
+        return kind(**shared | dict(more))
 
     def _special(self, given: Given) -> tuple[int, ...]:
         return ids(given.tokenizer, [t for t in specials(self.frame).values() if t != "<unk>"])
@@ -131,18 +137,18 @@ class Texts(Batches):
 class MultiHeadSettings(Texts):
     """Lopardo et al. 2024: [CLS] reads word vectors with positions, through several heads, and answers."""
 
-    epochs: int = 10
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "adamw"
-    lr: float = 1e-4
-    weight_decay: float = 0.01
-    batch: int = 16
+    epochs: Count = 10
+    optimiser: Optimiser = "adamw"
+    lr: Positive = 1e-4
+    weight_decay: NotNegative = 0.01
+    batch: Count = 16
     frame: Frame = "cls"
-    max_length: int | None = 256
-    embedding: int = 128
-    attention: int = 64
-    value: int = 64
-    heads: int = 6
-    layers: int = 1
+    max_length: Count | None = 256
+    embedding: Count = 128
+    attention: Count = 64
+    value: Count = 64
+    heads: Count = 6
+    layers: Count = 1
     residual: bool = False
     masked: bool = True
 
@@ -150,7 +156,7 @@ class MultiHeadSettings(Texts):
         """The multi-head network; without a mask, texts are filled up with unknown words as the authors do."""
         more = given.common(one_logit=False) | {"max_position_embeddings": self._positions()}
         filler = {} if self.masked else {"pad_token_id": given.tokenizer.token_to_id("<unk>")}
-        return MultiHead(_shape(MultiHeadShape, self, more | filler))
+        return MultiHead(self._shape(MultiHeadShape, more | filler))
 
 
 @dataclass(frozen=True)
@@ -161,35 +167,41 @@ class SingleSettings(Texts):
     (Wiegreffe & Pinter 2019). `regularised` pulls attention towards log-odds attention.
     """
 
-    epochs: int = 8
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "amsgrad"
-    weight_decay: float = 1e-5
-    select: Literal["accuracy", "f1", "roc_auc"] = "roc_auc"
+    epochs: Count = 8
+    optimiser: Optimiser = "amsgrad"
+    weight_decay: NotNegative = 1e-5
+    select: Score = "roc_auc"
     balanced: bool = True
     encoder: EncoderName = "bilstm"
-    attention: Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"] = "additive"
+    attention: Attention = "additive"
     activation: Activation = "softmax"
-    embedding: int = 300
-    hidden: int = 128
-    dropout: float = 0.0
-    regularised: float = 0.0
+    embedding: Count = 300
+    hidden: Count = 128
+    dropout: Share = 0.0
+    regularised: NotNegative = 0.0
     guide: str | None = None
 
     def guide_network(self) -> Saved | None:
-        """The guide."""
+        """The trained network whose attention this one uses."""
         if (self.guide is not None) != (self.attention == "given"):
             raise BadInput("attention=given and guide=FOLDER belong together; give both or neither.")
-        return None if self.guide is None else guide(self.guide)
+        return None if self.guide is None else load_saved(Path(self.guide).expanduser())
 
     def network(self, given: Given) -> Net:
         """Encoder × attention."""
-        lent = self.guide_network()
+        guide = self.guide_network()
         more = given.common(one_logit=True) | {"special": self._special(given), "guide": None}
-        if lent is not None:
-            return Single.guided(_shape(SingleShape, self, more | {"attention": "uniform"}), _checked_guide(lent.model))
-        net = Single(_shape(SingleShape, self, more))
+        if guide is not None:
+            if not isinstance(guide.model, Single):
+                kind = guide.model.config.model_type
+                raise BadInput(f"the guide is a {kind} network; give one of bilstm, cnn, single-cnn, average.")
+            return Single.guided(self._shape(SingleShape, more | {"attention": "uniform"}), guide.model)
+        net = Single(self._shape(SingleShape, more))
         if self.attention == "log-odds" or self.regularised:
-            net.log_odds.copy_(_log_odds(given, specials(self.frame).values()))
+            ignored = ids(given.tokenizer, [*STOPWORDS, *specials(self.frame).values()])
+            texts = [part.tolist() for part in np.split(given.texts.ids, given.texts.starts[1:-1])]
+            odds = log_odds(texts, given.truth, given.tokenizer.get_vocab_size(), ignored)
+            net.log_odds.copy_(torch.from_numpy(odds))
         return net
 
 
@@ -200,70 +212,74 @@ class PairSettings(Texts):
     With `candidates` every label is a word, and only words of the first text can be answered.
     """
 
-    epochs: int = 25
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "amsgrad"
-    weight_decay: float = 1e-5
+    epochs: Count = 25
+    optimiser: Optimiser = "amsgrad"
+    weight_decay: NotNegative = 1e-5
     encoder: EncoderName = "bilstm"
     attention: Literal["additive", "dot", "general", "none", "uniform"] = "additive"
     activation: Activation = "softmax"
-    embedding: int = 300
-    hidden: int = 128
-    dropout: float = 0.0
+    embedding: Count = 300
+    hidden: Count = 128
+    dropout: Share = 0.0
     candidates: bool = False
 
     def network(self, given: Given) -> Net:
         """Two encoders × attention."""
-        candidates = _candidates(given) if self.candidates else ()
+        number = given.tokenizer.token_to_id
+        candidates = [number(x) or number(x.lower()) for x in given.labels] if self.candidates else []
+        if None in candidates:
+            label = given.labels[candidates.index(None)]
+            raise BadInput(f"label '{label}' is not a word of the training texts, so it cannot be a candidate.")
         more = given.common(one_logit=False) | {"special": self._special(given), "candidates": candidates}
-        return Pair(_shape(PairShape, self, more))
+        return Pair(self._shape(PairShape, more))
 
 
 @dataclass(frozen=True)
 class HierarchicalSettings(Texts):
     """Serrano & Smith 2019: words → sentences → text, with attention at both levels; `flat` has one level of words."""
 
-    epochs: int = 15
-    patience: int | None = 5
-    lr: float = 4e-4
-    schedule: Literal["constant", "linear", "plateau"] = "plateau"
-    clip: float | None = 10.0
-    batch: int = 64
-    budget: int | None = 32768
+    epochs: Count = 15
+    patience: Count | None = 5
+    lr: Positive = 4e-4
+    schedule: Schedule = "plateau"
+    clip: Positive | None = 10.0
+    batch: Count = 64
+    budget: Count | None = 32768
     frame: Frame = "none"
-    min_count: int = 5
-    encoder: Literal["rnn", "conv", "none"] = "rnn"
+    min_count: Count = 5
+    encoder: SentenceEncoder = "rnn"
     flat: bool = False
-    embedding: int = 200
-    hidden: int = 50
-    longest: int = 60
-    dropout_sentence: float = 0.444
-    dropout_document: float = 0.22
-    dropout_output: float = 0.246
-    dropout_conv: float = 0.3
+    embedding: Count = 200
+    hidden: Count = 50
+    longest: Count = 60
+    dropout_sentence: Share = 0.444
+    dropout_document: Share = 0.22
+    dropout_output: Share = 0.246
+    dropout_conv: Share = 0.3
 
     def network(self, given: Given) -> Net:
         """HAN or FLAN."""
         marks = {"special": self._special(given), "ends": ids(given.tokenizer, SENTENCE_ENDS)}
-        return Hierarchical(_shape(HierarchicalShape, self, given.common(one_logit=False) | marks))
+        return Hierarchical(self._shape(HierarchicalShape, given.common(one_logit=False) | marks))
 
 
 @dataclass(frozen=True)
 class TransformerSettings(Texts):
     """The poster: a small Transformer encoder whose states are added up, over texts of at most 200 pieces."""
 
-    epochs: int = 20
-    patience: int | None = 10
-    lr: float = 1e-4
-    batch: int = 64
+    epochs: Count = 20
+    patience: Count | None = 10
+    lr: Positive = 1e-4
+    batch: Count = 64
     frame: Frame = "none"
-    pieces: int | None = 32000
-    max_length: int | None = 200
+    pieces: Count | None = 32000
+    max_length: Count | None = 200
     long: Literal["cut", "drop"] = "drop"
-    layers: int = 4
-    heads: int = 8
-    width: int = 128
-    inner: int = 512
-    dropout: float = 0.1
+    layers: Count = 4
+    heads: Count = 8
+    width: Count = 128
+    inner: Count = 512
+    dropout: Share = 0.1
     pooling: Pooling = "sum"
     activation: Activation = "softmax"
     positions: bool = True
@@ -271,51 +287,19 @@ class TransformerSettings(Texts):
     def network(self, given: Given) -> Net:
         """The encoder."""
         more = given.common(one_logit=True) | {"max_position_embeddings": self._positions()}
-        return Transformer(_shape(TransformerShape, self, more))
+        return Transformer(self._shape(TransformerShape, more))
 
 
 @dataclass(frozen=True)
 class FineTune(Batches):
     """Any Hugging Face encoder, from a folder or a hub name (`encoder`), with a new head for these labels."""
 
-    epochs: int = 3
-    optimiser: Literal["adam", "amsgrad", "adamw"] = "adamw"
-    lr: float = 5e-5
-    weight_decay: float = 0.01
-    schedule: Literal["constant", "linear", "plateau"] = "linear"
-    warmup: float = 0.1
-    clip: float | None = 1.0
-    max_length: int | None = 128
+    epochs: Count = 3
+    optimiser: Optimiser = "adamw"
+    lr: Positive = 5e-5
+    weight_decay: NotNegative = 0.01
+    schedule: Schedule = "linear"
+    warmup: Share = 0.1
+    clip: Positive | None = 1.0
+    max_length: Count | None = 128
     encoder: str = ""
-
-
-def _shape(kind: Any, settings: Texts, more: Mapping[str, Any]) -> Any:
-    """A network's Shape: what it has in common with the settings, and more."""
-    same = {f.name: getattr(settings, f.name) for f in fields(kind) if f.init and hasattr(settings, f.name)}
-    return kind(**same | dict(more))
-
-
-def guide(folder: str) -> Saved:
-    """The trained network whose attention another network is to use."""
-    return load_saved(Path(folder).expanduser())
-
-
-def _checked_guide(net: Net) -> Single:
-    if not isinstance(net, Single):
-        raise BadInput(f"the guide is a {net.config.model_type} network; give one of bilstm, cnn, single-cnn, average.")
-    return net
-
-
-def _log_odds(given: Given, special: Iterable[str]) -> torch.Tensor:
-    cells = zip(given.texts.starts, given.texts.starts[1:], strict=False)
-    unread = ids(given.tokenizer, [*STOPWORDS, *special])
-    texts = [given.texts.ids[a:b].tolist() for a, b in cells]
-    return torch.from_numpy(log_odds(texts, given.truth, given.tokenizer.get_vocab_size(), unread))
-
-
-def _candidates(given: Given) -> tuple[int, ...]:
-    found = [given.tokenizer.token_to_id(label) or given.tokenizer.token_to_id(label.lower()) for label in given.labels]
-    missing = [label for label, i in zip(given.labels, found, strict=True) if i is None]
-    if missing:
-        raise BadInput(f"label '{missing[0]}' is not a word of the training texts, so it cannot be a candidate.")
-    return tuple(i for i in found if i is not None)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -20,39 +20,40 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 
-from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.errors import BadInput
 from heedful.core.tokens import check_text
 from heedful.nets import base
 from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
-from heedful.nets.training.dates import MOST, SOURCE, TARGET, Pair, Splits, splits
-from heedful.nets.training.loop import Plan
+from heedful.nets.training.dates import MAX_DATES, SOURCE, TARGET, Pair, Splits, splits
+from heedful.nets.training.loop import Count, Plan, Positive, Schedule, Share
 
 if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
 
 PAD, UNK, STOP = "<pad>", "<unk>", "</s>"
 LONGEST = 64  # symbols that a translator writes before it is stopped
-_TOGETHER, _POOL = 128, 20  # texts translated at a time; batches' worth of texts that are sorted by length together
+BATCH_TEXTS = 128  # translated at a time
+POOL_BATCHES = 20  # whose texts are sorted by length together, in training
 
 
 @dataclass(frozen=True)
 class Seq2SeqSettings(Plan):
     """What is trained on how many generated examples. `most` is how many dates a text has at most."""
 
-    lr: float = 3e-3
-    schedule: Literal["constant", "linear", "plateau"] = "linear"
-    warmup: float = 0.05
-    clip: float | None = 1.0
+    lr: Positive = 3e-3
+    schedule: Schedule = "linear"
+    warmup: Share = 0.05
+    clip: Positive | None = 1.0
     attention: Attention = "additive"
-    embedding: int = 32
-    hidden: int = 96
-    units: int = 32
-    dropout: float = 0.0
-    batch: int = 64
-    n_train: int = 10_000
-    n_dev: int = 1_000
-    n_test: int = 2_000
-    most: int = MOST
+    embedding: Count = 32
+    hidden: Count = 96
+    units: Count = 32
+    dropout: Share = 0.0
+    batch: Count = 64
+    n_train: Count = 10_000
+    n_dev: Count = 1_000
+    n_test: Count = 2_000
+    most: Count = MAX_DATES
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Translator:
 
     def translate_all(self, texts: Sequence[str], longest: int = LONGEST) -> list[str]:
         """The same for many texts, those of like length together."""
-        return [found.written for found in self.align_all(texts, longest)]
+        return [alignment.written for alignment in self.align_all(texts, longest)]
 
     def align(self, text: str, longest: int = LONGEST) -> Alignment:
         """What the network writes for a text, and where it looked for each symbol."""
@@ -103,14 +104,14 @@ class Translator:
         for text in texts:
             check_text(text)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-        found: dict[int, Alignment] = {}
-        for start in range(0, len(order), _TOGETHER):
-            chosen = order[start : start + _TOGETHER]
-            found |= dict(zip(chosen, self._together([texts[i] for i in chosen], longest), strict=True))
-        return [found[i] for i in range(len(texts))]
+        alignments: dict[int, Alignment] = {}
+        for start in range(0, len(order), BATCH_TEXTS):
+            chosen = order[start : start + BATCH_TEXTS]
+            alignments |= dict(zip(chosen, self._align_batch([texts[i] for i in chosen], longest), strict=True))
+        return [alignments[i] for i in range(len(texts))]
 
-    def _together(self, texts: Sequence[str], longest: int) -> list[Alignment]:
-        ids = self.read(texts)
+    def _align_batch(self, texts: Sequence[str], longest: int) -> list[Alignment]:
+        ids = self.encode(texts)
         training = self.model.training
         try:
             self.model.eval()
@@ -118,15 +119,15 @@ class Translator:
                 out = greedy(self.model, ids, ids != self.model.config.pad_token_id, longest)
         finally:
             self.model.train(training)
-        rows = zip(texts, out.symbols.tolist(), out.alignment.cpu().float().numpy(), strict=True)
-        return [self._alignment(text, row, weights[:, : len(text)]) for text, row, weights in rows]
+        alignments = []
+        for text, row, weights in zip(texts, out.symbols.tolist(), out.alignment.cpu().float().numpy(), strict=True):
+            length = row.index(END) + 1 if END in row else len(row)
+            symbols = tuple(self.model.config.labels[i] for i in row[:length])
+            written = "".join(s for s in symbols if s != STOP)
+            alignments.append(Alignment(text, written, symbols, weights[:length, : len(text)], self.name))
+        return alignments
 
-    def _alignment(self, text: str, ids: Sequence[int], weights: NDArray[np.float32]) -> Alignment:
-        length = ids.index(END) + 1 if END in ids else len(ids)
-        symbols = tuple(self.model.config.labels[i] for i in ids[:length])
-        return Alignment(text, "".join(s for s in symbols if s != STOP), symbols, weights[:length], self.name)
-
-    def read(self, texts: Sequence[str]) -> Tensor:
+    def encode(self, texts: Sequence[str]) -> Tensor:
         """Texts as a batch of ids, filled up on the right."""
         config, unknown = self.model.config, self._ids[UNK]
         rows = [torch.tensor([self._ids.get(c, unknown) for c in text]) for text in texts]
@@ -177,14 +178,9 @@ class Translator:
             raise BadInput(
                 f"'{folder}' holds a {description.get('network')}, which translates nothing; see heedful explain."
             )
-        try:
+        with base.damage(f"the translator in '{folder}'"):
             model: Seq2Seq = base.load_network(Seq2Seq, folder, description)
             symbols = tuple(map(str, description["symbols"]))
-        except HeedfulError:
-            raise
-        except Exception as e:  # a damaged file can raise anything
-            reason = str(e).splitlines()[0][:120]
-            raise BadInput(f"the translator in '{folder}' is damaged ({reason}); copy or train it again.") from e
         if len(symbols) != model.config.vocabulary or not {PAD, UNK} <= set(symbols):
             raise BadInput(
                 f"the translator in '{folder}' names {len(symbols)} symbols and its network reads "
@@ -195,10 +191,10 @@ class Translator:
 
 def tokenizer(symbols: Sequence[str]) -> Tokenizer:
     """A tokenizer that makes a token of each character, spaces included."""
-    made = Tokenizer(models.WordLevel({symbol: i for i, symbol in enumerate(symbols)}, unk_token=UNK))
-    made.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    made.add_special_tokens([PAD, UNK])
-    return made
+    characters = Tokenizer(models.WordLevel({symbol: i for i, symbol in enumerate(symbols)}, unk_token=UNK))
+    characters.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    characters.add_special_tokens([PAD, UNK])
+    return characters
 
 
 @dataclass(frozen=True)
@@ -235,7 +231,7 @@ class DatesJob:
         rng = Random(f"{self.settings.seed} {epoch}")
         size, pairs = self.settings.batch, list(self.data.train)
         rng.shuffle(pairs)
-        pools = [pairs[i : i + size * _POOL] for i in range(0, len(pairs), size * _POOL)]
+        pools = [pairs[i : i + size * POOL_BATCHES] for i in range(0, len(pairs), size * POOL_BATCHES)]
         ordered = [sorted(pool, key=lambda pair: len(pair.source)) for pool in pools]
         groups = [pool[i : i + size] for pool in ordered for i in range(0, len(pool), size)]
         rng.shuffle(groups)
@@ -246,7 +242,7 @@ class DatesJob:
         rows = [torch.tensor([*(known[c] for c in pair.target), END]) for pair in pairs]
         counts = [torch.ones_like(row, dtype=torch.bool) for row in rows]
         padded = nn.utils.rnn.pad_sequence
-        return _Batch(self.translator.read([p.source for p in pairs]), padded(rows, True, END), padded(counts, True))
+        return _Batch(self.translator.encode([p.source for p in pairs]), padded(rows, True, END), padded(counts, True))
 
     def loss(self, batch: _Batch) -> Tensor:
         """Mean cross-entropy of a symbol, given the right ones before it."""
