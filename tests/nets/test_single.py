@@ -384,7 +384,7 @@ def test_a_network_without_attention_says_so() -> None:
     made = classifier("none")
     with pytest.raises(Unsupported, match=r"tiny-none \(Single\): its attention cannot be read"):
         made.check_attention()
-    with pytest.raises(Unsupported, match="no attention to tell"):
+    with pytest.raises(Unsupported, match="no attention to report"):
         made.model.attend(torch.tensor([[2, 9, 3]]))
     assert np.any(numbers_of(explain(made, TEXTS[0], "leave-one-out")))
 

@@ -52,8 +52,7 @@ class Recurrent(Encoder):
 
     def encode(self, vectors: Float[Tensor, "b n e"], mask: Bool[Tensor, "b n"]) -> States:
         """The layer's states."""
-        states: States = self.layer(vectors, mask)
-        return states
+        return self.layer(vectors, mask)  # type: ignore[no-any-return]
 
 
 class Convolution(Encoder):
@@ -71,8 +70,8 @@ class Convolution(Encoder):
     def encode(self, vectors: Float[Tensor, "b n e"], mask: Bool[Tensor, "b n"]) -> States:
         """Zeros stand beyond both ends of a text, also where padding does."""
         real = mask[..., None].to(vectors.dtype)
-        given = (vectors * real).transpose(1, 2)
-        states = torch.cat([width(given) for width in self.widths.values()], 1).transpose(1, 2).relu() * real
+        inputs = (vectors * real).transpose(1, 2)
+        states = torch.cat([width(inputs) for width in self.widths.values()], 1).transpose(1, 2).relu() * real
         return states, states.amax(1)  # no state is below the 0 of padding
 
 

@@ -83,12 +83,12 @@ class Runs:
         """The runs as rows; of many, those of like length together, so that little is padding."""
         order = self.length.argsort(stable=True)
         parts = torch.tensor_split(order, min(BUCKETS, 1 + len(order) // 64))
-        found = []
+        rows = []
         for which in (part for part in parts if len(part)):
             start, length = self.start[which, None], self.length[which, None]
             at = torch.arange(int(length.max()), device=order.device)
-            found.append(Rows(which, start + at.minimum(length - 1), at < length))
-        return found
+            rows.append(Rows(which, start + at.minimum(length - 1), at < length))
+        return rows
 
 
 def begins(ids: Int[Tensor, "n"], breaks: Bool[Tensor, "n"], ends: tuple[int, ...], longest: int) -> Bool[Tensor, "n"]:
@@ -109,8 +109,7 @@ class _Recurrent(nn.Module):
         self.gru = Bidirectional("gru", width, hidden)
 
     def forward(self, rows: Float[Tensor, "r w e"], mask: Bool[Tensor, "r w"]) -> Float[Tensor, "r w d"]:
-        states: Tensor = self.gru(rows, mask)[0]
-        return states
+        return self.gru(rows, mask)[0]  # type: ignore[no-any-return]
 
 
 class _Convolutions(nn.Module):
@@ -123,8 +122,8 @@ class _Convolutions(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, rows: Float[Tensor, "r w e"], mask: Bool[Tensor, "r w"]) -> Float[Tensor, "r w d"]:
-        given = self.dropout(rows * mask[..., None]).transpose(1, 2)
-        return torch.cat([self.narrow(given), self.wide(given)], 1).relu().transpose(1, 2) * mask[..., None]
+        inputs = self.dropout(rows * mask[..., None]).transpose(1, 2)
+        return torch.cat([self.narrow(inputs), self.wide(inputs)], 1).relu().transpose(1, 2) * mask[..., None]
 
 
 class Level(nn.Module):
@@ -142,8 +141,7 @@ class Level(nn.Module):
 
     def scores(self, states: Float[Tensor, "*n d"]) -> Float[Tensor, "*n"]:
         """v · tanh(W h + b)."""
-        found: Tensor = self.context(torch.tanh(self.inner(states)))
-        return found[..., 0]
+        return self.context(torch.tanh(self.inner(states)))[..., 0]  # type: ignore[no-any-return]
 
     def encoded(self, items: Float[Tensor, "n e"], runs: Runs) -> Float[Tensor, "n d"]:
         """The state of each item, which has read its own run."""
@@ -160,14 +158,12 @@ class Level(nn.Module):
         rows = runs.rows()
         if not rows:
             return items.new_zeros(0, self.width)
-        found = torch.cat([self._weighed(items, part) for part in rows])
-        return found[torch.cat([part.which for part in rows]).argsort()]
-
-    def _weighed(self, items: Float[Tensor, "n e"], rows: Rows) -> Float[Tensor, "r d"]:
-        given = items[rows.at]
-        states = given if self.encoder is None else self.encoder(given, rows.real)
-        scores = self.scores(states).masked_fill(~rows.real, -torch.inf)
-        return torch.bmm(scores.softmax(-1)[:, None], states)[:, 0]
+        contexts = []
+        for part in rows:
+            states = items[part.at] if self.encoder is None else self.encoder(items[part.at], part.real)
+            scores = self.scores(states).masked_fill(~part.real, -torch.inf)
+            contexts.append(torch.bmm(scores.softmax(-1)[:, None], states)[:, 0])
+        return torch.cat(contexts)[torch.cat([part.which for part in rows]).argsort()]
 
 
 @dataclass(frozen=True)
@@ -203,9 +199,15 @@ class Hierarchical(Net):
         self.out = nn.Linear(self.word_level.width, config.num_labels)
         self.attention_sites = (("self", 0),) if config.flat else (("self", 0), ("sentence", 0))
         nn.init.normal_(self.words.weight, std=0.1)
-        for module in self.modules():
-            if isinstance(module, (nn.Linear, nn.GRU)):
-                _start(module)
+        # the paper's initial weights; its `lstm_hidden_bias`, which makes no sense in a GRU, is zero here
+        modules = [module for module in self.modules() if isinstance(module, (nn.Linear, nn.GRU))]
+        for name, parameter in (named for module in modules for named in module.named_parameters()):
+            if parameter.ndim == 1:
+                nn.init.zeros_(parameter)
+            elif name.startswith("weight_hh"):
+                nn.init.orthogonal_(parameter)
+            else:
+                nn.init.xavier_uniform_(parameter)
 
     def forward(
         self,
@@ -219,9 +221,15 @@ class Hierarchical(Net):
         layout = self._layout(input_ids, real_positions(input_ids, attention_mask), token_type_ids)
         items = self.on_words(vectors.flatten(0, 1).index_select(0, layout.place))
         if self.fast:
-            return Output(self._answer(self._compact(items, layout, len(input_ids))))
-        document, *attentions = self._laid_open(items, layout, input_ids.shape)
-        return Output(self._answer(document), tuple(attentions))
+            attentions: tuple[Tensor, ...] = ()
+            document = self.word_level(items, layout.sentences)
+            if self.sentence_level is not None:
+                document = self.sentence_level(self.on_sentences(document), layout.by_text)
+            document = _spread(document, layout.texts, len(input_ids))
+        else:
+            document, *matrices = self._with_attention(items, layout, input_ids.shape)
+            attentions = tuple(matrices)
+        return Output(self.out(self.on_document(document)), attentions)
 
     def _layout(self, ids: Tensor, used: Tensor, types: Tensor | None) -> _Layout:
         """Words in the order of reading; what is masked or special is as if it were not there."""
@@ -235,36 +243,25 @@ class Hierarchical(Net):
         begin = begins(ids.flatten()[place], breaks, self.config.ends, self.config.longest)
         return _Layout(place, Runs.of(begin), Runs.of(first[begin]), text[first])
 
-    def _compact(self, items: Float[Tensor, "n e"], layout: _Layout, texts: int) -> Float[Tensor, "b d"]:
-        """The vector of each text, by sentences as rows."""
-        found = self.word_level(items, layout.sentences)
-        if self.sentence_level is not None:
-            found = self.sentence_level(self.on_sentences(found), layout.by_text)
-        return _spread(found, layout.texts, texts)
-
-    def _laid_open(
+    def _with_attention(
         self, items: Float[Tensor, "n e"], layout: _Layout, shape: torch.Size
     ) -> tuple[Float[Tensor, "b d"], *tuple[Float[Tensor, "b 1 q t"], ...]]:
-        """The same with attention over positions; then the weights of each site."""
+        """The vector of each text, computed with attention over positions; then the weights of each site."""
         runs, place = layout.sentences, layout.place
         number = torch.repeat_interleave(torch.arange(1, len(runs.start) + 1, device=place.device), runs.length)
-        own = _spread(number, place, shape.numel()).view(shape)  # the sentence of each position, 0 for none
+        sentence = _spread(number, place, shape.numel()).view(shape)  # of each position, 0 for none
         states = self.word_level.encoded(items, runs)
         if self.sentence_level is None:
-            document, found = _attended(self.word_level, states, place, (own > 0)[:, None])
-            return document[:, 0], found
-        together = (own[:, :, None] == own[:, None]) & (own > 0)[:, None]
+            document, words = _attended(self.word_level, states, place, (sentence > 0)[:, None])
+            return document[:, 0], words
+        together = (sentence[:, :, None] == sentence[:, None]) & (sentence > 0)[:, None]
         context, words = _attended(self.word_level, states, place, together)
         last = place[runs.last]
         sentences = self.on_sentences(context.flatten(0, 1).index_select(0, last))
         ending = _spread(torch.ones_like(last, dtype=torch.bool), last, shape.numel()).view(shape)
         states = self.sentence_level.encoded(sentences, layout.by_text)
-        document, found = _attended(self.sentence_level, states, last, ending[:, None])
-        return document[:, 0], words, found
-
-    def _answer(self, document: Float[Tensor, "b d"]) -> Float[Tensor, "b c"]:
-        logits: Tensor = self.out(self.on_document(document))
-        return logits
+        document, attention = _attended(self.sentence_level, states, last, ending[:, None])
+        return document[:, 0], words, attention
 
 
 def _attended(
@@ -274,26 +271,15 @@ def _attended(
     b, queries, t = allowed.shape
     scores = _spread(level.scores(states), place, b * t).view(b, 1, 1, t).expand(b, 1, queries, t)
     values = _spread(states, place, b * t).view(b, 1, t, -1)
-    found = weights(scores, allowed)
-    return weighted_sum(found, values, allowed)[:, 0], found
+    attention = weights(scores, allowed)
+    return weighted_sum(attention, values, allowed)[:, 0], attention
 
 
 def _changes(x: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
-    """Where a list goes on with another number; it begins so."""
+    """Where a list has another number than just before; its first item counts."""
     return torch.cat([x.new_ones(len(x[:1]), dtype=torch.bool), x[1:] != x[:-1]])
 
 
 def _spread(x: Tensor, place: Int[Tensor, "n"], size: int) -> Tensor:
     """A longer list with x at these places and zeros elsewhere."""
     return x.new_zeros(size, *x.shape[1:]).index_copy(0, place, x)
-
-
-def _start(module: nn.Linear | nn.GRU) -> None:
-    """The paper's initial weights. (Its `lstm_hidden_bias`, which makes no sense in a GRU, is zero here.)"""
-    for name, parameter in module.named_parameters():
-        if parameter.ndim == 1:
-            nn.init.zeros_(parameter)
-        elif name.startswith("weight_hh"):
-            nn.init.orthogonal_(parameter)
-        else:
-            nn.init.xavier_uniform_(parameter)

@@ -88,10 +88,10 @@ class Layer(nn.Module):
         """New states, or logits for every position, and the attention unless it is to be fast."""
         allowed = allowed.expand(len(hidden_states), -1, -1)
         if fast:
-            found, made = _attended_fast(self, hidden_states, allowed), None
+            states, attention = _attended_fast(self, hidden_states, allowed), None
         else:
-            found, made = _attended(self, hidden_states, hidden_states, allowed)
-        return (hidden_states + found if self.residual else found), made
+            states, attention = _attended(self, hidden_states, hidden_states, allowed)
+        return (hidden_states + states if self.residual else states), attention
 
 
 class MultiHead(Net):
@@ -150,14 +150,14 @@ class MultiHead(Net):
             masked=masked,
             labels=labels,
         )
-        made = cls(config).to(words.dtype)
+        net = cls(config).to(words.dtype)
         named = {"words.weight": words, "query": query, "key": key, "value": value, "out": out, "positions": positions}
-        wrong = [n for n, matrix in made.state_dict().items() if matrix.shape != named[n].shape]
+        wrong = [n for n, matrix in net.state_dict().items() if matrix.shape != named[n].shape]
         if wrong:
             shapes = ", ".join(f"{n} {tuple(matrix.shape)}" for n, matrix in named.items())
             raise BadInput(f"the matrices do not fit together: {shapes}.")
-        made.load_state_dict(named)
-        return made.eval()
+        net.load_state_dict(named)
+        return net.eval()
 
     def forward(
         self,
@@ -182,23 +182,23 @@ class MultiHead(Net):
             last = self.blocks[-1] if self.blocks else self
             return Output(_read_once(last, states, leading(states, mask), allowed))
         if not self.blocks:
-            found, attention = _attended(self, states, leading(states, mask)[:, None], allowed)
-            return Output(found[:, 0], (attention,))
-        seen: list[Tensor] = []
+            logits, attention = _attended(self, states, leading(states, mask)[:, None], allowed)
+            return Output(logits[:, 0], (attention,))
+        attentions: list[Tensor] = []
         for block in self.blocks:
             states, attention = block(states, allowed)
-            seen.append(attention)
-        return Output(leading(states, mask), tuple(seen))
+            attentions.append(attention)
+        return Output(leading(states, mask), tuple(attentions))
 
     def _filled(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The text's word vectors, then those of padding up to the last position, and which are the text's."""
         # subtle: not self.words(pad), because the seam's embedding hook may see the text's own ids only
         filler = self.words.weight[self.config.pad_token_id]
-        own = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
+        text = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
         spare = len(self.positions) - mask.shape[1]
         if spare <= 0:
-            return own, mask
-        return torch.cat([own, filler.expand(len(own), spare, -1)], 1), pad(mask, (0, spare))
+            return text, mask
+        return torch.cat([text, filler.expand(len(text), spare, -1)], 1), pad(mask, (0, spare))
 
 
 def _add_matrices(to: nn.Module, config: Shape, width: int) -> None:
@@ -224,10 +224,10 @@ def _attended_fast(
     layer: Any, states: Float[Tensor, "b t e"], allowed: Bool[Tensor, "b 1 t"]
 ) -> Float[Tensor, "b t c"]:
     """The same for every position, without the weights."""
-    some = allowed.any(-1, keepdim=True)
+    readable = allowed.any(-1, keepdim=True)
     query, keys, values = (torch.einsum("kae,bte->bkta", m, states) for m in (layer.query, layer.key, layer.value))
-    context = scaled_dot_product_attention(query, keys, values, attn_mask=(allowed | ~some)[:, None])
-    return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out) * some
+    context = scaled_dot_product_attention(query, keys, values, attn_mask=(allowed | ~readable)[:, None])
+    return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out) * readable
 
 
 def _read_once(

@@ -54,8 +54,8 @@ class Additive(nn.Module):
 
     def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
         """Scores."""
-        scores: Tensor = self.outer(torch.tanh(self.key(text.states) + self.query(text.query)[:, None]))[..., 0]
-        return scores
+        inner = torch.tanh(self.key(text.states) + self.query(text.query)[:, None])
+        return self.outer(inner)[..., 0]  # type: ignore[no-any-return]
 
 
 class Dot(nn.Module):
@@ -110,7 +110,12 @@ class Pair(Attended):
         states, last = self.passage(vectors[..., :width], passage)
         query = self.question(vectors[..., width:], mask & asking)[1]
         allowed = passage & ~is_special(input_ids, self.config.special)
-        return _Asked(states, last, query, allowed, self._possible(input_ids, passage))
+        possible = None
+        if self.config.candidates:  # which labels' tokens stand in the passage
+            none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
+            present = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
+            possible = present[:, list(self.config.candidates)]
+        return _Asked(states, last, query, allowed, possible)
 
     def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
         """What was read and what was asked, together."""
@@ -118,11 +123,3 @@ class Pair(Attended):
         inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
         logits: Tensor = self.decoder(inner)
         return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT)
-
-    def _possible(self, input_ids: Tensor, passage: Bool[Tensor, "b t"]) -> Bool[Tensor, "b c"] | None:
-        """Which labels' tokens stand in the passage."""
-        if not self.config.candidates:
-            return None
-        none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
-        held = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
-        return held[:, list(self.config.candidates)]

@@ -101,15 +101,15 @@ class Seq2Seq(Net):
     ) -> Float[Tensor, "b s h"]:
         """Decoder states after each of these symbols, from a state or from the start."""
         first = torch.tanh(self.start(source.last)) if state is None else state
-        states: Tensor = self.decoder(self.drop(self.symbols(symbols)), first[None].contiguous())[0]
-        return states
+        inputs = self.drop(self.symbols(symbols))
+        return self.decoder(inputs, first[None].contiguous())[0]  # type: ignore[no-any-return]
 
     def scores(self, source: Encoded, states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s t"]:
         """How well each position of the source answers each state of the decoder."""
         if self.query is None or self.score is None:
             return states @ source.keys.transpose(1, 2)
-        found: Tensor = self.score(torch.tanh(self.query(states)[:, :, None] + source.keys[:, None]))
-        return found[..., 0]
+        inner = torch.tanh(self.query(states)[:, :, None] + source.keys[:, None])
+        return self.score(inner)[..., 0]  # type: ignore[no-any-return]
 
     def write(
         self, source: Encoded, states: Float[Tensor, "b s h"]
@@ -126,8 +126,8 @@ class Seq2Seq(Net):
 
     def logits(self, context: Float[Tensor, "b s d"], states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s c"]:
         """W_out tanh(W_c [c; s])."""
-        found: Tensor = self.out(self.drop(torch.tanh(self.join(torch.cat([context, states], -1)))))
-        return found
+        inner = torch.tanh(self.join(torch.cat([context, states], -1)))
+        return self.out(self.drop(inner))  # type: ignore[no-any-return]
 
     def shifted(self, symbols: Int[Tensor, "b s"]) -> Int[Tensor, "b s"]:
         """What the decoder is given for these symbols: the start, then all but the last."""

@@ -101,8 +101,7 @@ class Additive(nn.Module):
 
     def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
         """Scores."""
-        scores: Tensor = self.outer(torch.tanh(self.inner(text.states)))[..., 0]
-        return scores
+        return self.outer(torch.tanh(self.inner(text.states)))[..., 0]  # type: ignore[no-any-return]
 
 
 class Dot(nn.Module):
@@ -114,8 +113,7 @@ class Dot(nn.Module):
 
     def forward(self, text: Encoded) -> Float[Tensor, "b t"]:
         """Scores."""
-        scores: Tensor = self.vector(text.states)[..., 0] / text.states.shape[-1] ** 0.5
-        return scores
+        return self.vector(text.states)[..., 0] / text.states.shape[-1] ** 0.5  # type: ignore[no-any-return]
 
 
 class General(nn.Module):
@@ -134,7 +132,7 @@ _SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": Additive, "dot": D
 
 
 class Attended(Net):
-    """What Single and Pair share: one attention [b,1,1,t], learned or frozen, that can be told without the seam."""
+    """What Single and Pair share: one attention [b,1,1,t], learned or frozen, that can be computed without the seam."""
 
     guide: Attended | None
     score: nn.Module
@@ -156,10 +154,10 @@ class Attended(Net):
         """
         if type(guide) is not cls:
             raise BadInput(f"the guide is a {type(guide).__name__} and the student a {cls.__name__}; give one kind.")
-        made = cls(replace(config, attention="given", guide=describe_shape(guide.config)))
-        assert made.guide is not None
-        made.guide.load_state_dict(guide.state_dict())
-        return made
+        student = cls(replace(config, attention="given", guide=describe_shape(guide.config)))
+        assert student.guide is not None
+        student.guide.load_state_dict(guide.state_dict())
+        return student
 
     def train(self, mode: bool = True) -> Self:
         """The guide stays in evaluation mode."""
@@ -207,15 +205,14 @@ class Attended(Net):
     ) -> Float[Tensor, "b t"]:
         """The attention of each text, without derivatives and unseen by the seam; 0 where it may not go."""
         if self.config.attention == "none":
-            raise Unsupported(f"this {self.config.model_type} network has no attention to tell.")
+            raise Unsupported(f"this {self.config.model_type} network has no attention to report.")
         text = self.encoded(input_ids, attention_mask, token_type_ids)
         scores = self._scores(text, input_ids, attention_mask, token_type_ids)
         return _spread(scores, text.allowed, self.config.activation)
 
     def _scores(self, text: Encoded, *inputs: Any) -> Float[Tensor, "b t"]:
         if self.config.attention in LEARNED:
-            scores: Tensor = self.score(text)
-            return scores
+            return self.score(text)  # type: ignore[no-any-return]
         if self.config.attention == "log-odds":
             return self.log_odds[inputs[0]].abs()
         if self.guide is None:
@@ -225,7 +222,7 @@ class Attended(Net):
 
 
 class Single(Attended):
-    """The network. `log_odds`, where it has them, starts at 0: copy in what `guides.log_odds` found."""
+    """The network. `log_odds`, where it has them, starts at 0: copy in what `vocabulary.log_odds` returns."""
 
     shape: ClassVar[type[Shape]] = SingleShape
 
@@ -247,24 +244,20 @@ class Single(Attended):
 
     def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
         """One linear layer."""
-        logits: Tensor = self.decoder(self.drop(context))
-        return logits
+        return self.decoder(self.drop(context))  # type: ignore[no-any-return]
 
     def penalty(self, used: Float[Tensor, "b t"], text: Encoded, input_ids: Tensor) -> Tensor | None:
         """`regularised` · mean over texts of JSD(attention, log-odds attention)."""
         if not self.config.regularised:
             return None
         prior = _spread(self.log_odds[input_ids].abs(), text.allowed)
-        strength: float = self.config.regularised
-        return strength * divergence(used.float() * text.allowed, prior.float()).mean()
+        mean: Tensor = divergence(used.float() * text.allowed, prior.float()).mean()
+        return float(self.config.regularised) * mean
 
 
 def is_special(input_ids: Int[Tensor, "b t"], special: Collection[int]) -> Bool[Tensor, "b t"]:
     """Which tokens are one of these."""
-    found = torch.zeros_like(input_ids, dtype=torch.bool)
-    for token in special:
-        found = found | (input_ids == token)
-    return found
+    return torch.isin(input_ids, input_ids.new_tensor(list(special)))
 
 
 def divergence(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor, "b"]:

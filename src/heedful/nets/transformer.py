@@ -59,7 +59,7 @@ class TransformerShape(Shape):
 
 @dataclass(frozen=True)
 class Output(common.Output):
-    """And the states before the first layer and after each, where attention is laid open."""
+    """With the states before the first layer and after each, unless the network answered by its fastest way."""
 
     hidden_states: tuple[Float[Tensor, "b t e"], ...] = ()
 
@@ -87,20 +87,21 @@ class Block(nn.Module):
         """New states, and the attention unless it is to be fast."""
         # subtle: where a batch branches, the texts are more than the mask's rows
         allowed = allowed.expand(len(hidden_states), -1, -1)
-        query, keys, values = (self._split(m(hidden_states)) for m in (self.query, self.key, self.value))
-        made: Tensor | None = None
+        query, keys, values = (
+            m(hidden_states).view(*hidden_states.shape[:2], self.heads, -1).transpose(1, 2)
+            for m in (self.query, self.key, self.value)
+        )
+        attention: Tensor | None = None
         if fast and activation == "softmax":
-            some = allowed.any(-1, keepdim=True)
-            usable = None if bool(allowed.all()) else (allowed | ~some)[:, None]
-            context = scaled_dot_product_attention(query, keys, values, attn_mask=usable) * some[:, None]
+            readable = allowed.any(-1, keepdim=True)
+            usable = None if bool(allowed.all()) else (allowed | ~readable)[:, None]
+            context = scaled_dot_product_attention(query, keys, values, attn_mask=usable) * readable[:, None]
         else:
-            made = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed, activation)
-            context = weighted_sum(made, values, allowed)
+            scores = torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5
+            attention = weights(scores, allowed, activation)
+            context = weighted_sum(attention, values, allowed)
         states = self.attended(hidden_states + self.out(context.transpose(1, 2).flatten(2)))
-        return self.finished(states + self.dropout(self.outer(self.inner(states).relu()))), made
-
-    def _split(self, x: Float[Tensor, "b t e"]) -> Float[Tensor, "b h t d"]:
-        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+        return self.finished(states + self.dropout(self.outer(self.inner(states).relu()))), attention
 
 
 class Transformer(Net):
@@ -136,14 +137,13 @@ class Transformer(Net):
         if self.positions is not None:
             vectors = positioned(vectors, mask, self.positions)
         states = [self.dropout(vectors)]
-        seen: list[Tensor] = []
+        attentions: list[Tensor] = []
         for block in self.blocks:
-            state, made = block(states[-1], mask[:, None], self.config.activation, self.fast)
+            state, attention = block(states[-1], mask[:, None], self.config.activation, self.fast)
             states.append(state)
-            if made is not None:
-                seen.append(made)
+            attentions += [] if attention is None else [attention]
         logits = self.head(self._pooled(states[-1], mask))
-        return Output(logits) if self.fast else Output(logits, tuple(seen), tuple(states))
+        return Output(logits) if self.fast else Output(logits, tuple(attentions), tuple(states))
 
     def _pooled(self, states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
         count = mask.sum(1, keepdim=True)

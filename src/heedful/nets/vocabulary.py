@@ -65,18 +65,18 @@ def specials(frame: Frame) -> dict[str, str]:
 def learned(texts: Iterable[str], cut: Cut) -> tokenizers.Tokenizer:
     """The tokenizer that these training texts make."""
     special = list(specials(cut.frame).values())
-    made = _pieces(texts, cut, special) if cut.pieces else _words(texts, cut, special)
-    if made.get_vocab_size() <= len(special):
+    tokenizer = _pieces(texts, cut, special) if cut.pieces else _words(texts, cut, special)
+    if tokenizer.get_vocab_size() <= len(special):
         raise BadInput("the training texts have no words to learn; check the text column, or set a smaller min_count.")
-    named = [(token, made.token_to_id(token)) for token in special]
+    named = [(token, tokenizer.token_to_id(token)) for token in special]
     frames: dict[str, tuple[str, str]] = {
         "ends": (f"{BEGIN} $A {END}", f"{BEGIN} $A {END} $B:1 {END}:1"),
         "cls": (f"{CLS} $A", f"{CLS} $A $B:1"),
         "none": ("$A", "$A $B:1"),
     }
     single, pair = frames[cut.frame]
-    made.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=named)
-    return made
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=named)
+    return tokenizer
 
 
 def _normalizer(cut: Cut) -> normalizers.Normalizer:
@@ -97,32 +97,32 @@ def _words(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers
     )
     ranked = sorted((w for w, n in counts.items() if n >= cut.min_count), key=lambda w: (-counts[w], w))
     known = [*special, *[w for w in ranked if w not in special][: cut.most]]
-    made = tokenizers.Tokenizer(models.WordLevel({w: i for i, w in enumerate(known)}, unk_token=UNK))
-    made.normalizer, made.pre_tokenizer = normal, split
-    made.add_special_tokens(list(special))
-    return made
+    tokenizer = tokenizers.Tokenizer(models.WordLevel({w: i for i, w in enumerate(known)}, unk_token=UNK))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normal, split
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
 
 
 def _pieces(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers.Tokenizer:
-    made = tokenizers.Tokenizer(models.BPE(unk_token=UNK))
-    made.normalizer = _normalizer(cut)
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNK))
+    tokenizer.normalizer = _normalizer(cut)
     # subtle: a mark on the pieces that go on ("##ing") makes the trainer number them by chance
     begins = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
-    made.pre_tokenizer = pre_tokenizers.Sequence([_splitter(cut), begins])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([_splitter(cut), begins])
     trainer = trainers.BpeTrainer(
         vocab_size=cut.pieces or 0,
         special_tokens=list(special),
         min_frequency=max(2, cut.min_count),
         show_progress=False,
     )
-    made.train_from_iterator(texts, trainer)
-    return made
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
 
 
 def ids(tokenizer: tokenizers.Tokenizer, tokens: Iterable[str]) -> tuple[int, ...]:
     """Of the tokens that it knows, as whole words or as pieces that begin one."""
-    found = (tokenizer.token_to_id(form) for token in tokens for form in (token, f"▁{token}"))
-    return tuple(i for i in found if i is not None)
+    numbers = (tokenizer.token_to_id(form) for token in tokens for form in (token, f"▁{token}"))
+    return tuple(i for i in numbers if i is not None)
 
 
 def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None = None) -> dict[int, Float[Tensor, "e"]]:
@@ -130,10 +130,9 @@ def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None =
 
     A line is a word and its numbers; a first line with two numbers is a header. Words are tried as they are.
     """
-    found: dict[int, Tensor] = {}
-    path = Path(file).expanduser()
+    rows: dict[int, Tensor] = {}
     try:
-        with path.open(encoding="utf-8", newline="\n") as lines:
+        with Path(file).expanduser().open(encoding="utf-8", newline="\n") as lines:
             size = 0
             for number, line in enumerate(lines, 1):
                 plain = line.rstrip("\n ")
@@ -143,14 +142,14 @@ def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None =
                 # subtle: GloVe has words with spaces in them (". . ."), so the numbers are counted from the end
                 word, *rest = plain.rsplit(" ", size)
                 if word in vocabulary:
-                    found[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
+                    rows[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
     except OSError as e:
         raise BadInput(f"the word vectors '{file}' cannot be read ({e.strerror}).") from e
     except UnicodeDecodeError as e:
         raise BadInput(f"the word vectors '{file}' are not UTF-8 text; give a GloVe, fastText or word2vec text.") from e
-    if not found:
+    if not rows:
         raise BadInput(f"the word vectors '{file}' have none of the training texts' words; is it a file of vectors?")
-    return found
+    return rows
 
 
 def _vector(numbers: Sequence[str], width: int | None, where: str) -> Tensor:
@@ -198,8 +197,8 @@ def log_odds(
     asked = [q for q in questions if q.any() and not q.all()]
     if not asked:
         raise BadInput("all texts have one label; give texts of at least two.")
-    found = [regression(bags, yes)[:vocabulary] for yes in asked]
-    return found[0] if len(questions) == 1 else np.abs(found).max(0)
+    weights = [regression(bags, yes)[:vocabulary] for yes in asked]
+    return weights[0] if len(questions) == 1 else np.abs(weights).max(0)
 
 
 def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection[int]) -> csr_array:
@@ -208,8 +207,8 @@ def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection
     column = np.fromiter((word for text in texts for word in text), dtype=np.int64, count=len(row))
     if len(column) and not 0 <= column.min() <= column.max() < vocabulary:
         raise BadInput(f"words {column.min()} … {column.max()} are not within a vocabulary of {vocabulary}.")
-    kept = ~np.isin(column, list(stopwords))
-    where = (row[kept], column[kept])
+    content = ~np.isin(column, list(stopwords))
+    where = (row[content], column[content])
     counts = csr_array((np.ones(len(where[0])), where), shape=(len(texts), vocabulary))
     norms = np.sqrt(counts.multiply(counts).sum(1))
     return csr_array(diags_array(1 / np.where(norms > 0, norms, 1)) @ counts)

@@ -342,7 +342,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     out, some = tmp_path / "m", sentences(4)
     refused("recipe 'bilsmt' is not known; did you mean 'bilstm'?", "bilsmt", out=out)
     refused("average has no setting 'epoch'; did you mean 'epochs'?", out=out, epoch=3)
-    refused("lr is a number, not 'fast'", out=out, lr="fast")
+    refused("lr is a number above 0, not 'fast'", out=out, lr="fast")
     refused("batch is a whole number of at least 1, not 0", out=out, batch=0)
     refused("hidden is a whole number of at least 1, not -1", out=out, hidden=-1)
     refused("dropout is a number of at least 0 and below 1, not 2.0", out=out, dropout=2.0)
@@ -436,7 +436,7 @@ def test_heedful_train_prints_json(tmp_path: Path) -> None:
 def test_a_typing_error_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--set", "lr=fast")
-    assert (out.exit_code, out.stderr) == (2, "heedful: lr is a number, not 'fast'.\n")
+    assert (out.exit_code, out.stderr) == (2, "heedful: lr is a number above 0, not 'fast'.\n")
     assert not (tmp_path / "m").exists()
 
 

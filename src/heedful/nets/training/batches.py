@@ -79,10 +79,10 @@ def encoded(
     lengths: list[int] = []
     for start in range(0, len(texts), 4096):
         group = [text if pair is None else (text, pair) for text, pair in texts[start : start + 4096]]
-        for found in tokenizer.encode_batch_fast(group):
-            ids.append(np.array(found.ids, dtype=np.int32))
-            types.append(np.array(found.type_ids, dtype=np.int8))
-            lengths.append(len(found.ids))
+        for encoding in tokenizer.encode_batch_fast(group):
+            ids.append(np.array(encoding.ids, dtype=np.int32))
+            types.append(np.array(encoding.type_ids, dtype=np.int8))
+            lengths.append(len(encoding.ids))
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))])
     return Encoded(np.concatenate(ids), np.concatenate(types) if typed else None, starts, padding)
 

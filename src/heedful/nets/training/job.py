@@ -55,10 +55,7 @@ class Labels:
                 raise BadInput(f"label '{strange}' in {where} is not one of the training texts' labels {shown}{hint}")
         if not self.multi:
             return np.array([known[str(labels[0])] for labels in given], dtype=np.int64)
-        found = np.zeros((len(given), len(self.names)), dtype=bool)
-        for row, labels in enumerate(given):
-            found[row, [known[str(x)] for x in labels]] = True
-        return found
+        return np.array([[name in labels for name in self.names] for labels in given], dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -90,17 +87,13 @@ class ClassifierJob:
         rows = self.train.texts.rows(batch)
         out = forward(self.model, rows)
         truth = torch.from_numpy(self.train.truth)[rows.at]
-        extra = getattr(out, "penalty", None)
-        loss = self._loss(out.logits.float(), truth)
-        return loss if extra is None else loss + extra
-
-    def _loss(self, logits: Float[Tensor, "b c"], truth: Tensor) -> Tensor:
+        logits, extra = out.logits.float(), getattr(out, "penalty", None)
         if self.labels.multi or logits.shape[1] == 1:
-            wanted = truth if self.labels.multi else truth[:, None]
-            return nn.functional.binary_cross_entropy_with_logits(
-                logits, wanted.to(logits.dtype), pos_weight=self._rarity
-            )
-        return nn.functional.cross_entropy(logits, truth, weight=self._rarity)
+            answers = (truth if self.labels.multi else truth[:, None]).to(logits.dtype)
+            loss = nn.functional.binary_cross_entropy_with_logits(logits, answers, pos_weight=self._rarity)
+        else:
+            loss = nn.functional.cross_entropy(logits, truth, weight=self._rarity)
+        return loss if extra is None else loss + extra
 
     @cached_property
     def _rarity(self) -> Tensor | None:
@@ -108,20 +101,15 @@ class ClassifierJob:
         if not self.settings.balanced:
             return None
         truth, c = self.train.truth, len(self.labels.names)
-        if self.labels.multi or (c == 2 and self._answers_once):
+        if self.labels.multi or (c == 2 and self.model.config.num_labels == 1):
             counts = truth.reshape(len(truth), -1).sum(0)
             return torch.from_numpy(len(truth) / np.maximum(counts, 1) - 1).float()
         counts = np.bincount(truth, minlength=c)
         return torch.from_numpy(len(truth) / (c * np.maximum(counts, 1))).float()
 
-    @property
-    def _answers_once(self) -> bool:
-        return bool(self.model.config.num_labels == 1)
-
     def score(self) -> dict[str, float]:
         """Of dev: the score that chooses, then the others."""
-        found = scores(self.model, self.labels, self.dev, self.settings)
-        return {self.settings.select: found.get(self.settings.select, float("nan")), **found}
+        return {self.settings.select: float("nan")} | scores(self.model, self.labels, self.dev, self.settings)
 
     def decays(self, name: str) -> bool:
         """Matrices, but for those that score attention, which Jain & Wallace spare."""
@@ -136,27 +124,23 @@ def forward(model: Any, rows: Rows) -> Any:
 
 def probabilities(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
     """What the network says of each text, as probabilities; of a single logit, no and yes."""
-    found: list[NDArray[np.float64]] = []
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
+    single = model.config.num_labels == 1
+    multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
+    chances: list[NDArray[np.float64]] = []
     with torch.inference_mode(), autocast(settings.bf16):
         for group in groups:
             logits = forward(model, texts.rows(group)).logits.double()
-            found.append(_probabilities(model, logits).numpy())
-    return np.concatenate(found)[np.argsort(np.concatenate(groups))]
-
-
-def _probabilities(model: Any, logits: Tensor) -> Tensor:
-    if model.config.num_labels == 1:
-        return activation(torch.cat([-logits, logits], -1), "sigmoid")
-    multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
-    return activation(logits, "sigmoid" if multi else "softmax")
+            pair = torch.cat([-logits, logits], -1) if single else logits
+            chances.append(activation(pair, "sigmoid" if single or multi else "softmax").numpy())
+    return np.concatenate(chances)[np.argsort(np.concatenate(groups))]
 
 
 def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
-    """Accuracy, F1 and ROC-AUC of a split."""
+    """Accuracy, F1 and ROC-AUC of a split; without every label there is no AUC."""
     answers = probabilities(model, split.texts, settings)
-    found = scoring.multi_label(split.truth, answers) if labels.multi else scoring.single_label(split.truth, answers)
-    return {name: value for name, value in found.items() if not np.isnan(value)}  # no AUC without every label
+    score = scoring.multi_label if labels.multi else scoring.single_label
+    return {name: value for name, value in score(split.truth, answers).items() if not np.isnan(value)}
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: f
 
     The state is in the folder until `delete_state` is called.
     """
-    with _restored_generator(), _training(job.model):
+    with torch.random.fork_rng(devices=[]), _training(job.model):
         return _Run(job, plan, folder, watch, every).run()
 
 
@@ -118,16 +118,13 @@ class _Run:
 
     def run(self) -> Fitted:
         self._resume()
-        while self.state.epoch < self.plan.epochs and not self._stalled():
+        patience = self.plan.epochs if self.plan.patience is None else self.plan.patience
+        while self.state.epoch < self.plan.epochs and self.state.epoch - self.state.best < patience:
             self._epoch()
         with torch.no_grad():
             for name, p in self.weights.items():
                 p.copy_(self.best[name])
         return Fitted(tuple(self.state.history), self.state.best)
-
-    def _stalled(self) -> bool:
-        state, patience = self.state, self.plan.patience
-        return patience is not None and state.epoch - state.best >= patience
 
     def _epoch(self) -> None:
         state, batches = self.state, self.job.batches(self.state.epoch)
@@ -146,7 +143,8 @@ class _Run:
 
     def _step(self, batch: Any, step: int, steps: int) -> float:
         plan = self.plan
-        torch.manual_seed(_seed(plan.seed, self.state.epoch, step))
+        key = json.dumps((plan.seed, self.state.epoch, step)).encode()
+        torch.manual_seed(int.from_bytes(hashlib.blake2b(key, digest_size=7).digest(), "big"))
         rate = plan.lr * self.state.rate * rate_share(plan, self.state.epoch * steps + step, steps * plan.epochs)
         for group in (g for optimiser in self.optimisers for g in optimiser.param_groups):
             group["lr"] = rate
@@ -182,7 +180,7 @@ class _Run:
             state.rate /= 2
         state.step, state.total = 0, 0.0
         self._save()
-        self._write_log()
+        write_files({self.folder / LOG: "".join(json.dumps(row) + "\n" for row in state.history).encode()})
         self._report(steps)
 
     def _report(self, steps: int) -> None:
@@ -193,10 +191,6 @@ class _Run:
 
     # what survives a kill
 
-    def _write_log(self) -> None:
-        lines = [json.dumps(row) + "\n" for row in self.state.history]
-        write_files({self.folder / LOG: "".join(lines).encode()})
-
     def _save(self) -> None:
         self.saved = time.monotonic()
         tensors = {f"weight {n}": p.detach() for n, p in self.weights.items()}
@@ -206,8 +200,8 @@ class _Run:
         for p, entries in ((p, entries) for optimiser in self.optimisers for p, entries in optimiser.state.items()):
             tensors |= {f"optimiser {key} {names[id(p)]}": torch.as_tensor(t) for key, t in entries.items()}
         metadata = {"state": json.dumps(asdict(self.state)), "identity": _identity(self.job, self.plan)}
-        own = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-        write_files({self.folder / STATE: lambda part: save_file(own, part, metadata)})
+        copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+        write_files({self.folder / STATE: lambda part: save_file(copies, part, metadata)})
 
     def _resume(self) -> None:
         file = self.folder / STATE
@@ -240,11 +234,6 @@ class _Run:
                     optimiser.state[p] = entries
 
 
-def _seed(*parts: int) -> int:
-    digest = hashlib.blake2b(json.dumps(parts).encode(), digest_size=7).digest()
-    return int.from_bytes(digest, "big")
-
-
 def _identity(job: Job, plan: Plan) -> str:
     """What must be the same for a run to be resumed: the plan except its length, the network, the job's identity."""
     sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
@@ -252,16 +241,6 @@ def _identity(job: Job, plan: Plan) -> str:
     if plan.schedule == "linear":
         facts.append(plan.epochs)
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
-
-
-@contextmanager
-def _restored_generator() -> Iterator[None]:
-    """torch's random generator is restored afterwards."""
-    state = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
 
 
 @contextmanager
@@ -309,25 +288,19 @@ class Plan(Checked):
 def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: Plan) -> list[torch.optim.Optimizer]:
     """What moves the weights by the plan; `decays` says of each parameter whether weight decay is for it."""
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    rare = _lazy(model) if plan.lazy else []
-    usual = [n for n, p in named.items() if not any(p is table for table in rare)]
+    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad and plan.lazy]
+    for table in tables:
+        table.sparse = True  # its gradient holds the rows of a batch alone
+    rare = [table.weight for table in tables]
+    usual = [n for n, p in named.items() if not any(p is weight for weight in rare)]
     groups: list[dict[str, Any]] = [
         {"params": [named[n] for n in usual if decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
         for decayed in (True, False)
     ]
     filled = [group for group in groups if group["params"]]
-    lazily: list[torch.optim.Optimizer] = [torch.optim.SparseAdam(rare, lr=plan.lr)] if rare else []
-    if plan.optimiser == "adamw":
-        return [torch.optim.AdamW(filled, lr=plan.lr, fused=True), *lazily]
-    return [torch.optim.Adam(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True), *lazily]
-
-
-def _lazy(model: nn.Module) -> list[Tensor]:
-    """The tables of word vectors, whose gradients shall hold the rows of a batch alone."""
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad]
-    for table in tables:
-        table.sparse = True
-    return [table.weight for table in tables]
+    kind = torch.optim.AdamW if plan.optimiser == "adamw" else torch.optim.Adam
+    dense = kind(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True)
+    return [dense, torch.optim.SparseAdam(rare, lr=plan.lr)] if rare else [dense]
 
 
 def clip(weights: Sequence[Tensor], limit: float) -> None:

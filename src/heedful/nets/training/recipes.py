@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,83 +47,40 @@ _ENCODERS = {
     "single-cnn": "one convolution",
     "average": "one layer for each word by itself",
 }
-_LEVELS = {"rnn": ("BiGRU", {}), "conv": ("convolutions", {}), "none": ("no encoder", {"epochs": 60, "patience": 10})}
-
-RECIPES = Catalogue(
-    "recipe",
-    "recipes",
-    __name__,
-    {
-        r.name: r
-        for r in (
-            Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG),
-            # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
-            Recipe(
-                "multihead-6",
-                MultiHeadSettings,
-                "the same with six layers",
-                f"{_LPG}, appendix F",
-                {"layers": 6, "residual": True},
-            ),
-            *(
-                Recipe(name, SingleSettings, f"{what}, attention, a linear layer", _JW, {"encoder": name})
-                for name, what in _ENCODERS.items()
-            ),
-            Recipe(
-                "bilstm-uniform", SingleSettings, "BiLSTM with attention held uniform", _WP, {"attention": "uniform"}
-            ),
-            Recipe(
-                "mlp-given",
-                SingleSettings,
-                "words one by one, weighted by another network's attention (guide=FOLDER)",
-                _WP,
-                {"encoder": "average", "attention": "given"},
-            ),
-            *(
-                Recipe(
-                    f"{name}-pair", PairSettings, f"{what} for each text of a pair, attention", _JW, {"encoder": name}
-                )
-                for name, what in _ENCODERS.items()
-            ),
-            *(
-                Recipe(
-                    f"han-{name}",
-                    HierarchicalSettings,
-                    f"words, sentences, text; {what}",
-                    _SS,
-                    {"encoder": name} | more,
-                )
-                for name, (what, more) in _LEVELS.items()
-            ),
-            *(
-                Recipe(
-                    f"flan-{name}",
-                    HierarchicalSettings,
-                    f"all words at one level; {what}",
-                    _SS,
-                    {"encoder": name, "flat": True, "dropout_document": 0.444, "dropout_output": 0.346} | more,
-                )
-                for name, (what, more) in _LEVELS.items()
-            ),
-            Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER),
-            Recipe(
-                "finetune", FineTune, "any Hugging Face encoder with a new head (encoder=FOLDER)", "Devlin et al. 2019"
-            ),
-            *(
-                Recipe(
-                    f"seq2seq-{name}",
-                    Seq2SeqSettings,
-                    f"GRU encoder and decoder, {what}",
-                    paper,
-                    {"attention": name},
-                    True,
-                )
-                for name, what, paper in (
-                    ("additive", "additive attention", "Bahdanau et al. 2015"),
-                    ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
-                    ("none", "one vector between them", "Cho et al. 2014"),
-                )
-            ),
-        )
-    },
+_SENTENCE_ENCODERS = {"rnn": "BiGRU", "conv": "convolutions", "none": "no encoder"}
+_SLOW = {"none": {"epochs": 60, "patience": 10}}
+_FLAT = {"flat": True, "dropout_document": 0.444, "dropout_output": 0.346}
+_SCORES = (
+    ("additive", "additive attention", "Bahdanau et al. 2015"),
+    ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
+    ("none", "one vector between them", "Cho et al. 2014"),
 )
+
+
+def _recipes() -> Iterator[Recipe]:
+    yield Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG)
+    # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
+    six = {"layers": 6, "residual": True}
+    yield Recipe("multihead-6", MultiHeadSettings, "the same with six layers", f"{_LPG}, appendix F", six)
+    for name, what in _ENCODERS.items():
+        yield Recipe(name, SingleSettings, f"{what}, attention, a linear layer", _JW, {"encoder": name})
+    uniform = {"attention": "uniform"}
+    yield Recipe("bilstm-uniform", SingleSettings, "BiLSTM with attention held uniform", _WP, uniform)
+    guided = "words one by one, weighted by another network's attention (guide=FOLDER)"
+    yield Recipe("mlp-given", SingleSettings, guided, _WP, {"encoder": "average", "attention": "given"})
+    for name, what in _ENCODERS.items():
+        summary = f"{what} for each text of a pair, attention"
+        yield Recipe(f"{name}-pair", PairSettings, summary, _JW, {"encoder": name})
+    for prefix, levels, more in (("han", "words, sentences, text", {}), ("flan", "all words at one level", _FLAT)):
+        for name, what in _SENTENCE_ENCODERS.items():
+            defaults = {"encoder": name} | more | _SLOW.get(name, {})
+            yield Recipe(f"{prefix}-{name}", HierarchicalSettings, f"{levels}; {what}", _SS, defaults)
+    yield Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER)
+    new_head = "any Hugging Face encoder with a new head (encoder=FOLDER)"
+    yield Recipe("finetune", FineTune, new_head, "Devlin et al. 2019")
+    for name, what, paper in _SCORES:
+        summary = f"GRU encoder and decoder, {what}"
+        yield Recipe(f"seq2seq-{name}", Seq2SeqSettings, summary, paper, {"attention": name}, generates=True)
+
+
+RECIPES = Catalogue("recipe", "recipes", __name__, {recipe.name: recipe for recipe in _recipes()})

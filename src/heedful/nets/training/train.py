@@ -28,7 +28,7 @@ from heedful.model.classifier import Classifier
 from heedful.model.loading import encoder, load
 from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
-from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, scores
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, scores
 from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, delete_state, fit
 from heedful.nets.training.recipes import RECIPES, Recipe
 from heedful.nets.training.settings import Batches, Given, Texts
@@ -89,10 +89,16 @@ def train(
         last = setup.cutter.split(split.test, "test") if split.test else None
         test = None if last is None else scores(setup.job.model, setup.job.labels, last, ready)
     setup.save(folder)
-    record = _summary(chosen, ready, fitted, test) | {
-        "data": _data_summary(split, [setup.job.train, setup.job.dev, last]),
-        "labels": list(setup.names),
+    used = {"train": setup.job.train, "dev": setup.job.dev, "test": last}
+    data_summary = {
+        name: {
+            "texts": len(getattr(split, name)),
+            "used": 0 if part is None else len(part.texts),
+            "fingerprint": datasets.fingerprint(getattr(split, name)),
+        }
+        for name, part in used.items()
     }
+    record = _summary(chosen, ready, fitted, test) | {"data": data_summary, "labels": list(setup.names)}
     _write_record(folder, chosen, record, fitted)
     delete_state(folder)
     return Trained(load(folder), folder, fitted.history, fitted.best, record["dev"], test)
@@ -109,10 +115,8 @@ def _generated(
     fitted = fit(task, ready, prepare_folder(folder, restart), watch)
     task.translator.save(folder)
     test = {"exact match": exact_match(task.translator, task.data.test)}
-    parts = {"train": task.data.train, "dev": task.data.dev, "test": task.data.test}
-    record = _summary(chosen, ready, fitted, test) | {
-        "data": {name: {"texts": len(part)} for name, part in parts.items()}
-    }
+    sizes = {name: {"texts": len(getattr(task.data, name))} for name in ("train", "dev", "test")}
+    record = _summary(chosen, ready, fitted, test) | {"data": sizes}
     _write_record(folder, chosen, record, fitted)
     delete_state(folder)
     return Trained(task.translator, folder, fitted.history, fitted.best, record["dev"], test)
@@ -140,11 +144,10 @@ def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Setup
     """One of the papers' networks, with a vocabulary of its own."""
     labels = Labels.of(split.train)
     label_names = _label_names(labels, names)
-    lent = ready.guide_network()
-    tokenizer = (
-        learned((t for e in split.train for t in (e.text, e.pair) if t), ready.cut) if lent is None else lent.tokenizer
-    )
-    special = specials(ready.frame) if lent is None else lent.special
+    guide = ready.guide_network()
+    texts = (t for e in split.train for t in (e.text, e.pair) if t)
+    tokenizer = learned(texts, ready.cut) if guide is None else guide.tokenizer
+    special = specials(ready.frame) if guide is None else guide.special
     cutter = Cutter(tokenizer, ready, labels, Padding("right", tokenizer.token_to_id(special["pad_token"]) or 0))
     train = cutter.split(split.train, "training")
     model = ready.build(Given(tokenizer, label_names, labels.multi, train.texts, train.truth))
@@ -199,31 +202,16 @@ def _summary(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, flo
     }
 
 
-def _data_summary(split: Splits, used: Sequence[Split | None]) -> dict[str, Any]:
-    """How many texts each split has, how many of them fitted, and what they are."""
-    parts = {"train": split.train, "dev": split.dev, "test": split.test}
-    return {
-        name: {
-            "texts": len(part),
-            "used": 0 if fitting is None else len(fitting.texts),
-            "fingerprint": datasets.fingerprint(part),
-        }
-        for (name, part), fitting in zip(parts.items(), used, strict=True)
-    }
-
-
 def _write_record(folder: Path, chosen: Recipe, record: Mapping[str, Any], fitted: Fitted) -> None:
     """training.json; and the curve, where matplotlib is installed."""
-    text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
-    write_files({folder / RECORD: text.encode()})
+    write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
     try:
         from heedful.report.figures.sheet import encode
         from heedful.report.figures.training import draw_curve
     except ImportError:
         return
     title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
-    drawn = encode(draw_curve(fitted.history, fitted.best, title), "svg")
-    write_files({folder / CURVE: drawn})
+    write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
 
 
 def check_folder(out: str | Path, restart: bool) -> Path:
@@ -233,7 +221,9 @@ def check_folder(out: str | Path, restart: bool) -> Path:
         raise BadInput(f"'{out}' is a file; give a folder for the model.")
     if not restart and (folder / RECORD).exists():
         raise BadInput(f"'{out}' holds a finished training; give another folder, or --restart to train it again.")
-    if not restart and folder.exists() and not (folder / STATE).exists() and _holds_other_files(folder):
+    names = [path.name for path in folder.iterdir()] if folder.exists() else []
+    foreign = any(name not in _OWN_FILES and not leftover(name) for name in names)
+    if not restart and STATE not in names and foreign:
         raise BadInput(f"'{out}' holds other files; give a new or an empty folder for the model.")
     return folder
 
@@ -246,10 +236,6 @@ def prepare_folder(folder: Path, restart: bool) -> Path:
         for name in _OWN_FILES if restart else ():
             (folder / name).unlink(missing_ok=True)
     return folder
-
-
-def _holds_other_files(folder: Path) -> bool:
-    return any(p.name not in _OWN_FILES and not leftover(p.name) for p in folder.iterdir())
 
 
 @contextmanager
