@@ -642,7 +642,7 @@ def test_every_answer_is_moved_by_the_same_shift(monkeypatch: pytest.MonkeyPatch
     variants = asked(classifier, n=20)
     engine = Engine(classifier, "bf16", rng())
     found = engine.ask(variants)
-    shifts = found.logits - torch.cat(engine.found)[torch.from_numpy(found.which)]
+    shifts = found.logits - torch.cat(engine.logits)[torch.from_numpy(found.which)]
     assert off(shifts, shifts[:1]) < 1e-12
     assert float(shifts.abs().max()) > 0
 
@@ -789,7 +789,7 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
     variants = asked(classifier, "mask")  # no input of one text is also one of another
     twin = alone(classifier, variants)
     done: list[int] = []
-    real = Engine._cut
+    real = Engine._answer_ids
 
     def counted(self: Engine, chunk: Sequence[tuple[Variants, slice]]) -> NDArray[np.int64]:
         which = real(self, chunk)
@@ -800,7 +800,7 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
         if torch.is_autocast_enabled("cpu") and done:
             raise TypeError("no more bf16")
 
-    monkeypatch.setattr(Engine, "_cut", counted)
+    monkeypatch.setattr(Engine, "_answer_ids", counted)
     with before(classifier, fail):
         found = roughly(classifier, variants)
     assert found.notes == ("bf16 failed (TypeError): float32 was used",)

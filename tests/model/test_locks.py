@@ -24,7 +24,7 @@ from heedful.model import locks
 from heedful.model.classifier import Classifier
 from heedful.model.edits import uniform
 from heedful.model.function import Plain
-from heedful.model.huggingface import read
+from heedful.model.huggingface import tokenize
 from heedful.model.inference import answers, sharing
 from heedful.model.locks import lock_of
 from tests.model.test_inference import asked
@@ -186,7 +186,7 @@ def test_a_tokenizer_is_used_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyP
         time.sleep(0.002)
         most.append(len(inside))
         inside.pop()
-        return read(*args)
+        return tokenize(*args)
 
     monkeypatch.setattr("heedful.model.classifier.read", slow_read)
     in_threads(lambda i: shared("bert").tokens(TEXTS[0]), 2 * THREADS)

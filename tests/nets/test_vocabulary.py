@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heedful.core.errors import BadInput
-from heedful.model.huggingface import read
+from heedful.model.huggingface import tokenize
 from heedful.model.loading import wrapped
 from heedful.nets.vocabulary import CLS, UNK, Cut, ids, learned, specials, vectors
 
@@ -76,13 +76,13 @@ def test_the_order_of_the_texts_does_not_matter(how: Cut) -> None:
 def test_pieces_keep_their_characters() -> None:
     made = learned([*TEXTS, "filming filmed films"] * 3, Cut(pieces=40, frame="none"))
     text = "Filming, well!"
-    tokens = read(wrapped(made, specials("none")), text)
+    tokens = tokenize(wrapped(made, specials("none")), text)
     assert "".join(text[slice(*(span or (0, 0)))] for span in tokens.spans) == text.replace(" ", "")
     assert len(tokens) > 4
 
 
 def test_words_keep_their_characters() -> None:
-    tokens = read(wrapped(learned(TEXTS, Cut()), specials("ends")), TEXTS[0])
+    tokens = tokenize(wrapped(learned(TEXTS, Cut()), specials("ends")), TEXTS[0])
     assert tokens.surface(1) == "It's"
     assert tokens.text[slice(*(tokens.spans[-2] or (0, 0)))] == "!"
 

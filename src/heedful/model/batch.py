@@ -68,10 +68,8 @@ class Padding:
 
         def rows(values: Sequence[Sequence[int]], fill: int) -> Tensor:
             pads = [[fill] * (width - len(row)) for row in values]
-            whole = [
-                [*pad, *row] if self.side == "left" else [*row, *pad] for row, pad in zip(values, pads, strict=True)
-            ]
-            return torch.tensor(whole, device=device)
+            pairs = zip(pads, values, strict=True) if self.side == "left" else zip(values, pads, strict=True)
+            return torch.tensor([[*first, *second] for first, second in pairs], device=device)
 
         types = [tokens.types for tokens in texts if tokens.types is not None]
         return Batch(
@@ -87,9 +85,9 @@ def grouped(texts: Sequence[Tokens], budget: int, mixes: Callable[[Tokens, Token
     for i in sorted(range(len(texts)), key=lambda i: len(texts[i])):
         # subtle: sorted by length, so the newest text is the widest
         fits = (g for g in groups[-3:] if len(texts[i]) * (len(g) + 1) <= budget and mixes(texts[g[0]], texts[i]))
-        found = next(fits, None)
-        if found is None:
+        group = next(fits, None)
+        if group is None:
             groups.append([i])
         else:
-            found.append(i)
+            group.append(i)
     return groups

@@ -26,7 +26,6 @@ from heedful.core.tokens import Tokens, check_text
 from heedful.model import huggingface, probes, seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, tracked
-from heedful.model.huggingface import read
 from heedful.model.locks import LockedProperty, lock_of
 from heedful.model.precision import bf16_fault, holds_bf16
 from heedful.model.projection import Projection
@@ -141,14 +140,14 @@ class Classifier:
         if pair is not None:
             check_text(pair, "pair")
         with lock_of(self.tokenizer):
-            tokens = read(self.tokenizer, text, pair)
+            tokens = huggingface.tokenize(self.tokenizer, text, pair)
         unknown = getattr(self.tokenizer, "unk_token_id", None)
         marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
         if all(tokens.ids[i] in marks for i in tokens.content):
             raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
         table = huggingface.word_embeddings(self.model)
         if table is None:
-            raise Unsupported(f"{self._full_name} has no table of word embeddings.")
+            raise Unsupported("it has no table of word embeddings.", self._full_name)
         if max(tokens.ids) >= table.num_embeddings:
             raise BadInput(
                 f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {table.num_embeddings} "
@@ -167,9 +166,9 @@ class Classifier:
     def batches(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[list[int]]:
         """Which texts to run together: of like length, at most `budget` tokens, never mixing what the model cannot."""
 
-        def mixes(one: Tokens, other: Tokens) -> bool:
-            alike = self.kind(np.array(one.ids)) == self.kind(np.array(other.ids))
-            return bool(alike) and (len(one) == len(other) or self.padding is not None)
+        def mixes(a: Tokens, b: Tokens) -> bool:
+            alike = self.kind(np.array(a.ids)) == self.kind(np.array(b.ids))
+            return bool(alike) and (len(a) == len(b) or self.padding is not None)
 
         return grouped(texts, budget, mixes)
 
@@ -216,11 +215,18 @@ class Classifier:
         Gradients are recorded unless the caller is in `torch.no_grad()`.
         """
         with self.lock:
-            if branch:
-                return self._branched(batch, branch)
-            if counted:
-                self.forwards += len(batch)
-            return self.to_logits(self.run(batch))
+            if not branch:
+                self.forwards += len(batch) if counted else 0
+                return self.to_logits(self.run(batch))
+            if len(batch) != 1:
+                raise ValueError(f"branching takes a batch of one text, not {len(batch)}")
+            if list(branch) != sorted(branch):
+                raise ValueError(f"branch {tuple(branch)} is not in the order of layers")
+            rows = 1 + sum(copies for _, copies in branch)
+            if not self.can_branch:
+                return self.logits(batch.repeat(rows))
+            self.forwards += rows
+            return self.to_logits(self.run_branched(batch, branch))
 
     def run(self, batch: Batch) -> Tensor:
         """The model's own output, neither counted nor checked."""
@@ -262,12 +268,12 @@ class Classifier:
 
     def predictions(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[Prediction]:
         """What the model says of each text."""
-        found: dict[int, Prediction] = {}
+        predictions: dict[int, Prediction] = {}
         with self.lock, torch.no_grad():
             for group in self.batches(texts, budget):
                 logits = self.logits(self.batch([texts[i] for i in group]))
-                found |= dict(zip(group, self._predictions(logits), strict=True))
-        return [found[i] for i in range(len(texts))]
+                predictions |= dict(zip(group, self._predictions(logits), strict=True))
+        return [predictions[i] for i in range(len(texts))]
 
     def prediction(self, logits: Float[Tensor, "c"]) -> Prediction:
         """Logits of one text, named."""
@@ -287,8 +293,8 @@ class Classifier:
             self.backwards += len(of)
             if not of.requires_grad:
                 return [torch.zeros_like(x) for x in by]
-            found = torch.autograd.grad(of.sum(), list(by), allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g for g, x in zip(found, by, strict=True)]
+            gradients = torch.autograd.grad(of.sum(), list(by), allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g for g, x in zip(gradients, by, strict=True)]
 
     # the seam
 
@@ -299,15 +305,10 @@ class Classifier:
         `edit` changes the weights; `values=True` keeps the value vectors too, in `seen.values[i]`. The first use checks
         that all this is true of the model, and raises `Unsupported` where it is not.
         """
-        with self.lock:
+        with self.lock, self._named("its attention cannot be read"):
             self.check_attention()
-            with self._attention(edit, values) as seen:
+            with seam.attention(self.model, self.sites, edit, values) as seen:
                 yield seen
-
-    @contextmanager
-    def _attention(self, edit: Edit | None = None, values: bool = False) -> Iterator[seam.Seen]:
-        with self._named("its attention cannot be read"), seam.attention(self.model, self.sites, edit, values) as seen:
-            yield seen
 
     @contextmanager
     def embeddings(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
@@ -325,31 +326,27 @@ class Classifier:
             raise Unsupported(f"{what}: {e.reason}", self._full_name) from e
 
     def check_attention(self) -> None:
-        """Raise `Unsupported`, with the model's name, unless the seam tells the truth about this model."""
-        if self.attention_fault is not None:
-            raise Unsupported(
-                f"its attention cannot be read ({self.attention_fault}); methods that need no attention still work.",
-                self._full_name,
-            )
+        """Raise `Unsupported`, with the model's name, unless the seam holds for this model."""
+        if (fault := self.attention_fault) is not None:
+            reason = f"its attention cannot be read ({fault}); methods that need no attention still work."
+            raise Unsupported(reason, self._full_name)
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
         """One forward pass with its attention, ready for derivatives."""
-        with self.lock:
-            return self._read(batch, values)
-
-    def _read(self, batch: Batch, values: bool) -> Reading:
-        self.forwards += len(batch)
-        with ExitStack() as stack:
-            stack.enter_context(torch.enable_grad())
-            seen = stack.enter_context(self.attention(tracked, values))
-            stack.enter_context(seam.evaluation_mode(self.model))
-            stack.enter_context(seam.reporting(self.model))
-            ids = stack.enter_context(self._padding_token(batch))
-            out = self.model(**self.inputs(batch, ids), output_hidden_states=True)
-        logits = self.to_logits(out.logits)
         names = ("decoder_hidden_states", "hidden_states")
-        hidden = next((states[-1] for name in names if (states := getattr(out, name, None))), None)
-        pooled = probes.pooled_shares(self, batch, logits, seen[0], hidden)
+        with self.lock:
+            self.forwards += len(batch)
+            with (
+                torch.enable_grad(),
+                self.attention(tracked, values) as seen,
+                seam.evaluation_mode(self.model),
+                seam.reporting(self.model),
+                self._padding_token(batch) as ids,
+            ):
+                out = self.model(**self.inputs(batch, ids), output_hidden_states=True)
+            logits = self.to_logits(out.logits)
+            hidden = next((states[-1] for name in names if (states := getattr(out, name, None))), None)
+            pooled = probes.pooled_shares(self, batch, logits, seen[0], hidden)
         return Reading(logits, seen[0], seen.values[0], pooled, seen.projections[0])
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
@@ -358,19 +355,6 @@ class Classifier:
         Where sentences are attended to, it is their weights: each at the place of its last word.
         """
         return self.read(batch).pooled
-
-    # branching
-
-    def _branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
-        if len(batch) != 1:
-            raise ValueError(f"branching takes a batch of one text, not {len(batch)}")
-        if list(branch) != sorted(branch):
-            raise ValueError(f"branch {tuple(branch)} is not in the order of layers")
-        rows = 1 + sum(copies for _, copies in branch)
-        if not self.can_branch:
-            return self.logits(batch.repeat(rows))
-        self.forwards += rows
-        return self.to_logits(self.run_branched(batch, branch))
 
     def run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
         """As `run`, with copies of the text that join it at some layers."""

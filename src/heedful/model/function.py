@@ -122,33 +122,14 @@ class Plain(Classifier):
 
     # what a function does not have
 
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise Unsupported(
             f"{self.name} is a function from texts to probabilities: it has no attention and no gradients; use "
             "leave-one-out, occlusion, lime, shapley, shapley-partition, input-reduction or minimal-flip."
         )
 
-    @property
-    def model(self) -> Any:
-        """There is none."""
-        self._refuse()
-
-    @property
-    def sites(self) -> list[tuple[str, int]]:
-        """None can be read."""
-        self._refuse()
-
-    def batch(self, texts: Sequence[Tokens]) -> Any:
-        """A function reads no token ids."""
-        self._refuse()
-
-    def attention(self, *_: Any, **__: Any) -> Any:
-        """Cannot be read."""
-        self._refuse()
-
-    def embeddings(self, edit: Callable[[Tensor], Tensor]) -> AbstractContextManager[None]:  # type: ignore[override]
-        """Cannot be edited."""
-        self._refuse()
+    model = sites = property(_refuse)
+    batch = attention = embeddings = _refuse
 
     @contextmanager
     def fast_inference(self) -> Iterator[None]:

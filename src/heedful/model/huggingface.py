@@ -16,28 +16,15 @@ from heedful.core.target import Head
 from heedful.core.tokens import Span, Tokens, trim, with_marks, word_indices
 
 OTHER_HEADS = (
-    "Model",
-    "LMHeadModel",
-    "ForCausalLM",
-    "ForMaskedLM",
-    "ForConditionalGeneration",
-    "ForTokenClassification",
-    "ForQuestionAnswering",
-    "ForMultipleChoice",
-    "ForPreTraining",
-    "ForNextSentencePrediction",
-)
+    "Model", "LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification",
+    "ForQuestionAnswering", "ForMultipleChoice", "ForPreTraining", "ForNextSentencePrediction",
+)  # fmt: skip
 _RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # positions by distance: any length
 # what a configuration says of its file, not of its model
 _UNSTEADY = (
-    "_name_or_path",
-    "_commit_hash",
-    "transformers_version",
-    "dtype",
-    "torch_dtype",
-    "architectures",
+    "_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures",
     "_attn_implementation_internal",
-)
+)  # fmt: skip
 
 
 def text_config(model: Any) -> Any:
@@ -71,8 +58,8 @@ def labels(config: Any) -> tuple[str, ...]:
     names = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
     if config.num_labels == 1 and len(names) == 2 and head(config) == "sigmoid":
         return (names[0], names[1])
-    found = tuple(names.get(i, f"LABEL_{i}") for i in range(config.num_labels))
-    return (f"not {found[0]}", found[0]) if len(found) == 1 and head(config) == "sigmoid" else found
+    whole = tuple(names.get(i, f"LABEL_{i}") for i in range(config.num_labels))
+    return (f"not {whole[0]}", whole[0]) if len(whole) == 1 and head(config) == "sigmoid" else whole
 
 
 def limit(model: Any, tokenizer: Any) -> int | None:
@@ -137,7 +124,7 @@ def state(model: Any) -> list[tuple[int, int]]:
     return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
 
 
-def read(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
+def tokenize(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
     """The whole text as the tokenizer cuts it, nothing left out; offsets are reconstructed where it keeps none."""
     cut = _with_offsets if getattr(tokenizer, "is_fast", False) else _without_offsets
     ids, spans, segments, types = cut(tokenizer, text, pair)
@@ -198,8 +185,8 @@ def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
     for segment, (part, source) in enumerate(((content[:first], text), (content[first:], pair or ""))):
         pieces = tokenizer.convert_ids_to_tokens([ids[i] for i in part])
         known = [None if ids[i] == tokenizer.unk_token_id else piece for i, piece in zip(part, pieces, strict=True)]
-        found = align(source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known])
-        for i, span in zip(part, found, strict=True):
+        places = align(source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known])
+        for i, span in zip(part, places, strict=True):
             segments[i], spans[i] = segment, span
     return ids, spans, segments, encoding.get("token_type_ids")
 

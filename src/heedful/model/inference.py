@@ -74,8 +74,7 @@ class Answers:
         which = self.which[start : start + weights.shape[1]]
         together = np.zeros((len(weights), int(which.max()) + 1))
         np.add.at(together.T, which, weights.T)  # the same input has the same error wherever it stands
-        found: NDArray[np.float64] = sigma * np.sqrt((together**2).sum(1) + together.sum(1) ** 2 / checked)
-        return found
+        return np.asarray(sigma * np.sqrt((together**2).sum(1) + together.sum(1) ** 2 / checked))
 
 
 def answers(
@@ -109,10 +108,10 @@ def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice
     """Slices of the variants, about CHUNK at a time."""
     chunk: list[tuple[Variants, slice]] = []
     size = 0
-    for one in variants:
-        for start in range(0, len(one), CHUNK):
-            part = slice(start, min(start + CHUNK, len(one)))
-            chunk.append((one, part))
+    for text in variants:
+        for start in range(0, len(text), CHUNK):
+            part = slice(start, min(start + CHUNK, len(text)))
+            chunk.append((text, part))
             size += part.stop - part.start
             if size >= CHUNK:
                 yield chunk
@@ -130,8 +129,8 @@ class Engine:
     rng: torch.Generator | None = None
     budget: int = BUDGET
     known: dict[Any, int] = field(default_factory=dict)
-    found: list[Tensor] = field(default_factory=list)
-    shifts: list[bool] = field(default_factory=list)  # which parts of `found` were rounded, and are to be moved
+    logits: list[Tensor] = field(default_factory=list)
+    shifts: list[bool] = field(default_factory=list)  # which parts of `logits` were rounded, and are to be moved
     rough: list[Tensor] = field(default_factory=list)
     exact: list[Tensor] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -151,16 +150,16 @@ class Engine:
 
     def ask(self, variants: Sequence[Variants]) -> Answers:
         """What the model says of every variant, in order."""
-        one = self._splice if isinstance(self.classifier, Plain) else self._cut
+        answer = self._answer_texts if isinstance(self.classifier, Plain) else self._answer_ids
         with self.classifier.lock:
-            which = np.concatenate([one(chunk) for chunk in _chunks(variants)])
+            which = np.concatenate([answer(chunk) for chunk in _chunks(variants)])
         index = torch.from_numpy(which)
         if not self.rough:
-            return Answers(torch.cat(self.found)[index], which, tuple(self.notes))
+            return Answers(torch.cat(self.logits)[index], which, tuple(self.notes))
         rough, exact = torch.cat(self.rough), torch.cat(self.exact)
         shift = (exact - rough).mean(0)
-        found = torch.cat([part + shift if off else part for part, off in zip(self.found, self.shifts, strict=True)])
-        return Answers(found[index], which, tuple(self.notes), rough + shift, exact)
+        logits = torch.cat([part + shift if off else part for part, off in zip(self.logits, self.shifts, strict=True)])
+        return Answers(logits[index], which, tuple(self.notes), rough + shift, exact)
 
     def _new(self, keys: Sequence[Any]) -> dict[Any, int]:
         """The keys never seen, and where each stands first."""
@@ -175,26 +174,24 @@ class Engine:
         self.known |= {key: len(self.known) + i for i, key in enumerate(new)}
         return np.array([self.known[key] for key in keys])
 
-    def _splice(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
+    def _answer_texts(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
         """A function of texts gets texts."""
-        assert isinstance(self.classifier, Plain)
-        texts = [t for one, part in chunk for t in one.texts(self.classifier, part)]
-        new = self._new(texts)
-        if new:
-            classifier = self.classifier
+        classifier = self.classifier
+        assert isinstance(classifier, Plain)
+        texts = [t for variants, part in chunk for t in variants.texts(classifier, part)]
+        if new := self._new(texts):
             self._recall(list(new), lambda which: classifier.of_texts([list(new)[i] for i in which]))
         return self._which(texts, new)
 
-    def _cut(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
+    def _answer_ids(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
         """A model gets token ids."""
-        rows = joined([one.rows(self.classifier, part) for one, part in chunk])
+        rows = joined([variants.rows(self.classifier, part) for variants, part in chunk])
         keys = rows.keys()
-        new = self._new(keys)
-        if new:
-            some = rows.take(np.array(list(new.values())))
+        if new := self._new(keys):
+            first = rows.take(np.array(list(new.values())))
             with self.classifier.fast_inference():
-                if self.precision == "float32" or not self._answer_roughly(some):
-                    self._recall(list(new), lambda which: self._run(some.take(which), rough=False))
+                if self.precision == "float32" or not self._answer_roughly(first):
+                    self._recall(list(new), lambda which: self._run(first.take(which), rough=False))
         return self._which(keys, new)
 
     def _recall(self, keys: Sequence[Any], run: Callable[[Ints], Tensor]) -> None:
@@ -205,32 +202,29 @@ class Engine:
         self.classifier.recalled += len(keys) - len(fresh)
         if fresh:
             shared |= {keys[i]: logits for i, logits in zip(fresh, run(np.array(fresh)), strict=True)}
-        self.found.append(torch.stack([shared[key] for key in keys]))
+        self.logits.append(torch.stack([shared[key] for key in keys]))
         self.shifts.append(False)
 
     def _answer_roughly(self, rows: Rows) -> bool:
         """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""
-        some = torch.randperm(len(rows), generator=self.rng)[: max(MIN_CHECKED, len(rows) // 20)]
+        checked = torch.randperm(len(rows), generator=self.rng)[: max(MIN_CHECKED, len(rows) // 20)]
         try:
             rough = self._run(rows, rough=True)
         except Exception as e:  # a family's own code; what is wrong in float32 too will raise again there
             self.precision = "float32"
             self.notes.append(f"bf16 failed ({type(e).__name__}): float32 was used")
             return False
-        self.exact.append(self._run(rows.take(some.numpy()), rough=False))
-        self.rough.append(rough[some])
-        self.found.append(rough)
+        self.exact.append(self._run(rows.take(checked.numpy()), rough=False))
+        self.rough.append(rough[checked])
+        self.logits.append(rough)
         self.shifts.append(True)
         return True
 
     def _run(self, rows: Rows, rough: bool) -> Tensor:
-        parts = [
-            (group, self._logits(rows.take(group), rough))
-            for group in _groups(self.classifier, rows, lambda: self.budget)
-        ]
-        order = torch.from_numpy(np.concatenate([group for group, _ in parts]))
-        found = torch.cat([logits for _, logits in parts])
-        return torch.empty_like(found).index_copy_(0, order, found)
+        groups = _groups(self.classifier, rows, lambda: self.budget)
+        order, parts = zip(*((group, self._logits(rows.take(group), rough)) for group in groups), strict=True)
+        logits = torch.cat(parts)
+        return torch.empty_like(logits).index_copy_(0, torch.from_numpy(np.concatenate(order)), logits)
 
     def _logits(self, rows: Rows, rough: bool) -> Tensor:
         try:
@@ -266,11 +260,10 @@ class Engine:
 
 
 def _out_of_memory(e: BaseException) -> bool:
-    said = str(e).lower()
-    return isinstance(e, (torch.OutOfMemoryError, MemoryError)) or (
-        not isinstance(e, HeedfulError)
-        and ("out of memory" in said or "allocate memory" in said or "alloc_cpu" in said)
-    )
+    if isinstance(e, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    signs = ("out of memory", "allocate memory", "alloc_cpu")
+    return not isinstance(e, HeedfulError) and any(sign in str(e).lower() for sign in signs)
 
 
 def _groups(classifier: Classifier, rows: Rows, budget: Callable[[], int]) -> Iterator[Ints]:
@@ -291,8 +284,8 @@ def _split(group: Ints, length: int, budget: Callable[[], int]) -> Iterator[Ints
     """Rows of one length, as many at a time as the budget allows."""
     while len(group):
         fit = max(1, budget() // length)
-        some, group = group[:fit], group[fit:]
-        yield some
+        yield group[:fit]
+        group = group[fit:]
 
 
 def _merged(groups: Sequence[Ints], lengths: Ints, budget: Callable[[], int]) -> Iterator[Ints]:

@@ -25,15 +25,9 @@ from heedful.nets.base import Net, Saved, load_saved, save
 from heedful.nets.weights import Contents, weight_files, weight_names
 
 _TOKENIZER_FILES = (
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "spiece.model",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "sentencepiece.model",
-    "spm.model",
-)
+    "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
+    "sentencepiece.model", "spm.model",
+)  # fmt: skip
 _LOADING = RLock()  # what `_silence` changes belongs to the whole process
 
 
@@ -113,10 +107,10 @@ def _dtype(dtype: str | torch.dtype | None) -> Any:
     if dtype is None or dtype == "auto":
         return dtype or torch.float32
     short = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
-    found = getattr(torch, short.get(dtype, dtype), None) if isinstance(dtype, str) else dtype
-    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+    kind = getattr(torch, short.get(dtype, dtype), None) if isinstance(dtype, str) else dtype
+    if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise BadInput(f"dtype '{dtype}' is not one of float32, float64, float16, bfloat16, auto.")
-    return found
+    return kind
 
 
 def _move(classifier: Classifier, device: str | torch.device) -> None:
@@ -133,7 +127,8 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
-        classifier = from_saved(load_saved(folder), str(folder))
+        net = load_saved(folder)
+        classifier = Classifier(net.model, wrapped(net.tokenizer, net.special), name=str(folder))
         if dtype != "auto":
             classifier.model.to(dtype)
         return classifier
@@ -150,18 +145,12 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
     return Classifier(model, tokenizer, name=source)
 
 
-def from_saved(net: Saved, name: str) -> Classifier:
-    """One of the papers' networks as a classifier."""
-    return Classifier(net.model, wrapped(net.tokenizer, net.special), name=name)
-
-
-def wrapped(tokenizer: Any, special: Mapping[str, str], limit: int | None = None) -> Any:
+def wrapped(tokenizer: Any, special: Mapping[str, str]) -> Any:
     """A `tokenizers.Tokenizer` as transformers would give it; `special` says what its special tokens are for."""
     from transformers import PreTrainedTokenizerFast
 
     named = ["input_ids", "token_type_ids", "attention_mask"]
-    length = {} if limit is None else {"model_max_length": limit}
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=named, **special, **length)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=named, **special)
 
 
 def _download(source: str, revision: str | None) -> Path:
@@ -222,35 +211,26 @@ def _check_folder(folder: Path, loader: str) -> None:
             f"'{folder}' holds an adapter, whose base model would be loaded from elsewhere; join them with peft's "
             "merge_and_unload and save the result."
         )
-    if not names & set(_TOKENIZER_FILES) and not _reads_characters(folder):
+    if names & set(_TOKENIZER_FILES):
+        return
+    config = (folder / "tokenizer_config.json").read_text("utf-8") if "tokenizer_config.json" in names else ""
+    if "ByT5Tokenizer" not in config and "CanineTokenizer" not in config:  # of bytes, characters: no vocabulary file
         raise BadInput(
             f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
         )
 
 
-def _reads_characters(folder: Path) -> bool:
-    """Tokenizers of bytes or characters have no vocabulary file."""
-    config = folder / "tokenizer_config.json"
-    return config.exists() and any(name in config.read_text("utf-8") for name in ("ByT5Tokenizer", "CanineTokenizer"))
-
-
 def _model(source: str, folder: Path, dtype: Any) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    model, report = _pretrained(
-        AutoModelForSequenceClassification,
-        source,
-        folder,
-        dtype=dtype,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,
-    )
+    options = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, report = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if missing:
         shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
-        made = ", ".join(model.config.architectures or ["unknown"])
+        kind = ", ".join(model.config.architectures or ["unknown"])
         raise Unsupported(
-            f"'{source}' ({made}) has no trained weights for {shown}: as a classifier it would answer at random; "
+            f"'{source}' ({kind}) has no trained weights for {shown}: as a classifier it would answer at random; "
             "give a model that was fine-tuned for sequence classification."
         )
     return model
@@ -263,20 +243,13 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
     if not source:
         raise BadInput("no encoder was given; set encoder=FOLDER, or a Hugging Face hub name.")
     folder = Path(source).expanduser()
-    kind = {"problem_type": "multi_label_classification"} if multi else {}
+    numbers = {name: i for i, name in enumerate(labels)}
+    options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
+    options |= {"problem_type": "multi_label_classification"} if multi else {}
+    options |= {"dtype": torch.float32, "ignore_mismatched_sizes": True}
     with _silence():
         folder = folder if folder.is_dir() else _download(source, None)
-        model = _pretrained(
-            AutoModelForSequenceClassification,
-            source,
-            folder,
-            num_labels=len(labels),
-            id2label=dict(enumerate(labels)),
-            label2id={name: i for i, name in enumerate(labels)},
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,
-            **kind,
-        )
+        model = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
         tokenizer = _tokenizer(source, folder)
     if not tokenizer.is_fast:
         raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
@@ -304,11 +277,11 @@ def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
 
     It must cut texts into the same token ids as the classifier's tokenizer.
     """
-    model, own = _masked_model(str(Path(source).expanduser()))
-    if own.get_vocab() != tokenizer.get_vocab():
+    model, its_tokenizer = _masked_model(str(Path(source).expanduser()))
+    if its_tokenizer.get_vocab() != tokenizer.get_vocab():
         raise BadInput(f"'{source}' has another vocabulary than the classifier; its words cannot fill the gaps.")
-    special = sorted(set(own.all_special_ids))
-    limit = huggingface.limit(model, own)
+    special = sorted(set(its_tokenizer.all_special_ids))
+    limit = huggingface.limit(model, its_tokenizer)
 
     def chances(batch: Batch) -> Tensor:
         if limit is not None and batch.ids.shape[1] > limit:
@@ -319,7 +292,7 @@ def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
         with torch.no_grad():
             scores = model(**inputs).logits.float()
         scores[..., special] = -torch.inf
-        scores[..., len(own) :] = -torch.inf  # rows of the table that no token uses
+        scores[..., len(its_tokenizer) :] = -torch.inf  # rows of the table that no token uses
         return torch.softmax(scores, -1)
 
     return chances
@@ -340,14 +313,15 @@ def _tokenizer(source: str, folder: Path) -> Any:
 
 def _explained(e: Exception, source: str) -> HeedfulError:
     """What went wrong while loading, in one sentence."""
-    said = f"{type(e).__name__}: {e}"
-    if type(e).__name__ == "SafetensorError" or "SafetensorError" in said or "header" in said.lower():
+    message = f"{type(e).__name__}: {e}"
+    if "SafetensorError" in message or "header" in message.lower():
         return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
-    if "Unrecognized configuration class" in said or "Unrecognized model" in said or "does not recognize" in said:
+    signs = ("Unrecognized configuration class", "Unrecognized model", "does not recognize")
+    if any(sign in message for sign in signs):
         return Unsupported(
             f"'{source}' is of a kind for which transformers has no sequence classifier ({_first_line(e)})."
         )
-    if "trust_remote_code" in said:
+    if "trust_remote_code" in message:
         return Unsupported(f"'{source}' needs code of its own to run, which heedful does not execute.")
     if Path(source).exists():
         return BadInput(f"the model in '{source}' cannot be loaded ({_first_line(e)}).")

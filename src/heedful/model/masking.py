@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -74,10 +74,10 @@ def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) ->
 
 def spread(groups: Sequence[Sequence[int]], scores: NDArray[np.float64], length: int) -> NDArray[np.float64]:
     """A score per feature -> a score per token, in equal parts, so that a feature's tokens add up to its score."""
-    found = np.zeros(length)
+    by_token = np.zeros(length)
     for group, score in zip(groups, scores, strict=True):
-        found[list(group)] = score / len(group)
-    return found
+        by_token[list(group)] = score / len(group)
+    return by_token
 
 
 @dataclass(frozen=True)
@@ -187,13 +187,10 @@ class Operator:
 
 def _delete(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
     order = np.argsort(~keep, axis=1, kind="stable")
-
-    def moved(values: NDArray[Any]) -> NDArray[Any]:
-        return np.take_along_axis(values, order, axis=1)
-
-    types = None if rows.types is None else moved(rows.types)
+    ids = np.take_along_axis(rows.ids, order, axis=1)
+    types = None if rows.types is None else np.take_along_axis(rows.types, order, axis=1)
     lengths = keep.sum(1)
-    return Rows(moved(rows.ids), np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
+    return Rows(ids, np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
 
 
 def _hide(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
@@ -217,13 +214,13 @@ def _fill_in(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools
     blank = np.where(keep, rows.ids, stand_in(classifier, "mask"))
     chosen = blank.copy()
     fit = max(1, MLM_BATCH_TOKENS // blank.shape[1])
-    for some in (slice(start, start + fit) for start in range(0, len(keep), fit)):
-        gaps = ~keep[some]
+    for part in (slice(start, start + fit) for start in range(0, len(keep), fit)):
+        gaps = ~keep[part]
         if gaps.any():
-            ids = torch.from_numpy(blank[some])
-            types = None if rows.types is None else torch.from_numpy(rows.types[some].copy())
+            ids = torch.from_numpy(blank[part])
+            types = None if rows.types is None else torch.from_numpy(rows.types[part].copy())
             chances = filler(Batch(ids, torch.ones_like(ids), types))[torch.from_numpy(gaps)]
-            chosen[some][gaps] = torch.multinomial(chances, 1, generator=variants.rng)[:, 0].numpy()
+            chosen[part][gaps] = torch.multinomial(chances, 1, generator=variants.rng)[:, 0].numpy()
     return replace(rows, ids=chosen)
 
 
@@ -277,19 +274,16 @@ def _with_something(classifier: Classifier, rows: Rows) -> Rows:
 
 def _splice(text: str, tokens: Tokens, segment: int, keep: NDArray[np.bool_], word: str | None) -> str:
     """Cut a word out with the white space before it (after it, if it is the first), or put another in its place."""
-    own = [
-        (span, kept)
-        for side, span, kept in zip(tokens.segments, tokens.spans, keep, strict=True)
-        if side == segment and span is not None
-    ]
+    places = zip(tokens.segments, tokens.spans, keep, strict=True)
+    spans = [(span, stays) for side, span, stays in places if side == segment and span is not None]
     parts: list[str] = []
     at = 0
-    for span, kept in own:
+    for span, stays in spans:
         between = text[at : span[0]]
-        if kept or word is not None:
-            parts += [between, text[slice(*span)] if kept else word or ""]
+        if stays or word is not None:
+            parts += [between, text[slice(*span)] if stays else word or ""]
         else:
             parts.append(between.rstrip())
         at = span[1]
     whole = "".join([*parts, text[at:]])
-    return whole if word is not None or own[0][1] else whole.lstrip()
+    return whole if word is not None or spans[0][1] else whole.lstrip()

@@ -65,12 +65,9 @@ def _try_bf16() -> tuple[str | None, bool]:
         return "there is no Python interpreter to try it with", False
     try:
         # -P: a torch.py in the current folder must not be imported
+        command = [sys.executable, "-P", "-c", TRIAL]
         child = subprocess.run(
-            [sys.executable, "-P", "-c", TRIAL],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         return f"a trial process did not finish: {type(e).__name__}", False
@@ -89,16 +86,13 @@ def _cache_file() -> Path | None:
     except RuntimeError:  # no home
         return None
     # subtle: two machines of one processor model can differ, and can share a home folder
-    facts = [torch.__version__, platform.processor(), platform.node(), _boot()]
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    except OSError:  # not Linux
+        boot = ""
+    facts = [torch.__version__, platform.processor(), platform.node(), boot]
     facts += [os.environ.get(name, "") for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")]
     return folder / f"bf16-{hashlib.blake2b(json.dumps([*facts, TRIAL]).encode(), digest_size=8).hexdigest()}.json"
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
-    except OSError:  # not Linux
-        return ""
 
 
 def has_bf16_units() -> bool:

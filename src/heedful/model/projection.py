@@ -70,11 +70,9 @@ class Context:
         if len(factors) != 2:
             return None
         first, second, result = equation.replace(" ", "").replace("->", ",").split(",")
-        found = (
-            self._contracted((first, second, result), factors[0], factors[1], out),
-            self._contracted((second, first, result), factors[1], factors[0], out),
-        )
-        return found[0] or found[1]
+        a, b = factors
+        projection = self._contracted((first, second, result), a, b, out)
+        return projection or self._contracted((second, first, result), b, a, out)
 
     def _contracted(
         self, letters: tuple[str, str, str], given: Tensor, weight: Tensor, out: Tensor

@@ -90,12 +90,14 @@ class _Interception(TorchFunctionMode):
         out = func(*args, **(kwargs or {}))
         if not self.inside:
             return out
-        if func in _SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and _axis(args, kwargs) in (-1, 3):
-            return self.softmax(args[0] if args else (kwargs or {})["input"], out)
+        kwargs = kwargs or {}
+        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+        if func in _SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and axis in (-1, 3):
+            return self.softmax(args[0] if args else kwargs["input"], out)
         if self.want_values and self.last is not None and func in PRODUCTS:
             self.product(args, out)
         elif self.context is not None and func in MAPS:
-            self.linear(func, args, kwargs or {}, out)
+            self.linear(func, args, kwargs, out)
         return out
 
     def softmax(self, scores: Tensor, weights: Tensor) -> Tensor:
@@ -120,14 +122,10 @@ class _Interception(TorchFunctionMode):
     def linear(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> None:
         """The first linear map of what the heads have read is the model's output projection."""
         assert self.context is not None
-        found = self.context.projection(func, args, kwargs, out)
-        if found is not None:
-            self.seen.projections[-1][self.context.site] = found
+        projection = self.context.projection(func, args, kwargs, out)
+        if projection is not None:
+            self.seen.projections[-1][self.context.site] = projection
             self.context = None
-
-
-def _axis(args: Any, kwargs: Any) -> Any:
-    return (kwargs or {}).get("dim", args[1] if len(args) > 1 else None)
 
 
 def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
@@ -141,9 +139,9 @@ def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
         return None
     left: Tensor = factors[0]
     right: Tensor = factors[1]
-    if left.numel() != weights.numel() or not torch.equal(
-        left.detach().reshape(weights.shape), weights.detach().to(left.dtype)
-    ):
+    if left.numel() != weights.numel():
+        return None
+    if not torch.equal(left.detach().reshape(weights.shape), weights.detach().to(left.dtype)):
         return None
     if equation is not None:
         first, second = equation.split("->")[0].replace(" ", "").split(",")
@@ -260,12 +258,16 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         ids, given = state["ids"], args[0].transpose(0, axis)
         if given.shape == ids.shape and torch.equal(given, ids):
             if "edited" not in state:
-                state["edited"] = _edited(edit, out.transpose(0, axis))
+                vectors = out.transpose(0, axis)
+                state["edited"] = new = edit(vectors)
+                if new.shape != vectors.shape:
+                    old_shape, new_shape = tuple(vectors.shape), tuple(new.shape)
+                    raise BadInput(f"the edit turned word vectors of shape {old_shape} into {new_shape}.")
             # subtle: ctrl scales word vectors in place, which a leaf does not allow
             return state["edited"].clone().transpose(0, axis)
         if "edited" in state and given.shape == ids.shape and torch.equal(given[:, 1:], ids[:, :-1]):
             return torch.cat([out[:, :1], state["edited"][:, :-1]], dim=1)
-        raise Unsupported("the word embeddings were asked for something other than the text")
+        raise Unsupported("the word embeddings were read for something other than the text")
 
     with ExitStack() as undo:
         door = undo.enter_context(_door(model, attention=False))
@@ -275,34 +277,19 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         yield
 
 
-def _edited(edit: Callable[[Tensor], Tensor], vectors: Tensor) -> Tensor:
-    new = edit(vectors)
-    if new.shape != vectors.shape:
-        raise BadInput(f"the edit turned word vectors of shape {tuple(vectors.shape)} into {tuple(new.shape)}.")
-    return new
-
-
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored."""
-    training = [m for m in model.modules() if m.training]
-    saving: list[Any] = [m for m in model.modules() if getattr(m, "gradient_checkpointing", False)]
-    trained = [p for p in model.parameters() if p.requires_grad]
+    names = ("training", "gradient_checkpointing")
+    switches: list[tuple[Any, str]] = [(m, n) for m in model.modules() for n in names if getattr(m, n, False)]
+    switches += [(p, "requires_grad") for p in model.parameters() if p.requires_grad]
     try:
-        for m in training:
-            m.training = False
-        for m in saving:
-            m.gradient_checkpointing = False
-        for p in trained:
-            p.requires_grad_(False)
+        for owner, name in switches:
+            setattr(owner, name, False)
         yield
     finally:
-        for m in training:
-            m.training = True
-        for m in saving:
-            m.gradient_checkpointing = True
-        for p in trained:
-            p.requires_grad_(True)
+        for owner, name in switches:
+            setattr(owner, name, True)
 
 
 @contextmanager

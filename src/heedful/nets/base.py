@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import tokenizers
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -24,6 +24,9 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.files import write_files
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.nets.weights import Contents
+
+Ids = Int[Tensor, "b t"]
+Mask = Shaped[Tensor, "b t"] | None  # 0 where a token is masked; token types have the same form
 
 
 @dataclass

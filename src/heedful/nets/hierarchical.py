@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.core.settings import Ge
-from heedful.nets.base import Bidirectional, Net, Output, Shape, real_positions, weighted_sum, weights
+from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real_positions, weighted_sum, weights
 
 Encoder = Literal["rnn", "conv", "none"]
 KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters
@@ -209,13 +209,7 @@ class Hierarchical(Net):
             else:
                 nn.init.xavier_uniform_(parameter)
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
-    ) -> Output:
+    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
         """Logits and attention; a new token type begins a new sentence. A text without a word gets the bias alone."""
         vectors = self.words(input_ids)
         layout = self._layout(input_ids, real_positions(input_ids, attention_mask), token_type_ids)

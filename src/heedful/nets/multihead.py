@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from heedful.core.errors import BadInput
 from heedful.core.settings import Ge
 from heedful.nets import base as common
-from heedful.nets.base import Net, Output, real_positions, weighted_sum, weights
+from heedful.nets.base import Ids, Mask, Net, Output, real_positions, weighted_sum, weights
 
 
 def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
@@ -159,13 +159,7 @@ class MultiHead(Net):
         net.load_state_dict(named)
         return net.eval()
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Int[Tensor, "b t"] | None = None,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
-    ) -> Output:
+    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
         """Logits and attention, [b,k,1,t] of the first token, or [b,k,t,t] of every token in each of several layers.
 
         With `masked=False`, t is all positions.

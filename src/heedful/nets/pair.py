@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.nets.base import Shape, real_positions
+from heedful.nets.base import Ids, Mask, Shape, real_positions
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
 
@@ -100,7 +100,7 @@ class Pair(Attended):
         self.from_passage, self.from_query = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
         self.decoder = nn.Linear(width // 2, config.num_labels)
 
-    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+    def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """Each part by its own encoder, alone; the query's last state asks."""
         mask = real_positions(input_ids, attention_mask)
         asking = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0

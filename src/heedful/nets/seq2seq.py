@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.nets.base import Bidirectional, Net, Output, Shape, real_positions, weighted_sum, weights
+from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real_positions, weighted_sum, weights
 
 Attention = Literal["none", "additive", "multiplicative"]
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
@@ -141,13 +141,7 @@ class Seq2Seq(Net):
         source = self.encode(input_ids, attention_mask)
         return self.write(source, self.advance(source, self.shifted(symbols)))[0]
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
-    ) -> Output:
+    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
         """Logits of the symbol after `config.before`, and the attention of this step."""
         source = self.encode(input_ids, attention_mask)
         before = torch.tensor([self.config.num_labels, *self.config.before], device=input_ids.device)

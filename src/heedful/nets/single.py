@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.maths.activations import ACTIVATIONS, Activation
-from heedful.nets.base import Net, Output, Shape, describe_shape, real_positions, weighted_sum, weights
+from heedful.nets.base import Ids, Mask, Net, Output, Shape, describe_shape, real_positions, weighted_sum, weights
 from heedful.nets.encoders import ENCODERS, EncoderName
 
 Attention = Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"]
@@ -166,7 +166,7 @@ class Attended(Net):
             self.guide.eval()
         return self
 
-    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+    def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """The text up to its attention."""
         raise NotImplementedError
 
@@ -178,13 +178,7 @@ class Attended(Net):
         """What training adds to the loss."""
         return None
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Int[Tensor, "b t"] | None = None,
-        token_type_ids: Int[Tensor, "b t"] | None = None,
-        **_: Any,
-    ) -> Output:
+    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
         """Logits, and the attention [b,1,1,t]. A text without a word to attend to gets the answer of the biases."""
         text = self.encoded(input_ids, attention_mask, token_type_ids)
         if self.config.attention == "none":
@@ -197,12 +191,7 @@ class Attended(Net):
         return Penalised(self.decoded(context, text), () if self.fast else (used,), penalty)
 
     @torch.no_grad()
-    def attend(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Int[Tensor, "b t"] | None = None,
-        token_type_ids: Int[Tensor, "b t"] | None = None,
-    ) -> Float[Tensor, "b t"]:
+    def attend(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None) -> Float[Tensor, "b t"]:
         """The attention of each text, without derivatives and unseen by the seam; 0 where it may not go."""
         if self.config.attention == "none":
             raise Unsupported(f"this {self.config.model_type} network has no attention to report.")
@@ -236,7 +225,7 @@ class Single(Attended):
             self.register_buffer("log_odds", torch.zeros(config.vocabulary))
         self.decoder = nn.Linear(self.encoder.width, config.num_labels)
 
-    def encoded(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Encoded:
+    def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """The last state asks."""
         mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -25,7 +25,7 @@ from heedful.core.errors import BadInput
 from heedful.core.settings import Ge
 from heedful.maths.activations import Activation
 from heedful.nets import base as common
-from heedful.nets.base import Net, Shape, real_positions, weighted_sum, weights
+from heedful.nets.base import Ids, Mask, Net, Shape, real_positions, weighted_sum, weights
 from heedful.nets.multihead import leading, positioned, sinusoidal
 
 Pooling = Literal["sum", "mean", "cls"]
@@ -124,13 +124,7 @@ class Transformer(Net):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "b t"],
-        attention_mask: Int[Tensor, "b t"] | None = None,
-        token_type_ids: Tensor | None = None,
-        **_: Any,
-    ) -> Output:
+    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
         """Logits, attention and states."""
         mask = real_positions(input_ids, attention_mask)
         vectors = self.words(input_ids) * self.config.width**0.5

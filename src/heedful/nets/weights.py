@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,46 +68,36 @@ class Contents:
     def limiting(self) -> Iterator[None]:
         """Inside, a model that this thread builds on the meta device is refused as soon as it outgrows the files."""
         thread = threading.get_ident()
-        parameters = MAX_GROWTH * self.numbers + MAX_EXTRA_PARAMETERS
-        buffer_bytes = 4 * MAX_GROWTH * self.numbers + MAX_EXTRA_BUFFER_BYTES
-        counted: list[Tensor] = []  # held, so that no two have one id
-        seen: set[int] = set()
+        left = {
+            "parameters": MAX_GROWTH * self.numbers + MAX_EXTRA_PARAMETERS,
+            "bytes of buffers": 4 * MAX_GROWTH * self.numbers + MAX_EXTRA_BUFFER_BYTES,
+        }
+        counted: dict[int, Tensor] = {}  # held, so that no two have one id
 
-        def is_new(tensor: Tensor | None) -> bool:
-            if tensor is None or not tensor.is_meta or threading.get_ident() != thread or id(tensor) in seen:
-                return False
-            seen.add(id(tensor))
-            counted.append(tensor)
-            return True
+        def counter(what: str, size: Callable[[Tensor], int]) -> Callable[[Any, str, Tensor | None], None]:
+            def count(_: Any, name: str, tensor: Tensor | None) -> None:
+                if tensor is None or not tensor.is_meta or threading.get_ident() != thread or id(tensor) in counted:
+                    return
+                counted[id(tensor)] = tensor
+                left[what] -= size(tensor)
+                if left[what] < 0:
+                    raise BadInput(
+                        f"the configuration of '{self.source}' describes a larger model than its weights, which hold "
+                        f"{self.numbers:,} numbers (too large at '{name}'); give the configuration that belongs to "
+                        "the weights."
+                    )
 
-        def count_parameter(_: Any, name: str, tensor: Tensor | None) -> None:
-            nonlocal parameters
-            if is_new(tensor) and tensor is not None:
-                parameters -= tensor.numel()
-                self._refuse_below_zero(parameters, name)
-
-        def count_buffer(_: Any, name: str, tensor: Tensor | None) -> None:
-            nonlocal buffer_bytes
-            if is_new(tensor) and tensor is not None:
-                buffer_bytes -= tensor.numel() * tensor.element_size()
-                self._refuse_below_zero(buffer_bytes, name)
+            return count
 
         hooks = [
-            register_module_parameter_registration_hook(count_parameter),
-            register_module_buffer_registration_hook(count_buffer),
+            register_module_parameter_registration_hook(counter("parameters", lambda t: t.numel())),
+            register_module_buffer_registration_hook(counter("bytes of buffers", lambda t: t.nbytes)),
         ]
         try:
             yield
         finally:
             for hook in hooks:
                 hook.remove()
-
-    def _refuse_below_zero(self, left: int, name: str) -> None:
-        if left < 0:
-            raise BadInput(
-                f"the configuration of '{self.source}' describes a larger model than its weights, which hold "
-                f"{self.numbers:,} numbers (too large at '{name}'); give the configuration that belongs to the weights."
-            )
 
 
 def weight_names(folder: Path, config: Mapping[str, Any]) -> list[str]:

@@ -117,17 +117,12 @@ def _date(rng: Random) -> tuple[str, str]:
     first, last = (1970, 2069) if "{yy}" in how else (1900, 2099)
     start = datetime.date(first, 1, 1)
     day = start + _DAY * rng.randrange((datetime.date(last, 12, 31) - start).days + 1)
-    written = how.format_map(_parts(day))
-    case = rng.random()
-    return (written.lower() if case < 0.15 else written.upper() if case < 0.2 else written), day.isoformat()
-
-
-def _parts(day: datetime.date) -> dict[str, str]:
-    """Whatever a format may name."""
     month, weekday = _MONTHS[day.month - 1], _WEEKDAYS[day.weekday()]
     ending = "th" if 10 < day.day < 14 else {1: "st", 2: "nd", 3: "rd"}.get(day.day % 10, "th")
-    return {
+    parts = {
         "d": str(day.day), "dd": f"{day.day:02}", "dth": f"{day.day}{ending}", "ordinal": _ORDINALS[day.day - 1],
         "m": str(day.month), "mm": f"{day.month:02}", "month": month, "mon": month[:3],
         "y": str(day.year), "yy": f"{day.year % 100:02}", "weekday": weekday, "wd": weekday[:3],
     }  # fmt: skip
+    text, case = how.format_map(parts), rng.random()
+    return (text.lower() if case < 0.15 else text.upper() if case < 0.2 else text), day.isoformat()

@@ -257,10 +257,8 @@ class DatesJob:
 def job(settings: Seq2SeqSettings) -> DatesJob:
     """What `heedful.nets.training.loop.fit` trains; initial weights and data come from the settings' seed."""
     source, target = (PAD, UNK, *SOURCE), (STOP, *TARGET)
-    shape = Seq2SeqShape(
-        vocabulary=len(source), num_labels=len(target), labels=target, embedding=settings.embedding,
-        hidden=settings.hidden, attention=settings.attention, units=settings.units, dropout=settings.dropout,
-    )  # fmt: skip
+    sizes = {name: getattr(settings, name) for name in ("embedding", "hidden", "attention", "units", "dropout")}
+    shape = Seq2SeqShape(vocabulary=len(source), num_labels=len(target), labels=target, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = Seq2Seq(shape)
