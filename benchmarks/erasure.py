@@ -161,11 +161,11 @@ def _other(case: Case, variants: Variants) -> Bools:
 class Repeating(Engine):
     """The engine without its memory: equal inputs run as often as they are asked."""
 
-    def _cut(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
-        rows = joined([one.rows(self.classifier, part) for one, part in chunk])
-        before = sum(len(part) for part in self.found)
+    def _answer_ids(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
+        rows = joined([variants.rows(self.classifier, part) for variants, part in chunk])
+        before = sum(len(part) for part in self.logits)
         with self.classifier.fast_inference():
-            self.found.append(self._run(rows, rough=False))
+            self.logits.append(self._run(rows, rough=False))
         return np.arange(before, before + len(rows))
 
 
