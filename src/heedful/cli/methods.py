@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -13,7 +13,6 @@ from heedful.cli import options as opt
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from heedful.audits.capabilities import Ability, Capabilities
     from heedful.core.catalogue import Catalogue
@@ -76,64 +75,40 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
 
 
 def show(result: Capabilities, console: Console) -> None:
-    """Print the facts, then methods and checks: what works first, then what does not."""
+    """Print the facts, then methods and checks: what works first, then what does not, each reason once."""
+    from rich.padding import Padding
+    from rich.table import Table
     from rich.text import Text
 
     from heedful.report.terminal import clean
+
+    def columns(rows: Iterable[tuple[str, str]], style: str) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(width=0)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, words in rows:
+            table.add_row("", Text(clean(name), style=style), Text(clean(words)))
+        return table
 
     console.print(Text(clean(result.model), style="bold"))
-    facts = _grid()
-    for name, words in result.facts:
-        facts.add_row("", Text(clean(name), style="dim"), Text(clean(_short(words, result.model))))
-    console.print(facts)
+    console.print(columns(((name, _short(words, result.model)) for name, words in result.facts), "dim"))
     for kind, abilities in (("methods", result.methods), ("checks", result.checks)):
-        works = sum(one.works for one in abilities)
-        console.print(Text(f"\n{works} of {len(abilities)} {kind} work", style="bold"))
-        console.print(_working(abilities, result.model))
-        if works < len(abilities):
+        working = [one for one in abilities if one.works]
+        console.print(Text(f"\n{len(working)} of {len(abilities)} {kind} work", style="bold"))
+        reasons = [filter(None, (one.passes, _short(one.reason, result.model))) for one in working]
+        console.print(columns(zip((one.name for one in working), map("; ".join, reasons), strict=True), ""))
+        if len(working) < len(abilities):
             console.print(Text("these do not", style="bold"))
-            _failing(abilities, result.model, console)
+        by_reason: dict[str, list[str]] = {}
+        for one in abilities:
+            if not one.works:
+                by_reason.setdefault(_anonymous(one), []).append(one.name)
+        for reason, names in by_reason.items():
+            console.print(Padding(Text(clean(", ".join(names))), (0, 0, 0, 2)))
+            console.print(Padding(Text(clean(_short(reason, result.model)), style="dim"), (0, 0, 0, 6)))
     note = "Passes are those of the probe text: a method's with its default settings, a check's in a quick audit."
     console.print(Text(f"\n{note}", style="dim"))
-
-
-def _grid() -> Table:
-    from rich.table import Table
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(width=0)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _working(abilities: Sequence[Ability], model: str) -> Table:
-    from rich.text import Text
-
-    from heedful.report.terminal import clean
-
-    table = _grid()
-    for one in abilities:
-        if one.works:
-            words = "; ".join(filter(None, (one.passes, _short(one.reason, model))))
-            table.add_row("", Text(clean(one.name)), Text(clean(words)))
-    return table
-
-
-def _failing(abilities: Sequence[Ability], model: str, console: Console) -> None:
-    """Each reason once, under the names that share it."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from heedful.report.terminal import clean
-
-    named: dict[str, list[str]] = {}
-    for one in abilities:
-        if not one.works:
-            named.setdefault(_anonymous(one), []).append(one.name)
-    for reason, names in named.items():
-        console.print(Padding(Text(clean(", ".join(names))), (0, 0, 0, 2)))
-        console.print(Padding(Text(clean(_short(reason, model)), style="dim"), (0, 0, 0, 6)))
 
 
 def _anonymous(one: Ability) -> str:

@@ -28,7 +28,6 @@ def report(record: Record, rule: Rule | None = None) -> Document:
     head = verdicts.get(first) or replace(verdict(Evidence(), base), reason=Reason.NOT_AMONG_METHODS)
     ranking = ranking_section(record)
     checks = sections(record)
-    left_out = _left_out(record)
     return Document(
         title=f"{record.model_name}: which explanations deserve to be heeded?",
         verdict=head.word,
@@ -39,7 +38,7 @@ def report(record: Record, rule: Rule | None = None) -> Document:
             *([verdict_section(verdicts, first)] if first in verdicts else []),
             *overview(record),
         ),
-        sections=(*checks, *_shown(examples(record)), *_shown(words(record)), *left_out),
+        sections=(*checks, *_shown(examples(record)), *_shown(words(record)), *_left_out(record)),
         limits=_limits(base),
         cite=_cite(record, checks),
         ran=record.run.manifest.to_dict(),
@@ -124,13 +123,9 @@ def notebook(record: Record) -> str:
     first = record.summary.verdicts.get(Rule().attention)
     ranked = [one for one in record.summary.rankings if one.methods][:1]
     table = cells(table_of(record, ranked[0], 1))[:NOTEBOOK_METHODS] if ranked else []
-    return (
-        environment({})
-        .get_template("audit-notebook.html.j2")
-        .render(
-            title=f"{record.model_name}, {texts(record.summary.texts.n)}",
-            sentences=[advice(record)[0], *(sentences(first)[:1] if first else [])],
-            heads=["method", "rank", "score", "texts", "passes"],
-            rows=[row[:5] for row in table],
-        )
-    )
+    return environment({}).get_template("audit-notebook.html.j2").render(
+        title=f"{record.model_name}, {texts(record.summary.texts.n)}",
+        sentences=[advice(record)[0], *(sentences(first)[:1] if first else [])],
+        heads=["method", "rank", "score", "texts", "passes"],
+        rows=[row[:5] for row in table],
+    )  # fmt: skip

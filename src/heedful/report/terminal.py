@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.color import Color
 from rich.console import Console, Group, RenderableType
@@ -20,10 +20,8 @@ from heedful.core.explanation import (
     Interaction,
     Prediction,
     Reduction,
-    Source,
 )
 from heedful.core.table import align
-from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import phrases
 from heedful.report.text_runs import text_runs
@@ -77,25 +75,10 @@ def show_tree(tree: Tree, console: Console) -> None:
         console.print(Text(clean(fact), style="dim"))
 
 
-class _Explained(Protocol):
-    """What a header shows: an explanation has it, and a tree too."""
-
-    @property
-    def prediction(self) -> Prediction: ...
-    @property
-    def target(self) -> Target: ...
-    @property
-    def source(self) -> Source: ...
-
-
-def _header(explanation: _Explained) -> RenderableType:
-    lines = [
-        Text(f"{clean(explanation.source.model)} says ").append(
-            clean(phrases.prediction_text(explanation.prediction)), style="bold"
-        )
-    ]
-    lines += _bars(explanation.prediction)
-    return Group(*lines, Text(f"explained: {clean(str(explanation.target))}"), Text(""))
+def _header(explanation: Explanation | Tree) -> RenderableType:
+    prediction = Text(clean(phrases.prediction_text(explanation.prediction)), style="bold")
+    first = Text.assemble(f"{clean(explanation.source.model)} says ", prediction)
+    return Group(first, *_bars(explanation.prediction), Text(f"explained: {clean(str(explanation.target))}"), Text(""))
 
 
 def _bars(prediction: Prediction) -> list[Text]:
@@ -119,11 +102,8 @@ def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour
         body = struck(explanation, colour)
     elif isinstance(explanation, Interaction):
         layers, heads, queries, keys = explanation.weights.shape
-        body = Text(
-            f"{layers} layers × {heads} heads of {explanation.attention} attention, {queries} × {keys} tokens: "
-            "see them with --html",
-            style="dim",
-        )
+        maps = f"{layers} layers × {heads} heads of {explanation.attention} attention, {queries} × {keys} tokens"
+        body = Text(f"{maps}: see them with --html", style="dim")
     else:
         body = Text("see --json")
     details = _details(explanation)
@@ -133,9 +113,8 @@ def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour
 def _details(explanation: Explanation) -> str:
     parts = [phrases.details(explanation.details), *explanation.notes]
     if isinstance(explanation, Attribution) and explanation.gap is not None and explanation.base is not None:
-        parts.insert(
-            0, f"base {explanation.base:.3f} + scores {explanation.scores.sum():.3f}, gap {explanation.gap:.1e}"
-        )
+        sums = f"base {explanation.base:.3f} + scores {explanation.scores.sum():.3f}"
+        parts.insert(0, f"{sums}, gap {explanation.gap:.1e}")
     if isinstance(explanation, Interaction) and explanation.gaps:
         parts.insert(0, f"gap of a layer at most {max(map(abs, explanation.gaps)):.1e}")
     return "; ".join(part for part in parts if part)

@@ -136,10 +136,8 @@ def _first_words(record: Record, one: WordList) -> str:
     where = label if towards is None else f"{towards} in texts called {label}"
     words = [w for w in one.first if w.low > 0] if one.signed else list(one.first)
     if not words:
-        return (
-            f"By {one.method}, no word can be said to speak for {where}: none of {one.ranked:,} that were ranked has "
-            "an interval above zero."
-        )
+        none = f"none of {one.ranked:,} that were ranked has an interval above zero"
+        return f"By {one.method}, no word can be said to speak for {where}: {none}."
     named = listed([f"“{short(w.word)}” {w.interval}" for w in words[:MAX_WORDS]])
     what = f"what speaks most for {where}" if one.signed else f"what weighs most in texts called {label}"
     return f"By {one.method}, {what} is {named}."
@@ -187,35 +185,28 @@ def _figure(record: Record, one: WordList, name: str) -> Figure:
     rows = [Interval(short(w.word), w.mean, w.low, w.high, note=texts(w.texts)) for w in one.first]
     numbers = (f"{short(w.word)} {w.interval} in {texts(w.texts)}" for w in one.first)
     label = _label(record, one)
-    given = Words(
-        name=f"{name}-{one.label}",
-        title=f"{one.method}: words in texts that the model calls {label}",
-        x="mean score" if one.signed else "mean share of the text's sum",
-        alt=f"Mean scores by {one.method} in texts called {label}: {'; '.join(numbers)}.",
-        caption=f"The {len(one.first)} highest of {one.ranked:,} words, by the lower limit of the 95 % interval.",
-    )
-    return dots(given, rows, zero=0.0)
+    title = f"{one.method}: words in texts that the model calls {label}"
+    axis = "mean score" if one.signed else "mean share of the text's sum"
+    alt = f"Mean scores by {one.method} in texts called {label}: {'; '.join(numbers)}."
+    caption = f"The {len(one.first)} highest of {one.ranked:,} words, by the lower limit of the 95 % interval."
+    return dots(Words(f"{name}-{one.label}", title, axis, alt=alt, caption=caption), rows, zero=0.0)
 
 
 def _table(record: Record, lists: Sequence[WordList], name: str) -> Table:
     digits = digits_for(*(w.mean for one in lists for w in one.first))
     says = "mean score over texts" if lists[0].signed else "mean share of the text's sum of magnitudes"
-    return Table(
-        name=name,
-        title=f"Words by {lists[0].method}",
-        columns=(
-            Column("word"),
-            Column("label", says="the label that the model gives the texts"),
-            Column("texts", digits=0, says="texts of that label that have the word"),
-            Column("mean", digits=digits, says=says),
-            Column("low", digits=digits, says="lower limit of the 95 % interval over texts"),
-            Column("high", digits=digits, says="upper limit"),
-        ),
-        rows=tuple(
-            (short(w.word), _label(record, one), w.texts, w.mean, w.low, w.high) for one in lists for w in one.first
-        ),
-        caption=f"Up to {TOP_WORDS} words of each label, by the lower limit of the interval.",
+    columns = (
+        Column("word"),
+        Column("label", says="the label that the model gives the texts"),
+        Column("texts", 0, "texts of that label that have the word"),
+        Column("mean", digits, says),
+        Column("low", digits, "lower limit of the 95 % interval over texts"),
+        Column("high", digits, "upper limit"),
     )
+    entries = [(_label(record, one), word) for one in lists for word in one.first]
+    rows = tuple((short(w.word), label, w.texts, w.mean, w.low, w.high) for label, w in entries)
+    caption = f"Up to {TOP_WORDS} words of each label, by the lower limit of the interval."
+    return Table(name, f"Words by {lists[0].method}", columns, rows, caption)
 
 
 def _names(methods: Sequence[str]) -> list[str]:

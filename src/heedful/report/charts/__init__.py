@@ -28,10 +28,10 @@ from heedful.report.document import Figure
 from heedful.report.phrases import exists, fixed
 
 CELL = (34.0, 24.0)  # the smallest cell that has room for "−.99"
-WIDEST = 64.0
+MAX_CELL_WIDTH = 64.0
 NAMES, NUMBERS = 190.0, 28.0  # the widest column of names, and the part of it that numbers take
 MARGIN = 12  # of a file
-ALL_TOLD = 30  # pairs that a reader can listen to
+MAX_PAIRS = 30  # pairs that a reader can listen to
 
 
 def matrix(
@@ -44,7 +44,7 @@ def matrix(
     if not any(exists(x) for row in values for x in row):
         return nothing(words)
     left = min(NAMES, max(width_of(name) for name in names) + NUMBERS) + 6
-    wide = max(CELL[0], min(WIDEST, (WIDTH - left) / n))
+    wide = max(CELL[0], min(MAX_CELL_WIDTH, (WIDTH - left) / n))
     top = 22.0
     shapes = []
     for i, (name, row) in enumerate(zip(names, values, strict=True)):
@@ -57,14 +57,10 @@ def matrix(
 def _heads(name: str, i: int, at: tuple[float, float, float]) -> str:
     """The name of a row with its number, and the number above its column, which tells the name too."""
     left, column, y = at
-    number = element(
-        "text", {"class": "c-soft c-middle", "x": column, "y": 15.0}, f"<title>{escaped(name)}</title>{i + 1}"
-    )
-    return (
-        write((left - NUMBERS, y + 16.5), name, "c-end", NAMES - NUMBERS)
-        + write((left - 6, y + 16.5), str(i + 1), "c-soft c-end")
-        + number
-    )
+    row = write((left - NUMBERS, y + 16.5), name, "c-end", NAMES - NUMBERS)
+    number = write((left - 6, y + 16.5), str(i + 1), "c-soft c-end")
+    above: dict[str, str | float] = {"class": "c-soft c-middle", "x": column, "y": 15.0}
+    return row + number + element("text", above, f"<title>{escaped(name)}</title>{i + 1}")
 
 
 def _cell(x: float | None, at: tuple[float, float, float], limits: tuple[float, float]) -> str:
@@ -72,18 +68,9 @@ def _cell(x: float | None, at: tuple[float, float, float], limits: tuple[float, 
     if x is None or not exists(x):
         return ""
     kind, strength = tone(x, limits)
-    cell = element(
-        "rect",
-        {
-            "class": kind,
-            "x": left + 0.5,
-            "y": top + 0.5,
-            "width": wide - 1,
-            "height": CELL[1] - 1,
-            "fill-opacity": f"{strength:.2f}",
-        },
-    )
-    return cell + write((left + wide / 2, top + 16.5), brief(x), "c-middle")
+    place: dict[str, str | float] = {"class": kind, "x": left + 0.5, "y": top + 0.5}
+    size: dict[str, str | float] = {"width": wide - 1, "height": CELL[1] - 1, "fill-opacity": f"{strength:.2f}"}
+    return element("rect", place | size) + write((left + wide / 2, top + 16.5), brief(x), "c-middle")
 
 
 def tone(x: float, limits: tuple[float, float]) -> tuple[str, float]:
@@ -110,7 +97,7 @@ def _words_of(names: Sequence[str], values: Sequence[Sequence[float | None]]) ->
 
 
 def _ends(pairs: Sequence[tuple[float, str]]) -> str:
-    if len(pairs) <= ALL_TOLD:
+    if len(pairs) <= MAX_PAIRS:
         return sentence(words for _, words in pairs)
     ranked = [words for _, words in sorted(pairs, key=lambda pair: -pair[0])]
     median = statistics.median(x for x, _ in pairs)
