@@ -14,7 +14,7 @@ from benchmarks.material import Scale, default, documents, large, named, resolve
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import Design, Fit, design, fit, smooth_fit
-from heedful.methods.base import chance
+from heedful.methods.base import numpy_generator
 from heedful.methods.lime import Lime
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine, Precision
@@ -179,7 +179,7 @@ class Oracle:
 
     def estimate(self, way: Lime, samples: int, seed: int) -> tuple[NDArray[np.float64], int]:
         """Coefficients without ridge, so that every number of samples has the same coefficients in the limit."""
-        rng = chance(torch.Generator().manual_seed(seed))
+        rng = numpy_generator(torch.Generator().manual_seed(seed))
         made = design(len(self.groups), samples, way.sampling, rng)
         values, passes = self(made.keep)
         regression = fit if way.estimator == "regression" else smooth_fit

@@ -15,7 +15,7 @@ from benchmarks.material import Scale, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, between, in_turns, total
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import design
-from heedful.methods.base import chance
+from heedful.methods.base import numpy_generator
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut, Perturbing
 from heedful.model.classifier import Classifier
@@ -29,7 +29,7 @@ def inputs(classifier: Classifier, tokens: Tokens, method: Perturbing) -> Rows:
     d = len(features(tokens, method.by))
     rng = torch.Generator().manual_seed(0)
     if isinstance(method, Lime):
-        keep = design(d, 1000, "lime", chance(rng)).keep
+        keep = design(d, 1000, "lime", numpy_generator(rng)).keep
     else:
         keep = np.concatenate([np.ones((1, d), bool), ~np.eye(d, dtype=bool)])
     rows = method.variants(tokens, keep, rng).rows(classifier, slice(None))

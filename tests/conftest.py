@@ -114,7 +114,7 @@ def _unexpected_errors_are_raised() -> Iterator[Any]:
     """An audit goes on past an error that nobody expected; a test must not. Yields the function as users have it."""
     from heedful.core import errors
 
-    told = errors.told
+    original = errors.as_heedful_error
 
     def loud(e: Exception) -> errors.HeedfulError:
         if not isinstance(e, errors.HeedfulError):
@@ -122,8 +122,8 @@ def _unexpected_errors_are_raised() -> Iterator[Any]:
         return e
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(errors, "told", loud)
-        yield told
+        patch.setattr(errors, "as_heedful_error", loud)
+        yield original
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def bugs_are_told(_unexpected_errors_are_raised: Any, monkeypatch: pytest.Monkey
     """As users have it."""
     from heedful.core import errors
 
-    monkeypatch.setattr(errors, "told", _unexpected_errors_are_raised)
+    monkeypatch.setattr(errors, "as_heedful_error", _unexpected_errors_are_raised)
 
 
 @pytest.fixture

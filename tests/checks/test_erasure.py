@@ -33,7 +33,7 @@ from heedful.core.finding import Finding
 from heedful.core.target import activation
 from heedful.data import Example
 from heedful.maths.distances import Changes
-from heedful.methods.attention import laid_open
+from heedful.methods.attention import read_shares
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from tests.nets.test_hierarchical import TEXT as SENTENCES
@@ -135,7 +135,7 @@ def test_every_number_is_that_of_one_pass_at_a_time(family: str, kind: str, laye
 def test_sets_are_the_network_computed_by_hand() -> None:
     classifier = by_hand()
     case = one(classifier, TEXTS[3], METHODS)
-    reading, _ = laid_open(classifier, [case.tokens])
+    reading, _ = read_shares(classifier, [case.tokens])
     site = reading.layers("self")[0]
     places = np.array(case.tokens.content)
     rng = np.random.default_rng(0)
@@ -156,7 +156,7 @@ def test_sets_are_the_network_computed_by_hand() -> None:
 def test_with_everything_erased_the_bias_decides() -> None:
     classifier = by_hand()
     case = one(classifier, TEXTS[3], METHODS)
-    site = laid_open(classifier, [case.tokens])[0].layers("self")[0]
+    site = read_shares(classifier, [case.tokens])[0].layers("self")[0]
     n = len(case.tokens)
     got = Erased(classifier, classifier.batch([case.tokens]), [site], [[i] for i in range(n)]).of(np.ones((1, n), bool))
     assert torch.allclose(got[0], classifier.model.out.bias.double())

@@ -28,7 +28,7 @@ from heedful.core.finding import Finding, Place
 from heedful.data import Example
 from heedful.maths.formulas import effective_attention
 from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
-from heedful.methods.attention import laid_open
+from heedful.methods.attention import read_shares
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
 from heedful.nets.transformer import Transformer, TransformerShape
@@ -198,7 +198,7 @@ def test_values_are_what_is_read_times_their_map(family: str) -> None:
     classifier = shared(family)
     case = case_of(classifier)
     with Sources() as sources:
-        reading, _ = laid_open(classifier, [case.tokens], values=True)
+        reading, _ = read_shares(classifier, [case.tokens], values=True)
     for site in reading.layers(classifier.main_kind):
         values = reading.values[site][0].detach()
         source = sources.of(classifier, values)
@@ -211,7 +211,7 @@ def test_values_are_what_is_read_times_their_map(family: str) -> None:
 def test_the_value_map_of_bert_is_its_own() -> None:
     classifier = shared("bert")
     with Sources() as sources:
-        reading, _ = laid_open(classifier, [case_of(classifier).tokens], values=True)
+        reading, _ = read_shares(classifier, [case_of(classifier).tokens], values=True)
     for layer, site in zip(classifier.model.bert.encoder.layer, reading.layers("self"), strict=True):
         source = sources.of(classifier, reading.values[site][0].detach())
         true = layer.attention.self.value.weight.T.reshape(16, 2, 8).permute(1, 0, 2)

@@ -216,7 +216,7 @@ def test_a_context_that_is_changed_before_it_is_projected_is_refused() -> None:
     classifier = build("bert")
     dense = classifier.model.bert.encoder.layer[1].attention.output.dense
     dense.register_forward_pre_hook(lambda _, args: (args[0] * 2,))
-    with pytest.raises(Unsupported, match="tiny-bert: what follows attention in self layer 1 is no linear map of it"):
+    with pytest.raises(Unsupported, match="tiny-bert: what follows attention in self layer 1 is not a linear map"):
         explain(classifier, SHORT, "attention-norm")
     assert attribution(classifier, SHORT, AttentionNorm(layer=0)).scores.any()
 

@@ -27,4 +27,4 @@ def test_an_unexpected_error_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        errors.apart(fail, [1])
+        errors.results_or_errors(fail, [1])

@@ -110,7 +110,7 @@ def _attempt(attempt: Callable[[], Any]) -> tuple[Any, str]:
     try:
         return attempt(), ""
     except Exception as e:  # also an unexpected one: the other answers are still wanted
-        return None, str(errors.told(e))
+        return None, str(errors.as_heedful_error(e))
 
 
 # methods

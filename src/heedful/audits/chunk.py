@@ -21,7 +21,7 @@ from heedful.audits.run import CHUNK, Run, read_run
 from heedful.audits.workers import Tell, silent
 from heedful.checks import Check
 from heedful.checks.base import DRAWS, Case
-from heedful.core.errors import BadInput, HeedfulError, apart
+from heedful.core.errors import BadInput, HeedfulError, results_or_errors
 from heedful.core.explanation import Explanation
 from heedful.core.finding import LEFT_OUT, Finding
 from heedful.core.target import Target
@@ -133,7 +133,7 @@ def _run_check(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
 
     findings = [
         [_left_out(name, "", str(result))] if isinstance(result, HeedfulError) else result
-        for result in apart(work, list(chosen.values()))
+        for result in results_or_errors(work, list(chosen.values()))
     ]
     return [(number, finding) for number, several in zip(chosen, findings, strict=True) for finding in several]
 
@@ -190,7 +190,7 @@ def cases(
             cut[i] = classifier.tokens(example.text, example.pair).cut(classifier.limit)
         except HeedfulError as e:
             result.failures[i, ""] = str(e)
-    answers = dict(zip(cut, apart(classifier.predictions, list(cut.values())), strict=True))
+    answers = dict(zip(cut, results_or_errors(classifier.predictions, list(cut.values())), strict=True))
     result.failures |= {(i, ""): str(error) for i, error in answers.items() if isinstance(error, HeedfulError)}
     predictions = {i: answer for i, answer in answers.items() if not isinstance(answer, HeedfulError)}
     numbers, cut = list(predictions), {i: cut[i] for i in predictions}

@@ -33,7 +33,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths import stats
 from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
-from heedful.methods.attention import Layer, Share, chosen, kind_of, laid_open, two_levels
+from heedful.methods.attention import Layer, Share, chosen, kind_of, read_shares, two_levels
 from heedful.methods.base import array
 from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier
@@ -194,7 +194,7 @@ class Erasure(Checked):
         classifier, tokens = case.classifier, case.tokens
         by_sentence = self.level == "sentence" and two_levels(classifier)
         kind = "sentence" if by_sentence else kind_of(classifier, None)
-        reading, shares = laid_open(classifier, [tokens])
+        reading, shares = read_shares(classifier, [tokens])
         text, sites = shares[0], chosen(reading.layers(kind), self.layer)
         # subtle: in float32 the probability of a confident model has gradient 0
         p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]

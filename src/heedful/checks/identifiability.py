@@ -29,8 +29,8 @@ from heedful.maths.formulas import effective_attention
 from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
 from heedful.maths.stats import Estimate
 from heedful.methods import Method
-from heedful.methods.attention import Share, chosen, laid_open
-from heedful.methods.base import chance
+from heedful.methods.attention import Share, chosen, read_shares
+from heedful.methods.base import numpy_generator
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
 
@@ -104,7 +104,7 @@ class Identifiability(Checked):
         classifier = case.classifier
         classifier.check_attention()
         with Sources() as sources:
-            reading, (share,) = laid_open(classifier, [case.tokens], values=True)
+            reading, (share,) = read_shares(classifier, [case.tokens], values=True)
         sites = reading.layers(classifier.main_kind)
         searched = set(chosen(sites, self.layer)) if self.starts else set()
         return [
@@ -156,7 +156,7 @@ class Identifiability(Checked):
                 yield from self._farthest(case, layer, head, place)
 
     def _farthest(self, case: Case, layer: _Layer, head: int, place: Place) -> Iterator[Finding]:
-        rng = chance(case.rng(self.name, layer.where.layer, head))
+        rng = numpy_generator(case.rng(self.name, layer.where.layer, head))
         weights = layer.pooled[head].numpy()
         around = Around(weights, layer.kernels[head].numpy())
         other = around.farthest(self.starts, rng)

@@ -32,7 +32,7 @@ from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Highlight, Ro
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
-from heedful.methods.attention import laid_open
+from heedful.methods.attention import read_shares
 from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
@@ -117,7 +117,7 @@ class Permutation(Checked):
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers at each place, and two about the unchanged text."""
         classifier, tokens = case.classifier, case.tokens
-        reading, (share,) = laid_open(classifier, [tokens])
+        reading, (share,) = read_shares(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
         moved = outcomes(classifier, tokens, [self._copy(case, where, i) for where, n in plan for i in range(n)])

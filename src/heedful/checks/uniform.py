@@ -31,7 +31,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.methods.attention import Share, laid_open
+from heedful.methods.attention import Share, read_shares
 from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
@@ -98,7 +98,7 @@ class Uniform(Checked):
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers for each change, and the distance of attention from uniform at each layer."""
         classifier, tokens = case.classifier, case.tokens
-        share = laid_open(classifier, [tokens])[1][0]
+        share = read_shares(classifier, [tokens])[1][0]
         edit = uniform_edit(Movable(tokens, self.special))
         others = self._others(classifier)
         edited = others if own_activation(classifier) == "softmax" else []

@@ -30,7 +30,7 @@ class Unsupported(HeedfulError):  # noqa: N818
         self.reason, self.model = reason, model
 
 
-def told(e: Exception) -> HeedfulError:
+def as_heedful_error(e: Exception) -> HeedfulError:
     """Any exception as a HeedfulError. An unexpected one, of a plugin or a bug, becomes Unsupported("fails: …")."""
     if isinstance(e, HeedfulError):
         return e
@@ -39,7 +39,9 @@ def told(e: Exception) -> HeedfulError:
     return made
 
 
-def apart(work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item]) -> list[Result | HeedfulError]:
+def results_or_errors(
+    work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item]
+) -> list[Result | HeedfulError]:
     """The results of `work` on all items; after a failure, of each item alone, with its error in place of a result.
 
     Also an error that nobody expected: what can be made of the others is still wanted.
@@ -48,8 +50,8 @@ def apart(work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item])
         return list(work(list(items))) if items else []
     except Exception as e:
         if len(items) == 1:
-            return [told(e)]
-    return [apart(work, [one])[0] for one in items]
+            return [as_heedful_error(e)]
+    return [results_or_errors(work, [one])[0] for one in items]
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution, Explanation, Interaction
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import cross_rollout, effective_attention, received, rollout
-from heedful.methods.base import Passes, Together, array, real
+from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site
 
@@ -31,10 +30,11 @@ Kind = Literal["self", "encoder", "decoder", "cross", "sentence"]
 
 @dataclass(frozen=True)
 class Share:
-    """One text's share of a reading: the row and the columns where it stands in the batch."""
+    """One text's share of a reading: its row and columns in the batch."""
 
     classifier: Classifier
     reading: Reading
+    tokens: Tokens
     row: int
     at: slice
 
@@ -61,60 +61,77 @@ class Share:
 
 
 @dataclass(frozen=True)
-class AtLayer(Together):
-    """One forward pass, its attention reduced to a number for each token."""
+class AttentionMethod(BatchMethod):
+    """A method that reads the attention of one forward pass over all texts, with gradients if it needs them."""
+
+    needs: ClassVar[tuple[str, ...]] = ("attention",)
+    needs_values: ClassVar[bool] = False
+
+    def many(
+        self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
+    ) -> list[Explanation]:
+        """One forward pass for all texts."""
+        self.check(classifier)
+        reading, shares = read_shares(classifier, texts, self.needs_values)
+        gradients: dict[Site, Tensor] = {}
+        if "gradients" in self.needs:
+            values = torch.cat([t.of(reading.logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
+            slopes = classifier.gradient(values, list(reading.weights.values()))
+            gradients = dict(zip(reading.weights, slopes, strict=True))
+        return [self.explanation(text, gradients) for text in shares]
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """One forward pass, and a backward pass if gradients are needed."""
+        return Passes(1, int("gradients" in self.needs))
+
+    def check(self, classifier: Classifier) -> None:
+        """Refuse a model for which the method has no meaning."""
+
+    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+        """The explanation of one text; `gradients` are ∂ target / ∂ A by site, if needed."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AtLayer(AttentionMethod):
+    """The attention of one layer, or the mean over layers, reduced to a number for each token."""
 
     layer: Layer = -1
     kind: Kind | None = None
 
     signed: ClassVar[bool] = False
-    needs_values: ClassVar[bool] = False
 
-    def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
-    ) -> list[Explanation]:
-        """One forward pass for all texts."""
-        kind = kind_of(classifier, self.kind)
-        self.check(classifier, kind)
-        reading, shares = laid_open(classifier, texts, self.needs_values)
-        sites = chosen(reading.layers(kind), self.layer)
-        gradients = self.derive(classifier, reading, targets)
-        scores = [torch.stack([self.score(text, site, gradients) for site in sites]).mean(0) for text in shares]
-        return [
-            Attribution(tokens=tokens, scores=_aligned(kind, found), signed=self.signed)
-            for tokens, found in zip(texts, scores, strict=True)
-        ]
+    def check(self, classifier: Classifier) -> None:
+        """Refuse a kind of attention that answers another question."""
+        self.check_kind(classifier, kind_of(classifier, self.kind))
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward pass."""
-        return Passes(1)
+    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+        """A number for each token."""
+        kind = kind_of(text.classifier, self.kind)
+        sites = chosen(text.reading.layers(kind), self.layer)
+        scores = torch.stack([self.score(text, site, gradients) for site in sites]).mean(0)
+        if kind == "decoder":  # position j+1 holds token j: the start token is not of the text, the last is not read
+            scores = torch.cat([scores[1:], scores.new_zeros(1)])
+        return Attribution(tokens=text.tokens, scores=array(scores), signed=self.signed)
 
-    def check(self, classifier: Classifier, kind: str) -> None:
-        """Refuse what would answer another question."""
+    def check_kind(self, classifier: Classifier, kind: str) -> None:
+        """Refuse the encoder's attention where the classifier pools a position of the decoder."""
         if kind != classifier.main_kind and kind == "self":
             raise Unsupported(
                 f"{classifier.name} pools a decoder position, so no row of its encoder attention is the classifier's; "
                 "use kind=cross, or attention-received for the encoder."
             )
 
-    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
-        """Gradients by site, where a method needs them."""
-        return {}
-
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """[k]: a number for each token, at one layer."""
         raise NotImplementedError
 
 
-def laid_open(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[Share]]:
+def read_shares(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[Share]]:
     """One forward pass, and each text's share of it."""
     reading = classifier.read(classifier.batch(texts), values=values)
     width = max(map(len, texts))
-    return reading, [Share(classifier, reading, i, real(classifier, t, width)) for i, t in enumerate(texts)]
+    return reading, [Share(classifier, reading, t, i, text_slice(classifier, t, width)) for i, t in enumerate(texts)]
 
 
 def kind_of(classifier: Classifier, kind: Kind | None) -> str:
@@ -138,7 +155,7 @@ def check_levels(classifier: Classifier) -> None:
 
 
 def two_levels(classifier: Classifier) -> bool:
-    """Whether words are attended to in each sentence, and then sentences."""
+    """Whether the network attends to the words of each sentence, and then to sentences."""
     return any(kind == "sentence" for kind, _ in classifier.sites)
 
 
@@ -151,11 +168,6 @@ def chosen(sites: list[Site], layer: Layer) -> list[Site]:
     return [sites[layer]]
 
 
-def _aligned(kind: str, scores: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Decoder position j+1 holds token j: its start token is no part of the text, and the last token is not read."""
-    return array(torch.cat([scores[1:], scores.new_zeros(1)]) if kind == "decoder" else scores)
-
-
 @dataclass(frozen=True)
 class AttentionMean(AtLayer):
     """The pooled position's attention, mean over heads."""
@@ -163,7 +175,6 @@ class AttentionMean(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("attention", "attention-avg", "alpha-avg")
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
@@ -179,7 +190,6 @@ class AttentionMax(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("alpha-max",)
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
@@ -194,10 +204,9 @@ class AttentionReceived(AtLayer):
 
     summary: ClassVar[str] = "attention that a token receives from all positions"
     paper: ClassVar[str] = "column mean; e.g. Clark et al. 2019"
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
 
-    def check(self, classifier: Classifier, kind: str) -> None:
-        """Any kind of attention has columns."""
+    def check_kind(self, classifier: Classifier, kind: str) -> None:
+        """Allow every kind: all attention has columns."""
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Column means."""
@@ -210,7 +219,6 @@ class EffectiveAttention(AtLayer):
 
     summary: ClassVar[str] = "attention without the part that values cancel"
     paper: ClassVar[str] = "Brunner et al. 2020"
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
     signed: ClassVar[bool] = True
@@ -220,14 +228,14 @@ class EffectiveAttention(AtLayer):
         """Pooled rows of A⊥."""
         if site not in text.reading.values:
             raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
-        found = text.reading.values[site][text.row]
+        vectors = text.reading.values[site][text.row]
         weights, allowed, share = text.weights(site), text.allowed(site), text.queries(site)
-        values = found[:, text.at].detach().double()
+        values = vectors[:, text.at].detach().double()
         scores = weights.new_zeros(weights.shape[-1])
         # subtle: rows that see different keys (local attention) have different null spaces
         for keys in torch.unique(allowed[share > 0], dim=0):
             rows = (allowed == keys).all(-1) & (share > 0)
-            part = effective_attention(weights[:, rows][:, :, keys], values[:, keys], torch.finfo(found.dtype).eps)
+            part = effective_attention(weights[:, rows][:, :, keys], values[:, keys], torch.finfo(vectors.dtype).eps)
             scores[keys] += torch.einsum("q,hqk->k", share[rows], part) / len(part)
         return scores
 
@@ -246,17 +254,8 @@ class AttentionGradient(AtLayer):
     quick: ClassVar[Mapping[str, Any] | None] = {}
     signed: ClassVar[bool] = True
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward and one backward pass."""
-        return Passes(1, 1)
-
-    def check(self, classifier: Classifier, kind: str) -> None:
-        """The gradient itself knows which rows matter."""
-
-    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
-        """∂ target / ∂ A for every layer."""
-        values = torch.cat([t.of(reading.logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
-        return dict(zip(reading.weights, classifier.gradient(values, list(reading.weights.values())), strict=True))
+    def check_kind(self, classifier: Classifier, kind: str) -> None:
+        """Allow every kind: the gradient is zero where a row does not matter."""
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Columns of A ⊙ ∂A."""
@@ -264,36 +263,21 @@ class AttentionGradient(AtLayer):
 
 
 @dataclass(frozen=True)
-class Rollout(Together):
+class Rollout(AttentionMethod):
     """Attention multiplied through the layers, half of each for the residual connection, at the pooled position."""
 
     summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
     aliases: ClassVar[tuple[str, ...]] = ("attention-rollout",)
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
-    def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
-    ) -> list[Explanation]:
-        """One forward pass for all texts."""
+    def check(self, classifier: Classifier) -> None:
+        """Refuse two levels of attention."""
         check_levels(classifier)
-        shares = laid_open(classifier, texts)[1]
-        return [
-            Attribution(tokens=tokens, scores=array(text.pooled @ self._rolled(text)), signed=False)
-            for tokens, text in zip(texts, shares, strict=True)
-        ]
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward pass."""
-        return Passes(1)
-
-    def _rolled(self, text: Share) -> Tensor:
+    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+        """The pooled rows of the product."""
         kinds = {kind for kind, _ in text.classifier.sites}
         layers = {k: torch.stack([text.weights(s).mean(0) for s in text.reading.layers(k)]) for k in kinds}
         if layers["self"].shape[-2] != layers["self"].shape[-1]:
@@ -301,12 +285,14 @@ class Rollout(Together):
                 f"{text.classifier.name} has one query, not one per token: rollout has nothing to multiply."
             )
         if "cross" in layers:
-            return cross_rollout(layers["self"], layers["decoder"], layers["cross"])
-        return rollout(layers["self"])
+            product = cross_rollout(layers["self"], layers["decoder"], layers["cross"])
+        else:
+            product = rollout(layers["self"])
+        return Attribution(tokens=text.tokens, scores=array(text.pooled @ product), signed=False)
 
 
 @dataclass(frozen=True)
-class AttentionWeights(Together):
+class AttentionWeights(AttentionMethod):
     """Every attention matrix as it is: layer, head, query, key."""
 
     layer: Layer = "all"
@@ -314,31 +300,20 @@ class AttentionWeights(Together):
 
     summary: ClassVar[str] = "all attention matrices, by layer and head"
     paper: ClassVar[str] = "Lopardo et al. 2024, fig. 3"
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     scores_tokens: ClassVar[bool] = False
 
-    def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
-    ) -> list[Explanation]:
-        """One forward pass for all texts."""
-        kind = kind_of(classifier, self.kind)
-        reading, shares = laid_open(classifier, texts)
-        sites = chosen(reading.layers(kind), self.layer)
-        return [
-            Interaction(
-                tokens=tokens,
-                weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),
-                attention=kind,
-                layers=tuple(site.layer for site in sites),
-                notes=("decoder positions hold the text shifted by one",) if kind == "decoder" else (),
-            )
-            for tokens, text in zip(texts, shares, strict=True)
-        ]
+    def check(self, classifier: Classifier) -> None:
+        """Refuse a kind of attention that the model does not have."""
+        kind_of(classifier, self.kind)
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward pass."""
-        return Passes(1)
+    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+        """The matrices of the layers chosen."""
+        kind = kind_of(text.classifier, self.kind)
+        sites = chosen(text.reading.layers(kind), self.layer)
+        return Interaction(
+            tokens=text.tokens,
+            weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),
+            attention=kind,
+            layers=tuple(site.layer for site in sites),
+            notes=("decoder positions hold the text shifted by one",) if kind == "decoder" else (),
+        )

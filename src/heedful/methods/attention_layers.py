@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,44 +11,30 @@ from torch import Tensor
 
 from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution, Explanation
-from heedful.core.target import Target
-from heedful.core.tokens import Tokens
 from heedful.maths.flow import attention_flow, cross_attention_flow
 from heedful.maths.formulas import cross_relevance, head_relevance, relevance
-from heedful.methods.attention import AtLayer, AttentionGradient, Share, check_levels, laid_open, two_levels
-from heedful.methods.base import Passes, Together, array
-from heedful.model.classifier import Classifier, Reading
+from heedful.methods.attention import AtLayer, AttentionMethod, Share, check_levels, two_levels
+from heedful.methods.base import array
+from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
 
 
 @dataclass(frozen=True)
-class _ThroughLayers(Together):
+class _ThroughLayers(AttentionMethod):
     """One matrix [q,k] for each attention layer, joined over the layers into a number for each token."""
 
-    def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
-    ) -> list[Explanation]:
-        """One forward pass for all texts."""
-        reading, shares = laid_open(classifier, texts)
-        check_square(classifier, reading.weights)
-        gradients = self.derive(classifier, reading, targets)
-        kinds = {kind for kind, _ in classifier.sites}
-        found: list[Explanation] = []
-        for tokens, text in zip(texts, shares, strict=True):
-            matrices = {
-                kind: torch.stack([self.matrix(text, site, gradients) for site in reading.layers(kind)])
-                for kind in kinds
-            }
-            found.append(Attribution(tokens=tokens, scores=array(self.join(matrices, text.pooled)), signed=False))
-        return found
+    def check(self, classifier: Classifier) -> None:
+        """Refuse two levels of attention."""
+        check_levels(classifier)
 
-    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
-        """Gradients by site, where a method needs them."""
-        return {}
+    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+        """The joined matrices."""
+        check_square(text.classifier, text.reading.weights)
+        matrices = {
+            kind: torch.stack([self.matrix(text, site, gradients) for site in text.reading.layers(kind)])
+            for kind in {kind for kind, _ in text.classifier.sites}
+        }
+        return Attribution(tokens=text.tokens, scores=array(self.join(matrices, text.pooled)), signed=False)
 
     def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """[q,k] of one layer."""
@@ -75,13 +61,8 @@ class AttentionFlow(_ThroughLayers):
 
     summary: ClassVar[str] = "maximum flow of attention through all layers"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
-
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward pass."""
-        return Passes(1)
 
     def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """The mean over heads."""
@@ -107,14 +88,6 @@ class Relevance(_ThroughLayers):
     needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
     quick: ClassVar[Mapping[str, Any] | None] = {}
 
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """One forward and one backward pass."""
-        return Passes(1, 1)
-
-    def derive(self, classifier: Classifier, reading: Reading, targets: Sequence[Target]) -> dict[Site, Tensor]:
-        """∂ target / ∂ A for every layer."""
-        return AttentionGradient().derive(classifier, reading, targets)
-
     def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Ā."""
         return head_relevance(text.weights(site), text.weights(site, gradients))
@@ -138,14 +111,13 @@ class AttentionNorm(AtLayer):
 
     summary: ClassVar[str] = "length of the vector that attention brings, ‖α f(x)‖"
     paper: ClassVar[str] = "Kobayashi et al. 2020"
-    needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
-    def check(self, classifier: Classifier, kind: str) -> None:
-        """Words' attention that an encoder of sentences reads has no f."""
-        super().check(classifier, kind)
+    def check_kind(self, classifier: Classifier, kind: str) -> None:
+        """Refuse the words' attention that an encoder of sentences reads: it has no f."""
+        super().check_kind(classifier, kind)
         if kind == "self" and two_levels(classifier):
             raise Unsupported(
                 f"{classifier.name} has two levels of attention, and what it reads of words goes on to sentences, "
@@ -154,28 +126,28 @@ class AttentionNorm(AtLayer):
 
     def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Σ_q pooled_q ‖α_qk f(x_k)‖."""
-        weights, brought, share = text.weights(site), _brought(text, site), text.queries(site)
+        weights, vectors, share = text.weights(site), _carried_vectors(text, site), text.queries(site)
         if self.heads == "apart":
-            return torch.einsum("q,hqk,hk->k", share, weights, brought.norm(dim=-1)) / len(weights)
+            return torch.einsum("q,hqk,hk->k", share, weights, vectors.norm(dim=-1)) / len(weights)
         rows = [int(q) for q in share.nonzero()[:, 0]]
         # subtle: one query at a time; a mean over 512 positions would otherwise hold 512² vectors
-        norms = [torch.einsum("hk,hkd->kd", weights[:, q], brought).norm(dim=-1) for q in rows]
+        norms = [torch.einsum("hk,hkd->kd", weights[:, q], vectors).norm(dim=-1) for q in rows]
         return share[rows] @ torch.stack(norms)
 
 
-def _brought(text: Share, site: Site) -> Tensor:
-    """[h,k,D]: f(x) of each head and token, proven to add up to what the model's own projection gave."""
+def _carried_vectors(text: Share, site: Site) -> Tensor:
+    """[h,k,D]: f(x) of each head and token, checked to add up to the output of the model's own projection."""
     name, layer = text.classifier.name, f"{site.kind} layer {site.layer}"
-    found, values = text.reading.projections.get(site), text.reading.values.get(site)
-    if found is None or values is None:
-        raise Unsupported(f"{name}: what follows attention in {layer} is no linear map of it that could be seen.")
-    brought = torch.einsum("hkd,hde->hke", values[text.row][:, text.at].detach().double(), found.weight.double())
+    projection, values = text.reading.projections.get(site), text.reading.values.get(site)
+    if projection is None or values is None:
+        raise Unsupported(f"{name}: what follows attention in {layer} is not a linear map that heedful can see.")
+    vectors = torch.einsum("hkd,hde->hke", values[text.row][:, text.at].detach().double(), projection.weight.double())
     weights = text.weights(site)
-    told = found.result[text.row].double()
-    told = told[text.at] if len(told) > 1 else told
-    bias = told.new_zeros(1) if found.bias is None else found.bias.double()
-    missed = (torch.einsum("hqk,hke->qe", weights, brought) + bias - told)[text.queries(site) > 0].abs().max()
-    size = torch.einsum("hqk,hke->qe", weights, brought.abs()).max() + bias.abs().max()
-    if missed > torch.finfo(found.result.dtype).eps ** 0.5 * size:
+    output = projection.result[text.row].double()
+    output = output[text.at] if len(output) > 1 else output
+    bias = output.new_zeros(1) if projection.bias is None else projection.bias.double()
+    missed = (torch.einsum("hqk,hke->qe", weights, vectors) + bias - output)[text.queries(site) > 0].abs().max()
+    size = torch.einsum("hqk,hke->qe", weights, vectors.abs()).max() + bias.abs().max()
+    if missed > torch.finfo(projection.result.dtype).eps ** 0.5 * size:
         raise Unsupported(f"{name}: the vectors seen in {layer} do not add up to its attention's output.")
-    return brought
+    return vectors

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from heedful.core import settings as known_settings
-from heedful.core.errors import BadInput, HeedfulError, Unsupported, apart, nearest
+from heedful.core.errors import BadInput, HeedfulError, Unsupported, nearest, results_or_errors
 from heedful.core.explanation import Attribution, Explanation, Explanations, Interaction, Prediction, Source
 from heedful.core.random import seeded
 from heedful.core.target import Target
@@ -443,7 +443,7 @@ def try_method(
     def work(some: list[tuple[Tokens, Target]]) -> list[Explanation]:
         return run_method(classifier, method, [t for t, _ in some], [target for _, target in some], seed)
 
-    return apart(work, list(zip(texts, targets, strict=True)))
+    return results_or_errors(work, list(zip(texts, targets, strict=True)))
 
 
 def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:

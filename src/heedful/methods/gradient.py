@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import gauss_legendre, path, path_integral
-from heedful.methods.base import Passes, Together, array, real
+from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import held
@@ -34,8 +34,8 @@ def word_vectors(classifier: Classifier, batch: Batch) -> Tensor:
     """The word vectors that enter the model: its own table of words, asked directly, which takes no pass."""
     table = classifier.model.get_input_embeddings()
     with torch.no_grad(), paused(classifier.model):
-        found: Tensor = table(batch.ids).clone()
-    return found
+        vectors: Tensor = table(batch.ids).clone()
+    return vectors
 
 
 def gradients(
@@ -56,11 +56,12 @@ def gradients(
 
 
 @dataclass(frozen=True)
-class _Gradient(Together):
+class _Gradient(BatchMethod):
     """One gradient, reduced to a number for each token."""
 
     through_attention: bool = True
 
+    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     signed: ClassVar[bool] = False
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -72,25 +73,21 @@ class _Gradient(Together):
         return Passes(1, 1)
 
     def notes(self, slopes: Tensor) -> tuple[str, ...]:
-        """What a reader must know about these numbers."""
+        """Warnings for the reader about these numbers."""
         return ()
 
     def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
+        self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
     ) -> list[Explanation]:
         """One forward and one backward pass for all texts."""
         vectors, slopes = gradients(classifier, classifier.batch(texts), targets, self.through_attention)
-        found: list[Explanation] = []
+        explanations: list[Explanation] = []
         for i, tokens in enumerate(texts):
-            at = real(classifier, tokens, vectors.shape[1])
-            own, slope = vectors[i, at].double(), slopes[i, at].double()
-            scores = array(self.reduce(own, slope))
-            found.append(Attribution(tokens=tokens, scores=scores, signed=self.signed, notes=self.notes(slope)))
-        return found
+            at = text_slice(classifier, tokens, vectors.shape[1])
+            slope = slopes[i, at].double()
+            scores = array(self.reduce(vectors[i, at].double(), slope))
+            explanations.append(Attribution(tokens=tokens, scores=scores, signed=self.signed, notes=self.notes(slope)))
+        return explanations
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,6 @@ class GradientMean(_Gradient):
     summary: ClassVar[str] = "mean of the gradient's coordinates"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-avg",)
-    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     signed: ClassVar[bool] = True
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -110,11 +106,8 @@ class GradientMean(_Gradient):
     def notes(self, slopes: Tensor) -> tuple[str, ...]:
         """A LayerNorm on the word vectors makes every gradient's coordinates add up to zero."""
         noise = slopes.sum(-1).abs().max() < 1e-5 * slopes.abs().sum(-1).max()
-        return (
-            ("rounding noise: the model normalises its word vectors, so their gradients add up to zero",)
-            if noise
-            else ()
-        )
+        note = "rounding noise: the model normalises its word vectors, so their gradients add up to zero"
+        return (note,) if noise else ()
 
 
 @dataclass(frozen=True)
@@ -124,7 +117,6 @@ class GradientL1(_Gradient):
     summary: ClassVar[str] = "L1 norm of the gradient"
     paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-l1",)
-    needs: ClassVar[tuple[str, ...]] = ("gradients",)
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
         """G-l1."""
@@ -138,7 +130,6 @@ class GradientL2(_Gradient):
     summary: ClassVar[str] = "L2 norm of the gradient (saliency)"
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
-    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
 
     def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
@@ -153,7 +144,6 @@ class GradientXInput(_Gradient):
     summary: ClassVar[str] = "gradient times word vector"
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
-    needs: ClassVar[tuple[str, ...]] = ("gradients",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
     signed: ClassVar[bool] = True
 
@@ -233,11 +223,11 @@ class SmoothGrad(Checked):
         with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(disturb):
             values = target.of(classifier.logits(batch.repeat(copies)), classifier.head)
             slopes = classifier.gradient(values, leaves)[0].double()
-        own = clean[0].double()
-        return own, slopes, self.noise * float(own.max() - own.min())
+        vectors = clean[0].double()
+        return vectors, slopes, self.noise * float(vectors.max() - vectors.min())
 
 
-HELD = "attention was held constant, so the scores need not add up: the gap is no fault of the steps"
+HELD = "attention was held constant, so the scores need not add up: the gap is not due to the number of steps"
 Baseline = Literal["auto", "mask", "pad", "zero"]
 
 
@@ -283,13 +273,13 @@ class IntegratedGradients(Checked):
 
     def _slopes(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
         rows = max(1, BUDGET // points.shape[1])
-        found = []
+        slopes = []
         for part in torch.split(points, rows):
             leaf = part.detach().clone().requires_grad_()
             with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(_put(leaf)):
                 values = target.of(classifier.logits(batch.repeat(len(part))), classifier.head)
-                found.append(classifier.gradient(values, [leaf])[0])
-        return torch.cat(found)
+                slopes.append(classifier.gradient(values, [leaf])[0])
+        return torch.cat(slopes)
 
     def _values(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
         with torch.no_grad(), classifier.embeddings(_put(points)):

@@ -16,7 +16,7 @@ from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import Design, Fit, Sampling, design, doubled, fit, smooth_fit
-from heedful.methods.base import Passes, chance
+from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Engine
@@ -53,7 +53,7 @@ class Lime(Perturbing):
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A coefficient for each word."""
-        draw = chance(rng)
+        draw = numpy_generator(rng)
         engine = Engine(classifier, self.precision, rng)
         first = FIRST if self.samples == "auto" else self.samples
         made = design(len(features(tokens, self.by)), first, self.sampling, draw)

@@ -1,7 +1,7 @@
-"""Perturbation: take words away and see what the model says of the rest.
+"""Perturbation: remove words and measure how the prediction changes.
 
-`masking` says how words are taken away (see model.masking), `by` what one feature is (a word or a token), `precision`
-in which numbers the model runs.
+`masking` is how words are removed or replaced (see model.masking), `by` what one feature is (a word or a token),
+`precision` the number format in which the model runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Generator, Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation, Source
@@ -22,7 +22,7 @@ from heedful.core.settings import Checked, Ge
 from heedful.core.target import Head, Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
-from heedful.methods.base import Passes, Together
+from heedful.methods.base import BatchMethod, Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
 from heedful.model.masking import Bools, Masking, Unit, Variants, features, over_positions, spread
@@ -41,17 +41,17 @@ class Perturbing(Checked):
 
     @property
     def draws_words(self) -> bool:
-        """Whether chance decides what stands in for a word."""
+        """Whether the replacement of a word is drawn at random."""
         return self.masking.startswith("mlm:")
 
     @property
     def once(self) -> tuple[str, ...]:
-        """The note on scores for which each set of words was filled in only once."""
-        said = "the words filled in were drawn once for each set of words: standard errors leave that chance out"
-        return (said,) if self.draws_words else ()
+        """The note on scores for which each set of words was replaced only once."""
+        note = "replacements were drawn once for each set of words: standard errors do not include that randomness"
+        return (note,) if self.draws_words else ()
 
     def at_most(self, forwards: int) -> Passes:
-        """So many passes; under bf16 a part of them, and where the model cannot, all of them, run in float32 too."""
+        """So many passes; under bf16 some of them (or all, if the model cannot) run in float32 too."""
         return Passes(forwards * (2 if self.precision == "bf16" else 1), exactly=False)
 
     def variants(self, tokens: Tokens, keep: Bools, rng: torch.Generator) -> Variants:
@@ -69,40 +69,36 @@ class Perturbing(Checked):
 
 
 @dataclass(frozen=True)
-class _Removing(Together, Perturbing):
-    """The change when a few neighbouring words are taken away at a time."""
+class _Removing(BatchMethod, Perturbing):
+    """The change when a few neighbouring words are removed at a time."""
 
     change: Change = "target"
     draws: Annotated[int, Ge(1)] = 10
 
     @property
     def size(self) -> int:
-        """How many features are taken away at a time."""
+        """How many features are removed at a time."""
         return 1
 
     def many(
-        self,
-        classifier: Classifier,
-        texts: Sequence[Tokens],
-        targets: Sequence[Target],
-        rngs: Sequence[torch.Generator],
+        self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
     ) -> list[Explanation]:
         """All windows of all texts in one run of the engine."""
         windows = [self._windows(tokens) for tokens in texts]
-        asked = [
+        variants = [
             self.variants(t, np.concatenate([np.ones_like(w[:1]), *[~w] * self._repeats]), rng)
             for t, w, rng in zip(texts, windows, rngs, strict=True)
         ]
-        found = answers(classifier, asked, self.precision, rngs[0])
-        starts = np.cumsum([0, *map(len, asked)])
-        made = [
-            self._scored(classifier, tokens, target, found, int(start), own)
-            for tokens, target, start, own in zip(texts, targets, starts, windows, strict=False)
+        results = answers(classifier, variants, self.precision, rngs[0])
+        starts = np.cumsum([0, *map(len, variants)])
+        whys = [
+            self._attribution(classifier, tokens, target, results, int(start), rows)
+            for tokens, target, start, rows in zip(texts, targets, starts, windows, strict=False)
         ]
-        if found.rough is not None:  # some of the inputs of all texts together ran twice
-            return list(made)
-        each = [len(np.unique(found.which[a:b])) for a, b in pairwise(starts)]
-        return [replace(why, source=Source(forwards=passes)) for why, passes in zip(made, each, strict=True)]
+        if results.rough is not None:  # some of the inputs of all texts together ran twice
+            return list(whys)
+        each = [len(np.unique(results.which[a:b])) for a, b in pairwise(starts)]
+        return [replace(why, source=Source(forwards=passes)) for why, passes in zip(whys, each, strict=True)]
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """The text itself, and each window."""
@@ -113,50 +109,43 @@ class _Removing(Together, Perturbing):
         return self.draws if self.draws_words else 1
 
     def _windows(self, tokens: Tokens) -> Bools:
-        """Which features each window takes away [n,d]; no window reaches from one text of a pair into the other."""
+        """Which features each window removes [n,d]; no window reaches from one text of a pair into the other."""
         groups = features(tokens, self.by)
         sides = [tokens.segments[group[0]] for group in groups]
         rows: list[Bools] = []
         for side in dict.fromkeys(sides):
-            own = np.flatnonzero([s == side for s in sides])
-            size = min(self.size, len(own))
-            rows += [np.isin(np.arange(len(groups)), own[i : i + size]) for i in range(len(own) - size + 1)]
+            inside = np.flatnonzero([s == side for s in sides])
+            size = min(self.size, len(inside))
+            rows += [np.isin(np.arange(len(groups)), inside[i : i + size]) for i in range(len(inside) - size + 1)]
         return np.array(rows)
 
-    def _scored(
-        self, classifier: Classifier, tokens: Tokens, target: Target, found: Answers, start: int, windows: Bools
+    def _attribution(
+        self, classifier: Classifier, tokens: Tokens, target: Target, results: Answers, start: int, windows: Bools
     ) -> Attribution:
         share = windows.T / windows.sum(0)[:, None]  # the mean over the windows of each feature
         n = len(windows) * self._repeats
-        logits = found.logits[start : start + n + 1]
+        logits = results.logits[start : start + n + 1]
         moved = effects(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
         scores = share @ moved.mean(0)
         errors = None
         if self._repeats > 1:
             errors = (moved @ share.T).std(0, ddof=1) / np.sqrt(self._repeats)
-        elif found.rough is not None and self.change == "target":
+        elif results.rough is not None and self.change == "target":
             weights = np.concatenate([share.sum(1, keepdims=True), -share], axis=1)
-            errors = found.rounding(weights, classifier, target, start)
-        made = self.attribution(tokens, scores, errors)
-        return Attribution(
-            tokens=tokens,
-            scores=made.scores,
-            errors=made.errors,
-            signed=self.change == "target",
-            notes=found.notes,
-        )
+            errors = results.rounding(weights, classifier, target, start)
+        return replace(self.attribution(tokens, scores, errors), signed=self.change == "target", notes=results.notes)
 
 
 @dataclass(frozen=True)
 class LeaveOneOut(_Removing):
-    """The change when one word is taken away.
+    """The change when one word is removed.
 
     `change` is what is measured: the target's value ("target", signed), or how far all probabilities move: their total
     variation ("variation", Jain & Wallace's |ŷ − ŷ₋ₜ|) or Jensen–Shannon divergence ("divergence"). With a masked
     language model, `draws` samples are averaged.
     """
 
-    summary: ClassVar[str] = "change when one word is taken away"
+    summary: ClassVar[str] = "change when one word is removed"
     paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
     aliases: ClassVar[tuple[str, ...]] = ("loo", "erasure")
     quick: ClassVar[Mapping[str, Any] | None] = {}
@@ -164,14 +153,14 @@ class LeaveOneOut(_Removing):
 
 @dataclass(frozen=True)
 class Occlusion(_Removing):
-    """The change when a window of neighbouring words is taken away, mean over the windows that hold a word.
+    """The change when a window of neighbouring words is removed, mean over the windows that hold a word.
 
     `change` and `draws` are as for leave-one-out.
     """
 
     window: Annotated[int, Ge(1)] = 3
 
-    summary: ClassVar[str] = "change when a window of words is taken away"
+    summary: ClassVar[str] = "change when a window of words is removed"
     paper: ClassVar[str] = "Zeiler & Fergus 2014"
 
     @property

@@ -16,7 +16,7 @@ from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens, sentences
 from heedful.maths.shapley import all_subsets, coalitions, enumerated, kriged, regressed
-from heedful.methods.base import Passes, chance
+from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
@@ -49,7 +49,7 @@ class Shapley(Perturbing):
         """Scores add up to f(text) − f(nothing) but for the gap."""
         d = len(features(tokens, self.by))
         exact = self._exactly(d)
-        keep = all_subsets(d) if exact else coalitions(d, self.samples, chance(rng))
+        keep = all_subsets(d) if exact else coalitions(d, self.samples, numpy_generator(rng))
         found = Engine(classifier, self.precision, rng).ask([self.variants(tokens, keep, rng)])
         values = found.values(classifier, target)
         whole, nothing = (values[-1], values[0]) if exact else (values[0], values[1])
