@@ -535,7 +535,7 @@ def test_windows_do_not_matter_to_a_short_text() -> None:
 
 
 def test_attention_matrices_cannot_be_joined_over_windows() -> None:
-    message = "attention-weights cannot be joined over windows; explain a shorter text, or let it be cut."
+    message = "attention-weights cannot be joined over windows; explain a shorter text, or allow truncation."
     with pytest.raises(Unsupported, match=f"^{re.escape(message)}$"):
         explain(shared("bert"), LONG, "attention-weights", windows=True)
 

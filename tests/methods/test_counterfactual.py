@@ -266,13 +266,13 @@ def test_a_reduction_keeps_the_predicted_label_only() -> None:
 @pytest.mark.parametrize("how", ["input-reduction", "minimal-flip"])
 def test_a_regression_model_has_no_label(how: str) -> None:
     classifier = build("bert", labels=1, problem_type="regression")
-    with pytest.raises(Unsupported, match="tiny-bert gives a number and no label"):
+    with pytest.raises(Unsupported, match="tiny-bert predicts a number"):
         explain(classifier, TEXTS[0], how)
 
 
 @pytest.mark.parametrize("how", [InputReduction, MinimalFlip])
 def test_random_words_are_refused(how: Any) -> None:
-    with pytest.raises(BadInput, match="fills other words in each time; choose another masking"):
+    with pytest.raises(BadInput, match="draws other words each time; choose another masking"):
         explain(shared("bert"), TEXTS[0], how(masking="mlm:/nowhere"))
 
 

@@ -354,7 +354,7 @@ def test_automatic_samples_stop_earlier_on_a_smooth_game() -> None:
 
 
 def test_automatic_samples_say_when_they_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lime_module, "MOST", 512)
+    monkeypatch.setitem(lime_module.MAX_SAMPLES, "regression", 512)
     found = attribution(games.played(walsh(10, 1.0, seed=0)), games.text(10), Lime(samples="auto", stability=1.0))
     assert found.details["stability"] < 1
     assert found.notes == ("the ranking was not yet stable after 512 samples",)

@@ -186,7 +186,7 @@ def test_occlusion_by_hand_over_words() -> None:
 
 
 def test_windows_do_not_cross_from_one_text_into_the_other() -> None:
-    """A text of two words and one of three: with windows of three, each is taken away whole."""
+    """A text of two words and one of three: with windows of three, each is removed whole."""
     classifier = shared("bert")
     tokens = classifier.tokens("good film", "bad story two")
     found = attribution(classifier, "good film", Occlusion(), pair="bad story two", target=1)

@@ -41,9 +41,9 @@ def scores_every_token(method: Method, classifier: Classifier, explanation: Expl
     """A finite number for each token of a text, of a single word, and of a pair."""
     word = explain(classifier, "Dull", method)
     pair = explain(classifier, TEXTS[1], method, pair=TEXTS[2])
-    for found in (explanation, word, pair):
-        assert numbers(found).shape[-1] == len(found.tokens), f"{numbers(found).shape} for {len(found.tokens)} tokens"
-        assert np.isfinite(numbers(found)).all(), f"not finite on {found.tokens.text!r}"
+    for why in (explanation, word, pair):
+        assert numbers(why).shape[-1] == len(why.tokens), f"{numbers(why).shape} for {len(why.tokens)} tokens"
+        assert np.isfinite(numbers(why)).all(), f"not finite on {why.tokens.text!r}"
 
 
 def repeats(method: Method, classifier: Classifier, explanation: Explanation) -> None:
@@ -56,11 +56,11 @@ def repeats(method: Method, classifier: Classifier, explanation: Explanation) ->
 def ignores_company(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """A text's numbers do not depend on the texts it is explained with, nor on padding."""
     separate = [explanation, *(explain(classifier, text, method, seed=SEED) for text in TEXTS[1:])]
-    for one, other in zip(separate, explain_all(classifier, TEXTS, method, seed=SEED), strict=True):
-        alone, together = numbers(one), numbers(other)
+    for single, batched in zip(separate, explain_all(classifier, TEXTS, method, seed=SEED), strict=True):
+        alone, together = numbers(single), numbers(batched)
         worst = float(np.abs(alone - together).max())
         allowed = 1e-5 + 1e-4 * float(np.abs(alone).max())
-        assert worst <= allowed, f"in a batch {one.tokens.text!r} is off by {worst:.1e}"
+        assert worst <= allowed, f"in a batch {single.tokens.text!r} is off by {worst:.1e}"
 
 
 def leaves_the_model_alone(method: Method, classifier: Classifier, explanation: Explanation) -> None:
@@ -82,7 +82,7 @@ def survives_json(method: Method, classifier: Classifier, explanation: Explanati
 
 
 def tells_its_source(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """Provenance is complete; passes are counted, and no more than the method said, if it said anything."""
+    """Provenance is complete; passes are counted, and no more than the method announced, if it announced any."""
     source = explanation.source
     assert source.method, "no method named"
     assert source.seed == SEED, "another seed"
@@ -91,9 +91,9 @@ def tells_its_source(method: Method, classifier: Classifier, explanation: Explan
     assert explanation.prediction.labels == classifier.labels, "the prediction is missing"
     planned = getattr(method, "passes", lambda *_: None)(classifier, explanation.tokens)
     if planned is not None:
-        told, done = (planned.forwards, planned.backwards), (source.forwards, source.backwards)
-        kept = done == told if planned.exactly else (done[0] <= told[0] and done[1] <= told[1])
-        assert kept, f"it took {done} passes and had said {told}"
+        plan, count = (planned.forwards, planned.backwards), (source.forwards, source.backwards)
+        right = count == plan if planned.exactly else (count[0] <= plan[0] and count[1] <= plan[1])
+        assert right, f"it took {count} passes (forward, backward) and announced {plan}"
 
 
 # Each claim is given an explanation of the first text, with SEED: explaining it once for all of them saves a third.
@@ -169,6 +169,3 @@ class _failing:  # noqa: N801
 
     def __exit__(self, *_: object) -> None:
         self.hook.remove()
-
-
-__all__ = ["CLAIMS", "SEED", "TEXTS", "conforms", "numbers", "snapshot"]

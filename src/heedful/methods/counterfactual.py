@@ -1,4 +1,4 @@
-"""Counterfactuals: which words can go without a change of label, and which few cannot."""
+"""Counterfactuals: which words can be removed without a change of label, and which few cannot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass
 class _Search:
-    """Sets of words to take away, tried on a text of which the model said `label`; `wanted` is another or None."""
+    """Sets of words removed from a text with the predicted label `label`; `wanted` is another label or None."""
 
     method: Perturbing
     classifier: Classifier
@@ -43,17 +43,17 @@ class _Search:
         """The positions of each word."""
         return features(self.tokens, self.method.by)
 
-    def tried(self, gone: Bools) -> Tensor:
+    def logits(self, gone: Bools) -> Tensor:
         """Logits [n,c] without the words of each row."""
         assert self.engine.rng is not None
         return self.engine.ask([self.method.variants(self.tokens, ~gone, self.engine.rng)]).logits
 
     def margin(self, logits: Tensor) -> NDArray[np.float64]:
         """How far the label is from its change: below zero, it has changed (to the wanted one, if there is one)."""
-        one = self.label if self.wanted is None else self.wanted
+        label = self.label if self.wanted is None else self.wanted
         others = logits.clone()
-        others[:, one] = -torch.inf
-        lead = (logits[:, one] - others.amax(1)).numpy()
+        others[:, label] = -torch.inf
+        lead = (logits[:, label] - others.amax(1)).numpy()
         return lead if self.wanted is None else -lead
 
     def result(self, gone: Bools, found: bool, exact: bool, notes: tuple[str, ...] = ()) -> Counterfactual:
@@ -62,7 +62,7 @@ class _Search:
         return Counterfactual(
             tokens=self.tokens,
             removed=removed,
-            outcome=self.classifier.prediction(self.tried(gone[None])[0]),
+            outcome=self.classifier.prediction(self.logits(gone[None])[0]),
             masking=self.method.masking,
             found=found,
             exact=exact,
@@ -75,27 +75,27 @@ def _search(
     method: Perturbing, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator
 ) -> _Search:
     if classifier.head == "regression" or len(classifier.labels) < 2:
-        raise Unsupported(f"{classifier.name} gives a number and no label, so there is no label to change or keep.")
+        raise Unsupported(f"{classifier.name} predicts a number, so there is no label to change or keep.")
     if method.draws_words:
-        raise BadInput("a masked language model fills other words in each time; choose another masking.")
+        raise BadInput("a masked language model draws other words each time; choose another masking.")
     search = _Search(method, classifier, tokens, Engine(classifier, method.precision, rng))
-    search.label = int(search.tried(np.zeros((1, len(search.features)), bool))[0].argmax())
-    asked = target.label if target.label != search.label else target.against
-    search.wanted = asked if isinstance(asked, int) else None
+    search.label = int(search.logits(np.zeros((1, len(search.features)), bool))[0].argmax())
+    wanted = target.label if target.label != search.label else target.against
+    search.wanted = wanted if isinstance(wanted, int) else None
     return search
 
 
 @dataclass(frozen=True)
 class InputReduction(Perturbing):
-    """Words taken away one by one, each time the one whose absence leaves the label surest, as long as the label stays.
+    """Words removed one by one, each time the one whose removal leaves the label most probable, while the label stays.
 
-    The last word always stays. What is left is often nothing that a person would call a reason. `beam` keeps that many
-    ways at a time.
+    The last word always stays. What is left is often not what a person would call a reason. `beam` is how many sets are
+    kept at a time.
     """
 
     beam: Annotated[int, Ge(1)] = 1
 
-    summary: ClassVar[str] = "as many words as can go while the label stays"
+    summary: ClassVar[str] = "as many words as can be removed while the label stays"
     paper: ClassVar[str] = "Feng et al. 2018"
     scores_tokens: ClassVar[bool] = False
 
@@ -104,12 +104,12 @@ class InputReduction(Perturbing):
         search = _search(self, classifier, tokens, target, rng)
         d = len(search.features)
         if search.wanted is not None:
-            said = f"{classifier.name} says '{classifier.labels[search.label]}' of this text"
-            raise Unsupported(f"{said}, and input-reduction keeps the predicted label: leave the target out.")
+            predicted = f"{classifier.name} predicts '{classifier.labels[search.label]}' for this text"
+            raise Unsupported(f"{predicted}, and input-reduction keeps the predicted label: leave the target out.")
         ways = np.zeros((1, d), bool)
         while (~ways[0]).sum() > 1:
             more = np.unique(np.concatenate([_one_more(way) for way in ways]), axis=0)
-            logits = search.tried(more)
+            logits = search.logits(more)
             keeps = np.flatnonzero(search.margin(logits) > 0)
             if len(keeps) == 0:
                 break
@@ -134,13 +134,13 @@ class MinimalFlip(Perturbing):
 
     tries: Annotated[int, Ge(1)] = 2000
 
-    summary: ClassVar[str] = "the fewest words whose absence changes the label"
+    summary: ClassVar[str] = "the fewest words whose removal changes the label"
     paper: ClassVar[str] = "Martens & Provost 2014; Jacovi et al. 2021"
     probe: ClassVar[Mapping[str, Any]] = {"tries": 40}
     scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Counterfactual:
-        """The set, or the nearest thing to one."""
+        """The set, or all words if none was found."""
         search = _search(self, classifier, tokens, target, rng)
         d = len(search.features)
         left = self.tries
@@ -152,9 +152,8 @@ class MinimalFlip(Perturbing):
             if best is not None:
                 return search.result(best, found=True, exact=True)
         else:
-            return search.result(
-                np.ones(d, bool), found=False, exact=True, notes=("no set of words changes the label",)
-            )
+            note = "no set of words changes the label"
+            return search.result(np.ones(d, bool), found=False, exact=True, notes=(note,))
         return self._greedy(search, d, size)
 
     def _best(self, search: _Search, d: int, size: int) -> Bools | None:
@@ -164,7 +163,7 @@ class MinimalFlip(Perturbing):
         while chunk := list(islice(sets, 4096)):
             gone = np.zeros((len(chunk), d), bool)
             gone[np.arange(len(chunk))[:, None], np.array(chunk)] = True
-            margins = search.margin(search.tried(gone))
+            margins = search.margin(search.logits(gone))
             if margins.min() < lowest:
                 lowest, best = float(margins.min()), gone[margins.argmin()]
         return best
@@ -174,13 +173,14 @@ class MinimalFlip(Perturbing):
         margin = np.inf
         while margin >= 0 and not gone.all():
             more = _one_more(gone)
-            margins = search.margin(search.tried(more))
+            margins = search.margin(search.logits(more))
             gone, margin = more[margins.argmin()], float(margins.min())
         if margin >= 0:
             note = "no set of words was found that changes the label"
             return search.result(gone, found=False, exact=False, notes=(note,))
-        while gone.sum() > size and len(fewer := _one_less(gone)):
-            margins = search.margin(search.tried(fewer))
+        while gone.sum() > size:
+            fewer = gone & (np.arange(d) != np.flatnonzero(gone)[:, None])  # all sets with one word less
+            margins = search.margin(search.logits(fewer))
             if margins.min() >= 0:
                 break
             gone = fewer[margins.argmin()]
@@ -196,13 +196,5 @@ class MinimalFlip(Perturbing):
 
 def _one_more(gone: Bools) -> Bools:
     """All sets with one word more."""
-    free = np.flatnonzero(~gone)
-    more: Bools = gone | (np.arange(len(gone)) == free[:, None])
+    more: Bools = gone | (np.arange(len(gone)) == np.flatnonzero(~gone)[:, None])
     return more
-
-
-def _one_less(gone: Bools) -> Bools:
-    """All sets with one word less."""
-    taken = np.flatnonzero(gone)
-    fewer: Bools = gone & (np.arange(len(gone)) != taken[:, None])
-    return fewer

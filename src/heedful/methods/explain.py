@@ -1,9 +1,9 @@
-"""Explain: a text goes in, an Explanation for each method comes out, with where it came from.
+"""Explain texts: an Explanation for each text and method, with its provenance.
 
 explain      one text or several, by one method or several
 explain_all  a stream of texts
 tree         attention attributions as a tree
-run_method   one method on texts that are already cut; try_method gives errors as results
+run_method   one method on texts that are already tokenized; try_method returns errors as results
 """
 
 from __future__ import annotations
@@ -54,54 +54,25 @@ class Step:
 Watch = Callable[[Step], None]
 
 
+# fmt: off
 @overload
 def explain(
-    x: Any,
-    text: Text,
-    method: str | Method = ...,
-    target: Label = ...,
-    pair: str | None = ...,
-    seed: int = ...,
-    *,
-    tokenizer: Any = ...,
-    truncate: bool = ...,
-    windows: bool = ...,
-    watch: Watch | None = ...,
-    **settings: Any,
+    x: Any, text: Text, method: str | Method = ..., target: Label = ..., pair: str | None = ..., seed: int = ..., *,
+    tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Explanation: ...
 @overload
 def explain(
-    x: Any,
-    text: Texts,
-    method: str | Method = ...,
-    target: Label = ...,
-    pair: None = ...,
-    seed: int = ...,
-    *,
-    tokenizer: Any = ...,
-    truncate: bool = ...,
-    windows: bool = ...,
-    unsupported: OnUnsupported = ...,
-    with_attention: bool = ...,
-    watch: Watch | None = ...,
-    **settings: Any,
+    x: Any, text: Texts, method: str | Method = ..., target: Label = ..., pair: None = ..., seed: int = ..., *,
+    tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ...,
+    with_attention: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Explanations: ...
 @overload
 def explain(
-    x: Any,
-    text: Text | Texts,
-    method: Methods,
-    target: Label = ...,
-    pair: str | None = ...,
-    seed: int = ...,
-    *,
-    tokenizer: Any = ...,
-    truncate: bool = ...,
-    windows: bool = ...,
-    unsupported: OnUnsupported = ...,
-    with_attention: bool = ...,
-    watch: Watch | None = ...,
+    x: Any, text: Text | Texts, method: Methods, target: Label = ..., pair: str | None = ..., seed: int = ..., *,
+    tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ...,
+    with_attention: bool = ..., watch: Watch | None = ...,
 ) -> Explanations: ...
+# fmt: on
 def explain(
     x: Any,
     text: Text | Texts,
@@ -129,13 +100,13 @@ def explain(
     support raises `Unsupported`; with `unsupported="skip"` it is in `Explanations.skipped`. `with_attention` adds the
     attention weights, which the page shows as a grid of heads. `watch` is called before each method.
     """
-    single = _is_text(text) and not _is_several(method)
+    single = isinstance(text, (str, tuple)) and not _is_several(method)
     if single and with_attention:
         raise BadInput("with_attention is for Explanations; give the methods as a list.")
     job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, with_attention, watch)
     texts = text_pairs(text, pair)
     classifier = load(x if tokenizer is None else (x, tokenizer))
-    rows = job.run(classifier, [classifier.tokens(*one) for one in texts])
+    rows = job.run(classifier, [classifier.tokens(*pair) for pair in texts])
     whole = Explanations(
         [why for row in rows for why in row],
         {name: reason for row in rows for name, reason in row.skipped.items()},
@@ -146,34 +117,18 @@ def explain(
     return whole[0] if single else whole
 
 
+# fmt: off
 @overload
 def explain_all(
-    x: Any,
-    texts: Iterable[Text],
-    method: str | Method = ...,
-    target: Label = ...,
-    seed: int = ...,
-    *,
-    tokenizer: Any = ...,
-    truncate: bool = ...,
-    windows: bool = ...,
-    watch: Watch | None = ...,
-    **settings: Any,
+    x: Any, texts: Iterable[Text], method: str | Method = ..., target: Label = ..., seed: int = ..., *,
+    tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Iterator[Explanation]: ...
 @overload
 def explain_all(
-    x: Any,
-    texts: Iterable[Text],
-    method: Methods,
-    target: Label = ...,
-    seed: int = ...,
-    *,
-    tokenizer: Any = ...,
-    truncate: bool = ...,
-    windows: bool = ...,
-    unsupported: OnUnsupported = ...,
-    watch: Watch | None = ...,
+    x: Any, texts: Iterable[Text], method: Methods, target: Label = ..., seed: int = ..., *, tokenizer: Any = ...,
+    truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ..., watch: Watch | None = ...,
 ) -> Iterator[Explanations]: ...
+# fmt: on
 def explain_all(
     x: Any,
     texts: Iterable[Text],
@@ -195,13 +150,10 @@ def explain_all(
     # a single explanation per text has no place for what was skipped
     unsupported = unsupported if _is_several(method) else "raise"
     job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, False, watch)
-    rows = _stream(job, load(x if tokenizer is None else (x, tokenizer)), iter(texts))
+    classifier, stream = load(x if tokenizer is None else (x, tokenizer)), iter(texts)
+    chunks = iter(lambda: list(islice(stream, CHUNK)), [])
+    rows = (row for chunk in chunks for row in job.run(classifier, [classifier.tokens(*p) for p in text_pairs(chunk)]))
     return rows if _is_several(method) else (row[0] for row in rows)
-
-
-def _stream(job: _Job, classifier: Classifier, texts: Iterator[Text]) -> Iterator[Explanations]:
-    while chunk := list(islice(texts, CHUNK)):
-        yield from job.run(classifier, [classifier.tokens(*text_pairs(one)[0]) for one in chunk])
 
 
 def tree(
@@ -226,7 +178,7 @@ def tree(
     """The attribution tree of a prediction: attention attributions, and their tree.
 
     `x`, `text` and the arguments after `seconds` are those of `explain`; the others are those of `Interaction.tree`,
-    which makes the tree of an interaction that is there. An Interaction alone is taken here too.
+    which makes the tree of an existing interaction. An Interaction alone is accepted here too.
     """
     if text is None or isinstance(x, Interaction):
         if text is not None or settings:
@@ -239,25 +191,21 @@ def tree(
     return grow(why, how, threshold=threshold, penalty=penalty, root=root, leave_out=leave_out, seconds=seconds)
 
 
-def _is_text(given: Any) -> bool:
-    return isinstance(given, (str, tuple))
-
-
 def _is_several(given: Any) -> bool:
     return isinstance(given, Sequence) and not isinstance(given, str)
 
 
 def text_pairs(given: Any, pair: str | None = None) -> list[tuple[str, str | None]]:
-    """What was given as one text or several, as (text, pair or None)."""
+    """One text or several, as (text, pair or None)."""
     if isinstance(given, str):
         return [(given, pair)]
     if pair is not None:
         raise BadInput("pair is for one text; give several pairs, or a tuple, as (text, pair).")
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(one, str) for one in given):
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
         return [given]
     if isinstance(given, tuple) or not isinstance(given, Iterable):
         raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts; give several texts as a list.")
-    return [text_pairs(tuple(one) if isinstance(one, list) else one)[0] for one in given]
+    return [text_pairs(tuple(item) if isinstance(item, list) else item)[0] for item in given]
 
 
 @dataclass(frozen=True)
@@ -288,7 +236,7 @@ def cut_text(classifier: Classifier, tokens: Tokens, truncate: bool = True, wind
 
 @dataclass(frozen=True)
 class _Job:
-    """What is asked of every text."""
+    """The arguments of `explain`, checked, which are the same for every text."""
 
     methods: tuple[Method, ...]
     target: Target
@@ -338,8 +286,8 @@ class _Job:
 
     def _collect(self, results: Sequence[Explanation | Unsupported], prediction: Prediction) -> Explanations:
         names = map(METHODS.name_of, [*self.methods, AttentionWeights()])
-        skipped = {name: str(one) for name, one in zip(names, results, strict=False) if isinstance(one, Unsupported)}
-        whys = [None if isinstance(one, Unsupported) else replace(one, prediction=prediction) for one in results]
+        skipped = {name: str(r) for name, r in zip(names, results, strict=False) if isinstance(r, Unsupported)}
+        whys = [None if isinstance(r, Unsupported) else replace(r, prediction=prediction) for r in results]
         wanted, attention = whys[: len(self.methods)], whys[len(self.methods) :]
         return Explanations(
             [why for why in wanted if why is not None],
@@ -354,7 +302,7 @@ def make_methods(given: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
     if not wanted:
         raise BadInput("no method was given; `heedful methods` lists them all.")
     if not settings:
-        return tuple(make(one) for one in wanted)
+        return tuple(make(item) for item in wanted)
     if not isinstance(given, str):
         raise BadInput(
             f"{', '.join(settings)}: keywords set one method that is given by name; give several methods, or a "
@@ -370,7 +318,7 @@ def make_methods(given: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
 def _step(classifier: Classifier, method: Method, cuts: Sequence[Cut], number: int, count: int) -> Step:
     try:
         planned = passes(method, classifier, (part for cut in cuts for part in cut.parts))
-    except HeedfulError:  # the method says what is wrong when it runs
+    except HeedfulError:  # the method raises it again when it runs
         planned = None
     return Step(METHODS.name_of(method), number, count, None if planned is None else planned.forwards)
 
@@ -378,10 +326,10 @@ def _step(classifier: Classifier, method: Method, cuts: Sequence[Cut], number: i
 def _predictions(classifier: Classifier, cuts: Sequence[Cut]) -> list[Prediction]:
     """The prediction of each text; that of windows has the mean of their logits."""
     parts = iter(classifier.predictions([part for cut in cuts for part in cut.parts]))
-    several = [[next(parts) for _ in cut.parts] for cut in cuts]
+    groups = [[next(parts) for _ in cut.parts] for cut in cuts]
     return [
-        own[0] if len(own) == 1 else classifier.prediction(torch.tensor(np.mean([p.logits for p in own], axis=0)))
-        for own in several
+        group[0] if len(group) == 1 else classifier.prediction(torch.tensor(np.mean([p.logits for p in group], axis=0)))
+        for group in groups
     ]
 
 
@@ -407,12 +355,13 @@ def run_method(
     classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
 ) -> list[Explanation]:
     """One method on every text, several texts at a time if it can. Targets are resolved; nothing is predicted."""
-    found: dict[int, Explanation] = {}
-    together = hasattr(method, "many")
+    explanations: dict[int, Explanation] = {}
+    together, key = hasattr(method, "many"), known_settings.key(METHODS.name_of(method), method)
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
-        with classifier.lock:  # one job: the passes counted are its own
+        with classifier.lock:  # so that the passes counted are those of this batch
             before = classifier.forwards, classifier.backwards
-            rngs = [_rng(seed, method, texts[i]) for i in group]
+            # each depends on seed, text and settings only: any explanation can be computed again alone
+            rngs = [seeded(seed, texts[i].text, texts[i].pair, *key) for i in group]
             if together:
                 whys = method.many(classifier, [texts[i] for i in group], [targets[i] for i in group], rngs)  # type: ignore[attr-defined]
             else:
@@ -427,12 +376,12 @@ def run_method(
                 model=classifier.name,
                 fingerprint=classifier.fingerprint,
                 seed=seed,
-                forwards=why.source.forwards or forwards,  # where texts of a batch differ, the method says it
+                forwards=why.source.forwards or forwards,  # the method sets it if texts of a batch differ
                 backwards=backwards,
                 versions=versions(),
             )
-            found[i] = replace(why, target=targets[i].named(classifier.labels), source=source)
-    return [found[i] for i in range(len(texts))]
+            explanations[i] = replace(why, target=targets[i].named(classifier.labels), source=source)
+    return [explanations[i] for i in range(len(texts))]
 
 
 def try_method(
@@ -440,15 +389,10 @@ def try_method(
 ) -> list[Explanation | HeedfulError]:
     """Like `run_method`, but a failing text yields its error. After a failure, texts are tried one by one."""
 
-    def work(some: list[tuple[Tokens, Target]]) -> list[Explanation]:
-        return run_method(classifier, method, [t for t, _ in some], [target for _, target in some], seed)
+    def work(pairs: list[tuple[Tokens, Target]]) -> list[Explanation]:
+        return run_method(classifier, method, [tokens for tokens, _ in pairs], [target for _, target in pairs], seed)
 
     return results_or_errors(work, list(zip(texts, targets, strict=True)))
-
-
-def _rng(seed: int, method: Method, tokens: Tokens) -> torch.Generator:
-    """A generator that depends on seed, text and settings only: any explanation can be computed again alone."""
-    return seeded(seed, tokens.text, tokens.pair, *known_settings.key(METHODS.name_of(method), method))
 
 
 @cache
@@ -467,11 +411,11 @@ def _join_windows(cut: Cut, parts: Sequence[Explanation]) -> Explanation:
     first = parts[0]
     attributions = [part for part in parts if isinstance(part, Attribution)]
     if not isinstance(first, Attribution) or len(attributions) < len(parts):
-        raise Unsupported(f"{first.method} cannot be joined over windows; explain a shorter text, or let it be cut.")
+        raise Unsupported(f"{first.method} cannot be joined over windows; explain a shorter text, or allow truncation.")
     scores, errors = np.zeros(len(cut.tokens)), np.zeros(len(cut.tokens))
     for at, part in zip(cut.windows, attributions, strict=True):
         scores[list(at)] += part.scores / len(parts)
-        # at most: errors of windows are added as if they went together
+        # an upper bound: errors of windows are added as if fully correlated
         errors[list(at)] += (0 if part.errors is None else part.errors) / len(parts)
     return replace(
         first,

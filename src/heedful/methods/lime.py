@@ -23,8 +23,8 @@ from heedful.model.inference import Answers, Engine
 from heedful.model.masking import Unit, features
 
 Estimator = Literal["regression", "kriging"]
-FIRST, MOST = 256, 16_384  # samples of the first round of "auto", and of its last
-KRIGED = 4096  # the same with kriging, whose cost grows with their cube
+MIN_SAMPLES = 256  # of the first round of "auto"
+MAX_SAMPLES = {"regression": 16_384, "kriging": 4096}  # of its last; the cost of kriging grows with their cube
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Lime(Perturbing):
     """The coefficients of a ridge regression of the target on which words stay, weighted by nearness to the text.
 
     Samples, kernel and ridge are those of the `lime` package: with the same samples the coefficients are the same. `by`
-    "bag" takes all occurrences of a word away together, as that package does. Two settings need fewer passes for the
+    "bag" removes all occurrences of a word together, as that package does. Two settings need fewer passes for the
     same coefficients: `sampling` "stratified" (by the number of words removed) or "antithetic", and `estimator`
     "kriging", which guesses the samples that lime could have drawn from those that were. `samples` "auto" doubles them
     until the ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`.
@@ -55,60 +55,55 @@ class Lime(Perturbing):
         """A coefficient for each word."""
         draw = numpy_generator(rng)
         engine = Engine(classifier, self.precision, rng)
-        first = FIRST if self.samples == "auto" else self.samples
-        made = design(len(features(tokens, self.by)), first, self.sampling, draw)
-        found, fitted = self._fit(engine, tokens, target, made)
+        first = MIN_SAMPLES if self.samples == "auto" else self.samples
+        sets = design(len(features(tokens, self.by)), first, self.sampling, draw)
+        answers, fitted = self._fit(engine, tokens, target, sets)
         tau: float | None = None
-        while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(made) <= self._most:
-            before, made = fitted, doubled(made, self.sampling, draw)
-            found, fitted = self._fit(engine, tokens, target, made)
+        most = MAX_SAMPLES[self.estimator]
+        while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(sets) <= most:
+            before, sets = fitted, doubled(sets, self.sampling, draw)
+            answers, fitted = self._fit(engine, tokens, target, sets)
             tau = agreement(before.coefficients, fitted.coefficients)
-        return self._result(classifier, tokens, target, found, fitted, tau)
+        return self._result(classifier, tokens, target, answers, fitted, tau)
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: the same input is run once."""
         if self.samples == "auto":
-            return self.at_most(2 * self._most)
+            return self.at_most(2 * MAX_SAMPLES[self.estimator])
         least = 0 if self.sampling == "lime" else 1 + len(features(tokens, self.by))  # one for each number removed
         return self.at_most(max(self.samples, least))
 
-    @property
-    def _most(self) -> int:
-        return MOST if self.estimator == "regression" else KRIGED
-
-    def _fit(self, engine: Engine, tokens: Tokens, target: Target, made: Design) -> tuple[Answers, Fit]:
+    def _fit(self, engine: Engine, tokens: Tokens, target: Target, sets: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None
-        found = engine.ask([self.variants(tokens, made.keep, engine.rng)])
+        answers = engine.ask([self.variants(tokens, sets.keep, engine.rng)])
         regression = fit if self.estimator == "regression" else smooth_fit
-        return found, regression(made, found.values(engine.classifier, target), self.kernel_width, self.ridge)
+        return answers, regression(sets, answers.values(engine.classifier, target), self.kernel_width, self.ridge)
 
     def _result(
-        self, classifier: Classifier, tokens: Tokens, target: Target, found: Answers, fitted: Fit, tau: float | None
+        self, classifier: Classifier, tokens: Tokens, target: Target, answers: Answers, fitted: Fit, tau: float | None
     ) -> Attribution:
-        errors = np.hypot(fitted.errors, found.rounding(fitted.operator, classifier, target))
+        errors = np.hypot(fitted.errors, answers.rounding(fitted.operator, classifier, target))
         stable = {} if tau is None else {"stability": tau}
-        unstable = tau is not None and tau < self.stability
-        kept_out = () if (self.sampling, self.estimator) == ("lime", "regression") else self.once
+        samples = len(answers.which)
+        notes = () if (self.sampling, self.estimator) == ("lime", "regression") else self.once
+        if tau is not None and tau < self.stability:
+            notes = (*notes, f"the ranking was not yet stable after {samples:,} samples")
         return replace(
             self.attribution(tokens, fitted.coefficients, errors),
             details={
-                "samples": len(found.which),
-                "distinct": found.distinct,
+                "samples": samples,
+                "distinct": answers.distinct,
                 "r2": fitted.r2,
                 "intercept": fitted.intercept,
                 **stable,
             },
-            notes=(
-                *found.notes,
-                *kept_out,
-                *((f"the ranking was not yet stable after {len(found.which):,} samples",) if unstable else ()),
-            ),
+            notes=(*answers.notes, *notes),
         )
 
 
-def agreement(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+def agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Weighted Kendall's τ between two rankings by strength: the strong words count most; 1 where nothing differs."""
-    if len(one) < 2 or np.array_equal(one, other):
+    if len(a) < 2 or np.array_equal(a, b):
         return 1.0
-    tau = float(weightedtau(np.abs(one), np.abs(other)).statistic)
+    tau = float(weightedtau(np.abs(a), np.abs(b)).statistic)
     return tau if np.isfinite(tau) else 1.0

@@ -1,8 +1,8 @@
-"""Shapley values: what each word brings, on average over all orders in which the words could come."""
+"""Shapley values: what each word adds to the target, mean over all orders of the words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
@@ -24,7 +24,7 @@ from heedful.model.masking import features
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
-LISTABLE = 16  # words of which all sets can be asked for
+MAX_EXACT_WORDS = 16  # of which all sets can be evaluated
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class Shapley(Perturbing):
     """
 
     samples: Annotated[int, Ge(4)] = 1024
-    exact_up_to: Annotated[int, Between(0, LISTABLE)] = 12
+    exact_up_to: Annotated[int, Between(0, MAX_EXACT_WORDS)] = 12
     estimator: Literal["kriging", "wls"] = "kriging"
 
-    summary: ClassVar[str] = "what a word brings, mean over all orders of the words"
+    summary: ClassVar[str] = "what a word adds, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
     aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
     quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200, "exact_up_to": 7}
@@ -48,27 +48,27 @@ class Shapley(Perturbing):
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f(text) − f(nothing) but for the gap."""
         d = len(features(tokens, self.by))
-        exact = self._exactly(d)
+        exact = self._is_exact(d)
         keep = all_subsets(d) if exact else coalitions(d, self.samples, numpy_generator(rng))
-        found = Engine(classifier, self.precision, rng).ask([self.variants(tokens, keep, rng)])
-        values = found.values(classifier, target)
+        answers = Engine(classifier, self.precision, rng).ask([self.variants(tokens, keep, rng)])
+        values = answers.values(classifier, target)
         whole, nothing = (values[-1], values[0]) if exact else (values[0], values[1])
-        made = enumerated(values) if exact else (kriged if self.estimator == "kriging" else regressed)(keep, values)
-        errors = np.hypot(made.errors, found.rounding(made.operator, classifier, target))
+        fit = enumerated(values) if exact else (kriged if self.estimator == "kriging" else regressed)(keep, values)
+        errors = np.hypot(fit.errors, answers.rounding(fit.operator, classifier, target))
         return replace(
-            self.attribution(tokens, made.scores, None if exact and found.rough is None else errors, float(nothing)),
-            gap=float(whole - nothing - made.scores.sum()),
-            details={"samples": len(keep), "distinct": found.distinct, "exact": exact},
-            notes=(*found.notes, *self.once),
+            self.attribution(tokens, fit.scores, None if exact and answers.rough is None else errors, float(nothing)),
+            gap=float(whole - nothing - fit.scores.sum()),
+            details={"samples": len(keep), "distinct": answers.distinct, "exact": exact},
+            notes=(*answers.notes, *self.once),
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: the same input is run once."""
         d = len(features(tokens, self.by))
-        return self.at_most(2**d if self._exactly(d) else max(self.samples, d + 2))
+        return self.at_most(2**d if self._is_exact(d) else max(self.samples, d + 2))
 
-    def _exactly(self, d: int) -> bool:
-        return d <= max(3, self.exact_up_to) or (d <= LISTABLE and 2**d <= self.samples)
+    def _is_exact(self, d: int) -> bool:
+        return d <= max(3, self.exact_up_to) or (d <= MAX_EXACT_WORDS and 2**d <= self.samples)
 
 
 @dataclass(frozen=True)
@@ -100,26 +100,19 @@ class ShapleyPartition(Perturbing):
         ends = ask(np.array([np.zeros(d, bool), np.ones(d, bool)]))
         parts = [_Part(tuple(range(d)), np.zeros((1, d), bool), ends[:1], ends[1:])]
         cuts = _cuts(tokens, groups)
-        while (part := _next(parts, self.samples - len(engine.known))) is not None:
+        while (part := _next_part(parts, self.samples - len(engine.known))) is not None:
             parts.remove(part)
             parts += part.opened(cuts, ask)
         scores = np.zeros(d)
         for part in parts:
             scores[list(part.words)] = part.value / len(part.words)
         largest = max(len(part.words) for part in parts)
+        shared = f"up to {largest} neighbouring words share a score; more samples give each its own"
         return replace(
             self.attribution(tokens, scores, base=float(ends[0])),
             gap=float(ends[1] - ends[0] - scores.sum()),
             details={"distinct": len(engine.known), "blocks": len(parts), "largest block": largest},
-            notes=(
-                *dict.fromkeys(engine.notes),
-                *self.once,
-                *(
-                    (f"up to {largest} neighbouring words share a score: more samples tell them apart",)
-                    if largest > 1
-                    else ()
-                ),
-            ),
+            notes=(*dict.fromkeys(engine.notes), *self.once, *([shared] if largest > 1 else ())),
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -146,24 +139,22 @@ class _Part:
         """How much there is to share: the mean size of what it brings, which opposite contexts do not cancel."""
         return float(np.abs(self.together - self.without).mean())
 
-    def opened(self, cuts: Sequence[float], ask: object) -> list[_Part]:
+    def opened(self, cuts: Sequence[float], ask: Callable[[Bools], Floats]) -> list[_Part]:
         """The two halves, cut where the text is cut best; each is seen without and with the other."""
-        assert callable(ask)
-        at = _cut(self.words, cuts)
+        # the best kind of cut, and among equals the nearest to the middle
+        middle = len(self.words) / 2
+        at = max(range(1, len(self.words)), key=lambda i: (cuts[self.words[i]], -abs(i - middle)))
         halves = self.words[:at], self.words[at:]
         with_half = [self._joined(half) for half in halves]
         values = np.split(ask(np.concatenate(with_half)), 2)
         return [
             _Part(
-                own,
-                np.concatenate([self.context, other_in]),
-                np.concatenate([self.without, other_value]),
-                np.concatenate([own_value, self.together]),
+                halves[i],
+                np.concatenate([self.context, with_half[1 - i]]),
+                np.concatenate([self.without, values[1 - i]]),
+                np.concatenate([values[i], self.together]),
             )
-            for own, own_value, other_in, other_value in (
-                (halves[0], values[0], with_half[1], values[1]),
-                (halves[1], values[1], with_half[0], values[0]),
-            )
+            for i in (0, 1)
         ]
 
     def _joined(self, words: Sequence[int]) -> Bools:
@@ -172,7 +163,7 @@ class _Part:
         return joined
 
 
-def _next(parts: Sequence[_Part], left: int) -> _Part | None:
+def _next_part(parts: Sequence[_Part], left: int) -> _Part | None:
     """The part with most to share for each pass that opening it costs."""
     fits = [part for part in parts if len(part.words) > 1 and 2 * len(part.context) <= left]
     return max(fits, key=lambda part: part.strength / len(part.context), default=None)
@@ -181,17 +172,11 @@ def _next(parts: Sequence[_Part], left: int) -> _Part | None:
 def _cuts(tokens: Tokens, groups: Sequence[Sequence[int]]) -> list[float]:
     """How good a cut before each feature is: 3 between two texts, 2 between sentences, 1 after a punctuation mark."""
     ends = [{end for _, end in sentences(text)} for text in (tokens.text, tokens.pair or "")]
-    found = [0.0]
-    for one, other in pairwise(groups):
-        span, side = tokens.spans[one[-1]], tokens.segments[one[-1]]
-        mark = not any(c.isalnum() for c in tokens.surface(one[-1]))
+    quality = [0.0]
+    for (*_, before), (after, *_) in pairwise(groups):
+        span, side = tokens.spans[before], tokens.segments[before]
+        mark = not any(c.isalnum() for c in tokens.surface(before))
         sentence = span is not None and side is not None and span[1] in ends[side]
-        apart = side != tokens.segments[other[0]]
-        found.append(3.0 if apart else 2.0 if sentence else 1.0 if mark else 0.0)
-    return found
-
-
-def _cut(words: Sequence[int], cuts: Sequence[float]) -> int:
-    """Where to cut a part: at the best kind of place, and among equals nearest to the middle."""
-    middle = len(words) / 2
-    return max(range(1, len(words)), key=lambda i: (cuts[words[i]], -abs(i - middle)))
+        between = side != tokens.segments[after]
+        quality.append(3.0 if between else 2.0 if sentence else 1.0 if mark else 0.0)
+    return quality
