@@ -386,7 +386,9 @@ def test_zeroed_rows_add_up_to_one_and_look_only_where_attention_may(family: str
     found = attribution(shared(family), SHORT, "value-zeroing")
     assert found.scores.sum() == pytest.approx(1)
     assert (found.scores >= 0).all()
-    first = zeroing._mixing(shared(family), batch := one(family), [shared(family).read(batch).layers("self")[0]])[0]
+    first = zeroing._mixing_matrices(
+        shared(family), batch := one(family), [shared(family).read(batch).layers("self")[0]]
+    )[0]
     assert torch.allclose(first.sum(1), torch.ones(len(first)).double())
     if family in ("gpt2", "llama", "bloom"):
         assert not first.triu(1).any()
@@ -422,7 +424,7 @@ def test_only_the_block_and_those_below_run() -> None:
     ]
     site = classifier.read(one("bert")).layers("self")[0]
     ran.clear()
-    zeroing._moved(classifier, one("bert"), site)
+    zeroing._distances(classifier, one("bert"), site)
     for hook in hooks:
         hook.remove()
     assert ran == [0]

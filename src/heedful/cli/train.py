@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -129,44 +128,15 @@ def recipes(name: str | None, as_json: bool) -> None:
     from heedful.core.table import align
     from heedful.nets.training.recipes import RECIPES
 
-    chosen = list(RECIPES.values()) if name is None else [RECIPES[name]]
+    rows = RECIPES.rows(name)
     if as_json:
-        for one in chosen:
-            click.echo(json.dumps(_row(one)))
+        for row in rows:
+            click.echo(json.dumps(row))
     elif name is None:
-        click.echo(align([(one.name, one.summary, one.paper) for one in chosen]))
+        click.echo(align([(row["name"], row["summary"], row["paper"]) for row in rows]))
         click.echo("\nheedful recipes NAME lists the settings of one.")
     else:
-        click.echo(_description(chosen[0]))
-
-
-def _row(recipe: Recipe) -> dict[str, Any]:
-    from heedful.core.settings import of
-
-    ready = recipe.settings({})
-    return {
-        "name": recipe.name,
-        "summary": recipe.summary,
-        "paper": recipe.paper,
-        "settings": {
-            s.name: {"type": s.words, "default": getattr(ready, s.name), "choices": s.choices}
-            for s in of(recipe.kind).values()
-        },
-    }
-
-
-def _description(recipe: Recipe) -> str:
-    from heedful.core.settings import of, text_of
-    from heedful.core.table import align
-
-    ready = recipe.settings({})
-    docs = [inspect.getdoc(kind) or "" for kind in recipe.kind.__mro__ if is_dataclass(kind)]
-    rows = [
-        (f"  {s.name}", f"{s.words}; default {text_of(getattr(ready, s.name)) or repr('')}")
-        for s in of(recipe.kind).values()
-    ]
-    head = f"{recipe.name}: {recipe.summary}\n{recipe.paper}"
-    return "\n\n".join([head, *docs, f"settings, for --set:\n{align(rows)}"])
+        click.echo(RECIPES.description(name))
 
 
 @click.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -76,7 +77,7 @@ class Catalogue(Mapping[str, Any]):
         """Objects by name, with settings as a command line gives them: METHODS.choose(["ig"], ["steps=64"])."""
         chosen = [(self.full_name(name), self[name]) for name in names]
         values = settings.read_assignments(given, chosen, self.full_name)
-        return [settings.make(cls, name, own) for (name, cls), own in zip(chosen, values, strict=True)]
+        return [settings.make(cls, name, part) for (name, cls), part in zip(chosen, values, strict=True)]
 
     def rows(self, name: str | None = None) -> list[dict[str, Any]]:
         """Every entry, or one: name, summary, paper and settings, for JSON."""
@@ -89,7 +90,7 @@ class Catalogue(Mapping[str, Any]):
                 "paper": getattr(self[full], "paper", ""),
                 "settings": {
                     s.name: {"type": s.words, "default": s.default, "choices": s.choices}
-                    for s in settings.of(self[full]).values()
+                    for s in _settings_of(self[full])[1]
                 },
             }
             for full in (self if name is None else [self.full_name(name)])
@@ -97,15 +98,15 @@ class Catalogue(Mapping[str, Any]):
 
     def description(self, name: str) -> str:
         """All about one entry, for a reader: summary, paper, docstring, settings."""
-        cls = self[name]
-        known = settings.of(cls).values()
-        lines = align([(s.name, f"{s.words}; default {settings.text_of(s.default)}") for s in known], indent="  ")
-        head = f"{self.full_name(name)}: {getattr(cls, 'summary', '')}\n{getattr(cls, 'paper', '')}"
-        if needs := getattr(cls, "needs", ()):
-            head += f"\nneeds {' and '.join(needs)}"
-        return "\n\n".join(
-            [head, inspect.getdoc(cls) or "", f"settings, for --set:\n{lines}" if lines else "no settings"]
+        entry = self[name]
+        docs, known = _settings_of(entry)
+        lines = align(
+            [(s.name, f"{s.words}; default {settings.text_of(s.default) or repr('')}") for s in known], indent="  "
         )
+        head = f"{self.full_name(name)}: {getattr(entry, 'summary', '')}\n{getattr(entry, 'paper', '')}"
+        if needs := getattr(entry, "needs", ()):
+            head += f"\nneeds {' and '.join(needs)}"
+        return "\n\n".join([head, *docs, f"settings, for --set:\n{lines}" if lines else "no settings"])
 
     @cached_property
     def _entries(self) -> dict[str, Any]:
@@ -139,6 +140,15 @@ class Catalogue(Mapping[str, Any]):
             return entry
         module, _, attribute = entry.partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
+
+
+def _settings_of(entry: Any) -> tuple[list[str], list[settings.Setting]]:
+    """The docstrings of an entry and its settings; a recipe has a class of settings, and defaults of its own."""
+    if isinstance(entry, type) or not hasattr(entry, "settings"):
+        return [inspect.getdoc(entry) or ""], list(settings.of(entry).values())
+    ready = entry.settings()
+    docs = [inspect.getdoc(cls) or "" for cls in type(ready).__mro__ if is_dataclass(cls)]
+    return docs, [replace(s, default=getattr(ready, s.name)) for s in settings.of(type(ready)).values()]
 
 
 def _plain(name: str) -> str:

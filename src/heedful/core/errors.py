@@ -34,9 +34,9 @@ def as_heedful_error(e: Exception) -> HeedfulError:
     """Any exception as a HeedfulError. An unexpected one, of a plugin or a bug, becomes Unsupported("fails: …")."""
     if isinstance(e, HeedfulError):
         return e
-    made = Unsupported(f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
-    made.__cause__ = e
-    return made
+    failure = Unsupported(f"fails: {type(e).__name__}: {' '.join(str(e).split())[:300]}")
+    failure.__cause__ = e
+    return failure
 
 
 def results_or_errors(
@@ -44,14 +44,14 @@ def results_or_errors(
 ) -> list[Result | HeedfulError]:
     """The results of `work` on all items; after a failure, of each item alone, with its error in place of a result.
 
-    Also an error that nobody expected: what can be made of the others is still wanted.
+    Unexpected errors are caught too, so that the other items still get their results.
     """
     try:
         return list(work(list(items))) if items else []
     except Exception as e:
         if len(items) == 1:
             return [as_heedful_error(e)]
-    return [results_or_errors(work, [one])[0] for one in items]
+    return [results_or_errors(work, [item])[0] for item in items]
 
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
-"""Explanation: what a method says about one prediction, with where it came from. Needs no torch.
+"""Explanation: the result of a method for one prediction, with its provenance. Needs no torch.
 
 Attribution     a score per token
 Interaction     a weight per layer, head, query token and key token
-Counterfactual  words removed, and what the model says then
+Counterfactual  words removed, and the prediction without them
 Explanations    several of them
 """
 
@@ -50,6 +50,12 @@ class Prediction:
     def label(self) -> str:
         """The predicted label: the one with the highest logit."""
         return self.labels[self.index]
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Prediction:
+        """The inverse of `dataclasses.asdict`, also after a trip through JSON."""
+        chances = d["probabilities"]
+        return cls(tuple(d["labels"] or ()), tuple(d["logits"] or ()), None if chances is None else tuple(chances))
 
     def __repr__(self) -> str:
         order = sorted(range(len(self.logits)), key=lambda i: -self.logits[i])
@@ -126,7 +132,7 @@ class Explanation:
         )
 
     def _gist(self) -> str:
-        """What it says, in a few words."""
+        """Its main result, in a few words."""
         return f"{len(self.tokens)} tokens"
 
     def __eq__(self, other: object) -> bool:
@@ -192,8 +198,8 @@ class Attribution(Explanation):
         """The same scores per word, per sentence, or per unit of the caller's own splitter (text -> spans or strings).
 
         "sum" keeps the total; "mean" averages pieces; "max" takes the piece with the largest magnitude, sign kept.
-        Standard errors add up as if they went together: exact within a word that was removed whole, and never too
-        small otherwise.
+        Standard errors add up as if fully correlated: exact within a word that was removed whole, and an upper bound
+        otherwise.
         """
         tokens, groups = self.tokens.by(unit)
         if tokens is self.tokens:
@@ -299,7 +305,7 @@ class Interaction(Explanation):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Counterfactual(Explanation):
-    """Words removed, and what the model says of the rest.
+    """Words removed, and the prediction for the rest.
 
     `removed` are the positions removed, in the way that `masking` names; `outcome` is the prediction without them.
     `found` says whether what was looked for exists (a changed label, say); `exact`, whether no smaller (or larger) set
@@ -389,9 +395,9 @@ class Explanations(Sequence[Explanation]):
 
     def _only(self, items: Iterable[Explanation]) -> Explanations:
         """Some of the explanations, with the attention weights of their texts."""
-        kept = tuple(items)
-        texts = {_text_key(why) for why in kept}
-        return Explanations(kept, self.skipped, [why for why in self.attention if _text_key(why) in texts])
+        selected = tuple(items)
+        texts = {_text_key(why) for why in selected}
+        return Explanations(selected, self.skipped, [why for why in self.attention if _text_key(why) in texts])
 
     def by(self, unit: str | Splitter, how: Reduction = "sum") -> Explanations:
         """The same with scores per word, per sentence or per unit of the caller's own splitter."""
@@ -500,7 +506,7 @@ def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactua
         raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {FORMAT}.")
     common: dict[str, Any] = {
         "tokens": Tokens.from_dict(d["tokens"]),
-        "prediction": _prediction(d["prediction"]),
+        "prediction": Prediction.from_dict(d["prediction"]),
         "target": Target(**d["target"]),
         "source": Source(**d["source"]),
         "notes": tuple(d["notes"]),
@@ -511,15 +517,8 @@ def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactua
         return Attribution(**common, **own)
     if d["kind"] == "counterfactual":
         own = {name: d[name] for name in ("removed", "masking", "found", "exact")}
-        return Counterfactual(**common, **own, outcome=_prediction(d["outcome"]))
+        return Counterfactual(**common, **own, outcome=Prediction.from_dict(d["outcome"]))
     flat = np.frombuffer(base64.b64decode(d["weights"]["base64"]), dtype="<f4")
     weights = flat.reshape(d["weights"]["shape"]).astype(np.float32)
     gaps = None if d["gaps"] is None else tuple(d["gaps"])
     return Interaction(**common, weights=weights, attention=d["attention"], layers=tuple(d["layers"]), gaps=gaps)
-
-
-def _prediction(d: Mapping[str, Sequence[Any] | None]) -> Prediction:
-    probabilities = d["probabilities"]
-    return Prediction(
-        tuple(d["labels"] or ()), tuple(d["logits"] or ()), None if probabilities is None else tuple(probabilities)
-    )

@@ -10,7 +10,7 @@ exact    the most valuable tree, by integer programming: a token passes on only 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -107,8 +107,6 @@ class Tree:
         """The inverse of `to_dict`, also after a trip through JSON."""
         if d.get("kind") != "tree" or d.get("heedful") != FORMAT:
             raise BadInput(f"this is not a tree of format {FORMAT}, but {d.get('kind')} of format {d.get('heedful')}.")
-        prediction = d["prediction"]
-        chances = prediction["probabilities"]
         return cls(
             **{name: d[name] for name in ("root", "how", "threshold", "penalty", "objective", "proven")},
             layers=tuple(d["layers"]),
@@ -116,9 +114,7 @@ class Tree:
             edges=tuple(Edge(**edge) for edge in d["edges"]),
             heights={int(node): height for node, height in d["heights"].items()},
             tokens=Tokens.from_dict(d["tokens"]),
-            prediction=Prediction(
-                tuple(prediction["labels"]), tuple(prediction["logits"]), None if chances is None else tuple(chances)
-            ),
+            prediction=Prediction.from_dict(d["prediction"]),
             target=Target(**d["target"]),
             source=Source(**d["source"]),
         )
@@ -159,7 +155,18 @@ def grow(
     "exact" stops after `seconds` and then gives the best tree so far, with `proven` False.
     """
     check_options(how, threshold, penalty, leave_out)
-    explanation = _interaction(explanation)
+    if not isinstance(explanation, Interaction):
+        raise BadInput(
+            f"a tree is made of an Interaction, and this is a {type(explanation).__name__}; explain with attattr, or "
+            "give a model and a text."
+        )
+    if explanation.weights.shape[2] != len(explanation.tokens):
+        raise BadInput("this interaction has one query, not one per token, so no tree can be made of it.")
+    if explanation.attention != "self":
+        raise BadInput(
+            f"{explanation.attention} attention reads the decoder's positions, which hold other tokens than the "
+            "encoder's, so no tree can be made of it; explain with kind='encoder'."
+        )
     ground = Field.of(explanation, threshold, leave_out)
     if not ground.rows.any():
         raise BadInput("every token of this text is special, so leave_out='special' leaves none for a tree.")
@@ -187,22 +194,6 @@ def grow(
         target=explanation.target,
         source=explanation.source,
     )
-
-
-def _interaction(explanation: Explanation) -> Interaction:
-    if not isinstance(explanation, Interaction):
-        raise BadInput(
-            f"a tree is made of an Interaction, and this is a {type(explanation).__name__}; explain with attattr, or "
-            "give a model and a text."
-        )
-    if explanation.weights.shape[2] != len(explanation.tokens):
-        raise BadInput("this interaction has one query, not one per token, so no tree can be made of it.")
-    if explanation.attention != "self":
-        raise BadInput(
-            f"{explanation.attention} attention reads the decoder's positions, which hold other tokens than the "
-            "encoder's, so no tree can be made of it; explain with kind='encoder'."
-        )
-    return explanation
 
 
 def check_options(how: str, threshold: float, penalty: float, leave_out: str) -> None:
@@ -304,7 +295,7 @@ def greedy(field: Field, root: int) -> Shape:
     single layer is not skipped. Each step down is 1 / (number of layers), less where the tree is deeper than that.
     """
     layers = range(len(field.layers))[::-1]
-    levels, found, parents = {root: 0}, list[Edge](), set[int]()
+    levels, edges, parents = {root: 0}, list[Edge](), set[int]()
     for step, layer in enumerate(layers[1:] or layers):
         for i in [root] if step == 0 else np.flatnonzero(field.rows).tolist():
             for j in np.flatnonzero(field.shares[layer, i]).tolist() if i in levels else ():
@@ -312,18 +303,14 @@ def greedy(field: Field, root: int) -> Shape:
                     continue
                 # a parent's first child hangs one level below it, its later ones at the bottom, as in the program
                 levels[j] = levels[i] + 1 if step == 0 or i not in parents else max(levels.values())
-                found.append(field.edge((layer, i, j)))
+                edges.append(field.edge((layer, i, j)))
                 parents.add(i)
     steps = max(len(field.layers), 1 + max(levels.values()))
     heights = {node: 1 - (level + 1) / steps for node, level in levels.items()}
-    return Shape(root, tuple(found), heights, notes=_chain_note(found))
-
-
-def _chain_note(edges: Sequence[Edge]) -> tuple[str, ...]:
-    """A note where an edge hangs from a token that was attached in the same layer."""
     attached = {edge.key: edge.layer for edge in edges}
     n = sum(attached.get(edge.query) == edge.layer for edge in edges)
-    return (f"{n} of {len(edges)} edges hang from a token attached in the same layer",) if n else ()
+    notes = (f"{n} of {len(edges)} edges hang from a token attached in the same layer",) if n else ()
+    return Shape(root, tuple(edges), heights, notes=notes)
 
 
 def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Shape:

@@ -33,9 +33,9 @@ STEPS = 20  # of a Riemann sum, as in the paper
 
 @dataclass(frozen=True)
 class _Layer:
-    """What was found at one layer: attributions [h,q,k], the target without its attention, and how sure that is.
+    """The result at one layer: attributions [h,q,k], the target without its attention, and the accuracy of both.
 
-    `padding` is what lies on positions that are none of the text's, and was cut off.
+    `padding` is the attribution of padding positions, which was cut off.
     """
 
     scores: Tensor
@@ -47,10 +47,10 @@ class _Layer:
     padding: float = 0.0
 
     def within(self, width: int) -> _Layer:
-        """The text's own positions; a network may fill texts up."""
-        own = self.scores[:, :width, :width]
-        lost = 0.0 if own.shape == self.scores.shape else float(self.scores.sum() - own.sum())
-        return replace(self, scores=own, gap=self.gap + lost, padding=lost)
+        """The result on the text's own positions; a network may pad texts."""
+        scores = self.scores[:, :width, :width]
+        lost = 0.0 if scores.shape == self.scores.shape else float(self.scores.sum() - scores.sum())
+        return replace(self, scores=scores, gap=self.gap + lost, padding=lost)
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,8 @@ class _Integrated(Checked):
 
     "nested" and "gauss" double their nodes, layer by layer, until the attribution changes by less than `tolerance`
     (relative L1) and completeness lacks less than (tolerance / 2)². What moves is the error of the coarser rule; that
-    of the finer is about its square, so a change of .2 leaves about 1 %. "nested" keeps the nodes that it has, so it
-    costs half. "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` fixes the
-    number of nodes.
+    of the finer is about its square, so a change of .2 leaves about 1 %. "nested" reuses its nodes, so it costs half.
+    "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` fixes the number of nodes.
     """
 
     rule: Rule = "nested"
@@ -80,7 +79,7 @@ class _Integrated(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """The text and each node of each layer; all of them at most, where they are doubled."""
-        layers, joint = self._chosen(classifier)[1], classifier.can_branch
+        layers, joint = self._kind_and_layers(classifier)[1], classifier.can_branch
         rules, stages = self._rules(), self._stages()
 
         def rows(nodes: set[float]) -> int:
@@ -111,7 +110,7 @@ class _Integrated(Checked):
         rules = [*((n, nested_lobatto) for n in nested), *((n, gauss_legendre) for n in doubled)]
         return [make(n) for n, make in rules if n <= self.max_nodes]
 
-    def _chosen(self, classifier: Classifier) -> tuple[str, list[int]]:
+    def _kind_and_layers(self, classifier: Classifier) -> tuple[str, list[int]]:
         kind = kind_of(classifier, self.kind)
         n = sum(k == kind for k, _ in classifier.sites)
         wanted = range(n) if self.layers == "all" else self.layers
@@ -121,46 +120,42 @@ class _Integrated(Checked):
             raise BadInput(f"layer {wrong[0]} is not one of 0 … {n - 1} (or negative, from the last).")
         return kind, sorted({layer % n for layer in wanted})
 
-    def _found(self, classifier: Classifier, tokens: Tokens, target: Target) -> tuple[str, dict[int, _Layer]]:
+    def _integrate(self, classifier: Classifier, tokens: Tokens, target: Target) -> tuple[str, dict[int, _Layer]]:
         """All layers, nodes doubled for those that have not settled."""
-        kind, layers = self._chosen(classifier)
+        kind, layers = self._kind_and_layers(classifier)
         rules = self._rules()
         lines = Lines(classifier, classifier.batch([tokens]), target, (kind, layers))
-        found: dict[int, _Layer] = {}
+        results: dict[int, _Layer] = {}
         for n, rule in enumerate(rules):
-            nodes = {node for some, _ in (rules[:2] if n == 0 else [rule]) for node in some.tolist()}
+            nodes = {node for nodes, _ in (rules[:2] if n == 0 else [rule]) for node in nodes.tolist()}
             lines.visit((layer, node) for layer in layers for node in nodes)
             lines.visit(((layer, 0.0) for layer in layers), slopes=False)
             for layer in layers:
-                found[layer] = self._integrated(lines, layer, rule, found.get(layer))
-            layers = [layer for layer in layers if not found[layer].settled]
+                results[layer] = self._layer(lines, layer, rule, results.get(layer))
+            layers = [layer for layer in layers if not results[layer].settled]
             lines.forget(layers)
-        return kind, {layer: found[layer].within(len(tokens)) for layer in sorted(found)}
+        return kind, {layer: results[layer].within(len(tokens)) for layer in sorted(results)}
 
-    def _integrated(self, lines: Lines, layer: int, rule: Quadrature, former: _Layer | None) -> _Layer:
+    def _layer(self, lines: Lines, layer: int, rule: Quadrature, former: _Layer | None) -> _Layer:
         """One layer by one rule, compared with the rule before it."""
         scores, base = lines.integral(layer, rule), lines.values[layer, 0.0]
         gap, size = lines.values[layer, 1.0] - base - float(scores.sum()), float(scores.abs().sum())
         if former is None:
             return _Layer(scores, base, gap, len(rule[0]), None, settled=len(self._rules()) == 1)
         moved = float((scores - former.scores).abs().sum())
+        left = (self.tolerance / 2) ** 2  # the relative error left when a rule changes the one before by the tolerance
         # a probability's rounding shrinks where it is saturated, as its attributions do
         least = lines.rounding * (min(1.0, size) if lines.target.scale == "probability" else 1.0)
-        settled = moved <= max(self.tolerance * size, least) and abs(gap) <= max(self._left * size, least)
+        settled = moved <= max(self.tolerance * size, least) and abs(gap) <= max(left * size, least)
         return _Layer(scores, base, gap, len(rule[0]), moved / size if size > 0 else 0.0, settled)
 
-    @property
-    def _left(self) -> float:
-        """The relative error that is left when a rule changes the one before it by the tolerance."""
-        return (self.tolerance / 2) ** 2
-
-    def _notes(self, found: dict[int, _Layer]) -> tuple[str, ...]:
-        late = [layer for layer, result in found.items() if not result.settled]
-        cut = {layer: result.padding for layer, result in found.items() if result.padding}
+    def _notes(self, results: dict[int, _Layer]) -> tuple[str, ...]:
+        late = [layer for layer, result in results.items() if not result.settled]
+        cut = {layer: result.padding for layer, result in results.items() if result.padding}
         notes = []
         if late:
-            change = max(abs(found[layer].change or 0.0) for layer in late)
-            gap = max(abs(found[layer].gap - found[layer].padding) for layer in late)
+            change = max(abs(results[layer].change or 0.0) for layer in late)
+            gap = max(abs(results[layer].gap - results[layer].padding) for layer in late)
             cause = f"the last change was {change:.2g} and the gap is {gap:.2g}"
             notes = [f"{_named(late)}: not settled with {self.max_nodes} nodes ({cause}); allow more with max_nodes"]
         if cut:
@@ -173,12 +168,12 @@ def _named(layers: list[int]) -> str:
     return f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
 
 
-def _details(found: dict[int, _Layer]) -> dict[str, list[float | int | None]]:
+def _details(results: dict[int, _Layer]) -> dict[str, list[float | int | None]]:
     """Per layer: nodes of the rule that was kept, how much it changed the attribution, f without the attention."""
     return {
-        "nodes": [layer.nodes for layer in found.values()],
-        "change": [layer.change for layer in found.values()],
-        "base": [layer.base for layer in found.values()],
+        "nodes": [layer.nodes for layer in results.values()],
+        "change": [layer.change for layer in results.values()],
+        "base": [layer.base for layer in results.values()],
     }
 
 
@@ -194,16 +189,16 @@ class AttAttr(_Integrated):
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Interaction:
         """Weights of each layer add up to f − f(no attention there) but for the gap."""
-        kind, found = self._found(classifier, tokens, target)
+        kind, results = self._integrate(classifier, tokens, target)
         shifted = ("decoder positions hold the text shifted by one",) if kind == "decoder" else ()
         return Interaction(
             tokens=tokens,
-            weights=torch.stack([layer.scores for layer in found.values()]).float().cpu().numpy(),
+            weights=torch.stack([layer.scores for layer in results.values()]).float().cpu().numpy(),
             attention=kind,
-            layers=tuple(found),
-            gaps=tuple(layer.gap for layer in found.values()),
-            notes=(*self._notes(found), *shifted),
-            details=_details(found),
+            layers=tuple(results),
+            gaps=tuple(layer.gap for layer in results.values()),
+            notes=(*self._notes(results), *shifted),
+            details=_details(results),
         )
 
 
@@ -211,8 +206,8 @@ class AttAttr(_Integrated):
 class AttAttrTokens(_Integrated):
     """Self-attention attribution of each key token: summed over heads and queries, mean over layers.
 
-    What the target loses when the attention that a token gets is taken away, along the way to none. Each layer adds up
-    by itself, so their mean does: to f − the mean over layers of f without that layer's attention.
+    What the target loses as the attention to a token is scaled down to none. Each layer adds up by itself, so their
+    mean does: to f − the mean over layers of f without that layer's attention.
     """
 
     summary: ClassVar[str] = "integrated attention times gradient, per token that is attended to"
@@ -223,11 +218,11 @@ class AttAttrTokens(_Integrated):
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f − base but for the gap."""
-        kind, found = self._found(classifier, tokens, target)
-        layers = list(found.values())
+        kind, results = self._integrate(classifier, tokens, target)
+        layers = list(results.values())
         columns = torch.stack([layer.scores.sum((0, 1)) for layer in layers]).mean(0)
         gap = sum(layer.gap for layer in layers) / len(layers)
-        notes = self._notes(found)
+        notes = self._notes(results)
         if kind == "decoder":  # position j+1 holds token j, and the start token is none of the text's
             gap += float(columns[0])
             notes = (*notes, f"the gap holds {float(columns[0]):.3g} of the decoder's start token")
@@ -238,7 +233,7 @@ class AttAttrTokens(_Integrated):
             base=sum(layer.base for layer in layers) / len(layers),
             gap=gap,
             notes=notes,
-            details=_details(found) | {"layers": list(found)},
+            details=_details(results) | {"layers": list(results)},
         )
 
 
@@ -281,20 +276,20 @@ class Lines:
             if slopes:
                 wanted = values if ends or not first else values[1:]
                 edit.keep(self.classifier.gradient(wanted, [*edit.ends.values(), *edit.leaves.values()]))
-        told = values.tolist()
+        numbers = values.tolist()
         if first:
-            self.values = {(layer, 1.0): told[0] for layer in self.layers} | self.values
+            self.values = {(layer, 1.0): numbers[0] for layer in self.layers} | self.values
             self.rounding = 8 * torch.finfo(logits.dtype).eps * float(logits[0].detach().abs().max())
-        self.values |= dict(zip(points, told[first:], strict=True))
+        self.values |= dict(zip(points, numbers[first:], strict=True))
 
     def integral(self, layer: int, rule: Quadrature) -> Tensor:
         """[h,q,k]: A ⊙ Σ wᵢ ∂f(αᵢA)/∂A, in float64."""
         nodes, weights = (x.tolist() for x in rule)
-        own = self.weights[layer][0].double()
-        total = torch.zeros_like(own)
+        attention = self.weights[layer][0].double()
+        total = torch.zeros_like(attention)
         for node, weight in zip(nodes, weights, strict=True):
             total += weight * self.slopes[layer, node].double()
-        return total * own
+        return total * attention
 
     def forget(self, layers: Sequence[int]) -> None:
         """Drop all gradients but those of these layers."""
@@ -310,7 +305,7 @@ class _Scaled:
 
     def __init__(self, lines: Lines, points: Sequence[Point], track: bool) -> None:
         self.lines, self.track = lines, track
-        self.nodes = {layer: [node for _, node in own] for layer, own in groupby(points, lambda point: point[0])}
+        self.nodes = {layer: [node for _, node in group] for layer, group in groupby(points, lambda point: point[0])}
         self.ends: dict[int, Tensor] = {}
         self.leaves: dict[int, Tensor] = {}
 
@@ -333,14 +328,14 @@ class _Scaled:
 
     def keep(self, slopes: Sequence[Tensor]) -> None:
         """Gradients with respect to the ends, then the leaves, go to their lines."""
-        kept, n = self.lines.slopes, len(self.ends)
-        kept |= {(layer, 1.0): slope[0] for layer, slope in zip(self.ends, slopes[:n], strict=True)}
+        known, n = self.lines.slopes, len(self.ends)
+        known |= {(layer, 1.0): slope[0] for layer, slope in zip(self.ends, slopes[:n], strict=True)}
         for layer, slope in zip(self.leaves, slopes[n:], strict=True):
-            kept |= {(layer, node): own for node, own in zip(self.nodes[layer], slope, strict=True)}
+            known |= {(layer, node): part for node, part in zip(self.nodes[layer], slope, strict=True)}
 
 
 def parts(points: Sequence[Point], width: int, joint: bool) -> list[list[Point]]:
     """Which points to compute in one pass: of all layers, beside the text that they branch off; or of one layer."""
     size = max(1, BUDGET // width - joint)
-    groups = [points] if joint else [list(own) for _, own in groupby(points, lambda point: point[0])]
+    groups = [points] if joint else [list(group) for _, group in groupby(points, lambda point: point[0])]
     return [list(group[i : i + size]) for group in groups for i in range(0, len(group), size)]

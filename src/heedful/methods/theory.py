@@ -1,4 +1,4 @@
-"""What theory says gradients and LIME must find on a single-layer attention classifier (Lopardo et al. 2024).
+"""Closed forms of gradients and LIME for a single-layer attention classifier (Lopardo et al. 2024).
 
 Computed from the network's matrices: no forward pass, no samples. For `heedful.nets.MultiHead` only.
 """
@@ -28,17 +28,34 @@ from heedful.nets import MultiHead
 
 
 def check_token_masking(way: str) -> None:
-    """Refuse a masking that puts no token in a word's place."""
+    """Refuse a masking that does not replace words by a token."""
     word = way.removeprefix("token:")
     if way not in TOKENS and (word == way or not word.strip()):
-        raise BadInput(f"masking '{way}' puts no token in a word's place; use {', '.join(TOKENS)} or token:WORD.")
+        raise BadInput(f"masking '{way}' does not replace a word by a token; use {', '.join(TOKENS)} or token:WORD.")
 
 
 TokenMasking = Annotated[str, Must(check_token_masking)]
 
 
 @dataclass(frozen=True)
-class TheoryGradient(Checked):
+class _ClosedForm(Checked):
+    """A method that needs only the matrices of the paper's network."""
+
+    needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
+    quick: ClassVar[Mapping[str, Any] | None] = {}
+
+    @staticmethod
+    def applies(classifier: Classifier) -> bool:
+        """Whether it is the network of the paper."""
+        return not isinstance(classifier, Plain) and isinstance(classifier.model, MultiHead)
+
+    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
+        """No pass: the matrices are enough."""
+        return Passes(0)
+
+
+@dataclass(frozen=True)
+class TheoryGradient(_ClosedForm):
     """The gradient with respect to e_t = word vector + position, by Theorem 4.1, as a number for each token.
 
     "x-input" multiplies it with e_t, position included, as the authors do. Without `query_term` the first token's row
@@ -50,17 +67,6 @@ class TheoryGradient(Checked):
 
     summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
-    needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
-
-    @staticmethod
-    def applies(classifier: Classifier) -> bool:
-        """Whether it is the network of the paper."""
-        return _is_multihead(classifier)
-
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the matrices are enough."""
-        return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Theorem 4.1."""
@@ -78,7 +84,7 @@ class TheoryGradient(Checked):
 
 
 @dataclass(frozen=True)
-class TheoryLime(Checked):
+class TheoryLime(_ClosedForm):
     """The coefficients that LIME finds with ever more samples that put one token in the place of words.
 
     Features are the distinct words; a word's coefficient is divided among the pieces of all its occurrences. `form` is
@@ -92,17 +98,6 @@ class TheoryLime(Checked):
 
     summary: ClassVar[str] = "LIME's limit from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 5.1"
-    needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
-
-    @staticmethod
-    def applies(classifier: Classifier) -> bool:
-        """Whether it is the network of the paper."""
-        return _is_multihead(classifier)
-
-    def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the matrices are enough."""
-        return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """LIME's limit."""
@@ -120,19 +115,15 @@ class TheoryLime(Checked):
         positions = _wide(network.positions[: len(ids)])
         vectors = words[:-1] + positions
         replaced = np.where(at[:, None] < 0, vectors, words[-1] + positions)
-        found = theory.masses(_heads(classifier, network, target), vectors, replaced, at)
-        shares = self._coefficients(found) / [len(group) for group in groups]
+        masses = theory.masses(_heads(classifier, network, target), vectors, replaced, at)
+        if self.form == "paper":
+            coefficients = theory.lime_paper(masses)
+        else:
+            lime = theory.lime_exact if self.form == "exact" else theory.lime_derived
+            coefficients = lime(masses, self.kernel_width)
+        shares = coefficients / [len(group) for group in groups]
         scores = np.append(shares, 0.0)[at[: len(tokens)]]  # −1, what stays, is the last
         return Attribution(tokens=tokens, scores=scores, signed=True, details={"words": len(groups)})
-
-    def _coefficients(self, masses: theory.Masses) -> theory.Floats:
-        if self.form == "paper":
-            return theory.lime_paper(masses)
-        return (theory.lime_exact if self.form == "exact" else theory.lime_derived)(masses, self.kernel_width)
-
-
-def _is_multihead(classifier: Classifier) -> bool:
-    return not isinstance(classifier, Plain) and isinstance(classifier.model, MultiHead)
 
 
 def _network(classifier: Classifier, method: str) -> MultiHead:

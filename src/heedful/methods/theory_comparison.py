@@ -1,4 +1,4 @@
-"""Comparing: theory beside measurement on one text, as in Figures 4 and 5 of Lopardo et al. 2024.
+"""Theory compared with measurement on one text, as in Figures 4 and 5 of Lopardo et al. 2024.
 
 LIME, run several times, against the three forms of its limit; the gradient by autograd against Theorem 4.1. Holds for
 the network of `heedful.nets.MultiHead`.
@@ -128,7 +128,7 @@ class Comparison:
 
     @property
     def chance(self) -> float | None:
-        """The distance between LIME's mean and its limit that chance alone would make; None after a single run."""
+        """The relative distance of LIME's mean from its limit that sampling alone explains; None after a single run."""
         if len(self.runs) < 2:
             return None
         return _share(float(np.sqrt(self.runs.var(0, ddof=1).sum() / len(self.runs))), self.mean)
@@ -152,21 +152,20 @@ class Comparison:
             "target": asdict(self.target),
             "settings": asdict(self.trial) | {"kernel_width": self.trial.lime().kernel_width},
             "seeds": self.trial.seeds(),
-            "words": [self._word(j) for j in range(len(self.words))],
-            "tokens": [self._token(t) for t in range(len(self.tokens))],
+            "words": [
+                {"word": word, "mean": float(self.mean[j]), "runs": self.runs[:, j].tolist()}
+                | {form: float(self.forms[form][j]) for form in FORMS}
+                for j, word in enumerate(self.words)
+            ],
+            "tokens": [
+                {"token": name, "gradient": float(slope), "theory": float(theory), "as_stated": float(stated)}
+                for name, slope, theory, stated in zip(self.names, self.gradient, self.slopes, self.stated, strict=True)
+            ],
             "agreement": {form: asdict(self.agreement(form)) for form in FORMS},
             "chance": self.chance,
             "worst": self.worst,
             "worst_as_stated": self.overlooked,
         }
-
-    def _word(self, j: int) -> dict[str, Any]:
-        own: dict[str, float] = {form: float(self.forms[form][j]) for form in FORMS}
-        return {"word": self.words[j], "mean": float(self.mean[j]), "runs": self.runs[:, j].tolist(), **own}
-
-    def _token(self, t: int) -> dict[str, Any]:
-        numbers = {"gradient": self.gradient, "theory": self.slopes, "as_stated": self.stated}
-        return {"token": self.names[t], **{name: float(of[t]) for name, of in numbers.items()}}
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -183,13 +182,13 @@ class _Autograd:
         words, slopes = gradients(classifier, classifier.batch([tokens]), [target])
         vectors = words[0].double() + classifier.model.positions[: len(tokens)].double()
         slope = slopes[0].double()
-        found = {
+        scores = {
             "x-input": (vectors * slope).sum(-1),
             "l2": slope.pow(2).sum(-1).sqrt(),
             "l1": slope.abs().sum(-1),
             "mean": slope.mean(-1),
         }
-        return Attribution(tokens=tokens, scores=array(found[self.reduce]))
+        return Attribution(tokens=tokens, scores=array(scores[self.reduce]))
 
 
 def compare(
@@ -202,24 +201,26 @@ def compare(
     truncate: bool = True,
     watch: Watch | None = None,
 ) -> Comparison:
-    """Run LIME and autograd on a text, and set the theory beside them; `watch` is called before each run of LIME."""
+    """Run LIME and autograd on a text and compare them with theory; `watch` is called before each run of LIME."""
     trial = trial or Trial()
     methods: list[Method] = [*trial.forms(), *trial.gradients()]
     # theory first: it takes no time, and refuses a model that it does not hold for
-    found = explain(classifier, text, methods, target, pair, truncate=truncate)
-    first = found[0]
+    whys = explain(classifier, text, methods, target, pair, truncate=truncate)
+    first = whys[0]
     groups = features(first.tokens, "bag")
+    view, words = first.tokens.by("word")
+    surface = {word[0]: view.surface(j) for j, word in enumerate(words)}
     runs: list[Floats] = []
     for n, seed in enumerate(trial.seeds(), 1):
         if watch is not None:
             watch(Step("LIME, run", n, trial.runs, trial.samples))
         runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
-    slopes, stated, gradient = (_scores(why) for why in found[len(FORMS) :])
+    slopes, stated, gradient = (_scores(why) for why in whys[len(FORMS) :])
     return Comparison(
         tokens=first.tokens,
-        words=_named(first.tokens, groups),
+        words=tuple(surface[group[0]] for group in groups),
         runs=np.array(runs),
-        forms={form: _joined(why, groups) for form, why in zip(FORMS, found, strict=False)},
+        forms={form: _joined(why, groups) for form, why in zip(FORMS, whys, strict=False)},
         gradient=gradient,
         slopes=slopes,
         stated=stated,
@@ -230,15 +231,15 @@ def compare(
     )
 
 
-def agreement(found: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Agreement:
+def agreement(predicted: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Agreement:
     """How near numbers are to those measured."""
-    one, other = found - found.mean(), measured - measured.mean()
-    size = float(np.linalg.norm(one) * np.linalg.norm(other))
-    tau = float(kendalltau(found, measured).statistic) if size > 0 else float("nan")
+    a, b = predicted - predicted.mean(), measured - measured.mean()
+    size = float(np.linalg.norm(a) * np.linalg.norm(b))
+    tau = float(kendalltau(predicted, measured).statistic) if size > 0 else float("nan")
     return Agreement(
-        pearson=float(one @ other) / size if size > 0 else None,
+        pearson=float(a @ b) / size if size > 0 else None,
         kendall=tau if np.isfinite(tau) else None,
-        off=_share(float(np.linalg.norm(found - measured)), measured),
+        off=_share(float(np.linalg.norm(predicted - measured)), measured),
     )
 
 
@@ -255,9 +256,3 @@ def _scores(why: Explanation) -> Floats:
 def _joined(why: Explanation, groups: Sequence[Sequence[int]]) -> Floats:
     """The coefficient of each distinct word, which its tokens share."""
     return np.array([_scores(why)[list(group)].sum() for group in groups])
-
-
-def _named(tokens: Tokens, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
-    view, words = tokens.by("word")
-    surface = {group[0]: view.surface(j) for j, group in enumerate(words)}
-    return tuple(surface[group[0]] for group in groups)

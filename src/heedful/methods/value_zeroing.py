@@ -37,7 +37,7 @@ class ValueZeroing(Checked):
 
     layer: int | Literal["rollout", "all"] = "rollout"
 
-    summary: ClassVar[str] = "turn of each block's output when a token's values are zeroed"
+    summary: ClassVar[str] = "change of each block's output when a token's values are zeroed"
     paper: ClassVar[str] = "Mohebbi et al. 2023"
     needs: ClassVar[tuple[str, ...]] = ("attention",)
     quick: ClassVar[Mapping[str, Any] | None] = {}
@@ -49,10 +49,10 @@ class ValueZeroing(Checked):
         check_square(classifier, reading.weights)
         if any(site.kind == "self" and w.shape[-1] != len(tokens) for site, w in reading.weights.items()):
             raise Unsupported(
-                f"{classifier.name} fills texts up with padding and attends to it; value-zeroing cannot tell."
+                f"{classifier.name} pads texts and attends to the padding; value-zeroing does not support that."
             )
         pooled = reading.pooled[0].detach().double()
-        joined = self._rolled if self.layer == "rollout" else self._averaged
+        joined = self._rollout if self.layer == "rollout" else self._layer_mean
         return Attribution(tokens=tokens, scores=array(pooled @ joined(classifier, batch, reading)), signed=False)
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -64,42 +64,44 @@ class ValueZeroing(Checked):
             sites = len(classifier.sites)
         return Passes(1 + sites * sum(1 + len(part) for part in _parts(len(tokens))))
 
-    def _rolled(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
-        encoder = torch.stack([_mixing(classifier, batch, [site])[0] for site in reading.layers("self")])
+    def _rollout(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
+        encoder = torch.stack([_mixing_matrices(classifier, batch, [site])[0] for site in reading.layers("self")])
         if classifier.main_kind == "self":
             return chain(encoder)
         pairs = zip(reading.layers("decoder"), reading.layers("cross"), strict=True)
-        own, cross = zip(*(_mixing(classifier, batch, pair) for pair in pairs), strict=True)
-        return cross_chain(encoder, torch.stack(own), torch.stack(cross))
+        decoder, cross = zip(*(_mixing_matrices(classifier, batch, pair) for pair in pairs), strict=True)
+        return cross_chain(encoder, torch.stack(decoder), torch.stack(cross))
 
-    def _averaged(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
+    def _layer_mean(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
         """[q,k], the mean of the layers asked for; of a decoder block, what it takes from the encoder."""
         assert self.layer != "rollout"
-        own = {site.layer: [site] for site in reading.layers("decoder")}
+        decoder = {site.layer: [site] for site in reading.layers("decoder")}
         sites = chosen(reading.layers(classifier.main_kind), self.layer)
-        return torch.stack([_mixing(classifier, batch, [*own.get(site.layer, []), site])[-1] for site in sites]).mean(0)
+        return torch.stack(
+            [_mixing_matrices(classifier, batch, [*decoder.get(site.layer, []), site])[-1] for site in sites]
+        ).mean(0)
 
 
-def _mixing(classifier: Classifier, batch: Batch, sites: Sequence[Site]) -> Sequence[Tensor]:
+def _mixing_matrices(classifier: Classifier, batch: Batch, sites: Sequence[Site]) -> Sequence[Tensor]:
     """C[q,k] of each site of one block, a row adding up to one over all of them."""
-    moved, precision = zip(*(_moved(classifier, batch, site) for site in sites), strict=True)
-    whole = torch.cat([m * site.allowed[0, 0].to(m) for m, site in zip(moved, sites, strict=True)], dim=1)
+    distances, precision = zip(*(_distances(classifier, batch, site) for site in sites), strict=True)
+    whole = torch.cat([m * site.allowed[0, 0].to(m) for m, site in zip(distances, sites, strict=True)], dim=1)
     total = whole.sum(1, keepdim=True)
-    still = whole.amax(1, keepdim=True) <= precision[0] ** 2  # no further than rounding turns a vector
-    own = torch.eye(*whole.shape, dtype=whole.dtype, device=whole.device)
-    shares = torch.where(still, own, whole / torch.where(still, 1, total))
-    return torch.split(shares, [m.shape[1] for m in moved], dim=1)
+    still = whole.amax(1, keepdim=True) <= precision[0] ** 2  # not more than rounding changes a vector
+    identity = torch.eye(*whole.shape, dtype=whole.dtype, device=whole.device)
+    shares = torch.where(still, identity, whole / torch.where(still, 1, total))
+    return torch.split(shares, [m.shape[1] for m in distances], dim=1)
 
 
-def _moved(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor, float]:
+def _distances(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor, float]:
     """[q,k]: the cosine distance of the block's output at q when k is zeroed; and the precision of that output."""
-    found: list[Tensor] = []
+    distances: list[Tensor] = []
     eps = 0.0
     for part in _parts(batch.ids.shape[1]):
         out = _zeroed(classifier, batch, site, part)
         eps = torch.finfo(out.dtype).eps
-        found.append(cosine_distance(out[1:].double(), out[:1].double().expand(len(part), -1, -1)))
-    return torch.cat(found).T, eps
+        distances.append(cosine_distance(out[1:].double(), out[:1].double().expand(len(part), -1, -1)))
+    return torch.cat(distances).T, eps
 
 
 def _parts(width: int) -> list[range]:
