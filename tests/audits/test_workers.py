@@ -24,7 +24,7 @@ from heedful.audits.workers import Processes, Tell, in_process
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
-from heedful.methods.imported.reading import read_all
+from heedful.methods.imported.reading import read_files
 from tests.support import toys
 from tests.support.work import Numbers
 
@@ -183,7 +183,7 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
     given = battery(
         "full", ["lime"], ["permutation", "sensitivity"], heedful.Target("LABEL_1"), ["lime.samples=77"],
-        read_all([tmp_path / "mine.jsonl"]).values(),
+        read_files([tmp_path / "mine.jsonl"]).values(),
     )  # fmt: skip
     examples = [Example("ape yes", "no", ("a", "b"), ((0, 3),), "line 1"), Example("no bee", rationale=())]
     job = Job(POINTER, [*examples, *TEXTS], given, 3, {"other": toys.build("bert", toys.DEAF)}, "name", 7)

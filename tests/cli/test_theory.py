@@ -182,8 +182,8 @@ def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
 @pytest.mark.parametrize(("settings", "message"), [
     ({"runs": 0}, "runs is a whole number of at least 1, not 0."),
     ({"samples": 1}, "samples is a whole number of at least 2, not 1."),
-    ({"masking": "delete"}, "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WORD."),
-    ({"masking": "mlm:good"}, "masking 'mlm:good' puts no token in a word's place; use mask, unk, pad or token:WORD."),
+    ({"masking": "delete"}, "masking 'delete' replaces no word by a token; use mask, unk, pad or token:WORD."),
+    ({"masking": "mlm:good"}, "masking 'mlm:good' replaces no word by a token; use mask, unk, pad or token:WORD."),
     ({"reduce": "max"}, "reduce 'max' is not one of x-input, l2, l1, mean; did you mean 'mean'?"),
 ])  # fmt: skip
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -248,7 +248,7 @@ def test_a_figure_is_written_and_announced(
 
 
 @pytest.mark.parametrize(("args", "message"), [
-    ([TEXT, "--masking", "delete"], "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WO"),
+    ([TEXT, "--masking", "delete"], "masking 'delete' replaces no word by a token; use mask, unk, pad or token:WO"),
     ([TEXT, "--figure", "x.gif"], "'x.gif' does not end in .png, .pdf or .svg, so it cannot hold a figure."),
     ([TEXT, "--target", "LABEL_9"], "label 'LABEL_9' is not one of"),
     ([""], "the text is empty; give at least one word."),

@@ -559,8 +559,8 @@ def test_the_token_that_stands_in_can_be_chosen(masking: str, fill: str | None) 
     ({"form": "best"}, "form 'best' is not one of exact, derived, paper"),
     ({"kernel_width": 0.0}, "kernel_width is a number above 0 or none, not 0.0"),
     ({"kernel_width": math.inf}, "kernel_width is a number above 0 or none, not inf"),
-    ({"masking": "delete"}, "masking 'delete' puts no token in a word's place; use mask, unk, pad or token:WORD"),
-    ({"masking": "token:"}, "masking 'token:' puts no token in a word's place"),
+    ({"masking": "delete"}, "masking 'delete' replaces no word by a token; use mask, unk, pad or token:WORD"),
+    ({"masking": "token:"}, "masking 'token:' replaces no word by a token"),
 ])  # fmt: skip
 def test_wrong_settings_of_theory_lime(settings: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):

@@ -30,8 +30,8 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens, words
 from heedful.data import Example
 from heedful.methods.imported import adapters as adapting
-from heedful.methods.imported.placement import Line, mapped
-from heedful.methods.imported.reading import Brought, explained_in, read, read_all
+from heedful.methods.imported.placement import Line, map_scores
+from heedful.methods.imported.reading import ImportedMethod, explained_examples, read, read_files
 from heedful.model.classifier import Classifier
 from tests.support import toys
 from tests.support.models import shared
@@ -52,19 +52,19 @@ def line(text: str = FILM, **more: Any) -> dict[str, Any]:
     return {"text": text, "method": "mine", "scores": scores} | more
 
 
-def one(tmp_path: Path, *lines: Any) -> Brought:
+def one(tmp_path: Path, *lines: Any) -> ImportedMethod:
     (found,) = read(written(tmp_path / "mine.jsonl", *lines)).values()
     return found
 
 
-def answered(brought: Brought, text: str = FILM, target: int = 0, pair: str | None = None) -> heedful.Attribution:
+def answered(method: ImportedMethod, text: str = FILM, target: int = 0, pair: str | None = None) -> heedful.Attribution:
     classifier = shared("bert")
-    return brought(classifier, classifier.tokens(text, pair), Target(target), RNG)
+    return method(classifier, classifier.tokens(text, pair), Target(target), RNG)
 
 
 def on(own: Tokens, scores: Sequence[float], **more: Any) -> Any:
     """The scores of `mapped`."""
-    return mapped(Line(own.text, "mine", tuple(scores), own.pair, **more), own).scores
+    return map_scores(Line(own.text, "mine", tuple(scores), own.pair, **more), own).scores
 
 
 def numbers(n: int) -> list[float]:
@@ -89,8 +89,8 @@ def test_methods_are_read_by_name_in_order(tmp_path: Path) -> None:
         ("[" * 100_000, "is not JSON; write each explanation as one object on a line of its own."),
         ("[1]", "is a list; write an object with text, method and scores."),
         ({"text": "a", "scores": [1]}, "has no method; give each explanation text, method and scores."),
-        (line(token=["a"]), "has 'token', which means nothing here; did you mean 'tokens'?"),
-        (line(zzz=1), "has 'zzz', which means nothing here; remove it."),
+        (line(token=["a"]), "has the unknown key 'token'; did you mean 'tokens'?"),
+        (line(zzz=1), "has the unknown key 'zzz'; remove it."),
         (line(method=""), "names its method ''; give a name of 1 to 60 characters."),
         (line(method="a\nb"), "names its method 'a\\nb'; give a name of 1 to 60 characters."),
         (line(method="x" * 61), f"names its method '{'x' * 40}'; give a name of 1 to 60 characters."),
@@ -185,15 +185,15 @@ def test_a_method_cannot_be_signed_here_and_not_there(tmp_path: Path) -> None:
 def test_the_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
     paths = [written(tmp_path / name, line()) for name in ("a.jsonl", "b.jsonl")]
     with pytest.raises(BadInput, match=r"method 'mine' is in '.*b.jsonl' and in 'a.jsonl'; rename one of them."):
-        read_all(paths)
+        read_files(paths)
 
 
 def test_a_file_of_other_data_is_refused(tmp_path: Path) -> None:
     brought = {"mine": one(tmp_path, line())}
-    assert explained_in(brought, [Example("bad film"), Example(FILM)]) == [Example(FILM)]
+    assert explained_examples(brought, [Example("bad film"), Example(FILM)]) == [Example(FILM)]
     with pytest.raises(BadInput, match=r"'mine.jsonl' has no explanation by 'mine' of any text in the data"):
-        explained_in(brought, [Example(FILM, "a pair")])
-    assert explained_in({}, [Example("bad film")]) == [Example("bad film")]
+        explained_examples(brought, [Example(FILM, "a pair")])
+    assert explained_examples({}, [Example("bad film")]) == [Example("bad film")]
 
 
 # a method like any other
@@ -365,7 +365,7 @@ def test_accents_and_bytes_are_found(tokens: tuple[str, ...]) -> None:
 def test_special_tokens_are_kept_where_the_model_has_as_many(given_tokens: tuple[str, ...], kept: bool) -> None:
     tokens = shared("bert").tokens(FILM)
     scores = tuple(numbers(len(given_tokens)))
-    found = mapped(Line(FILM, "mine", scores, tokens=given_tokens), tokens)
+    found = map_scores(Line(FILM, "mine", scores, tokens=given_tokens), tokens)
     ends = [scores[0], scores[-1]] if kept else [0, 0]
     assert found.scores[[0, -1]].tolist() == ends
     assert found.details == ({} if kept else {"dropped": scores[-1]})
@@ -495,7 +495,7 @@ def test_what_explains_again_leaves_it_out_and_says_so(tmp_path: Path) -> None:
 def test_texts_that_some_file_explains_are_audited(tmp_path: Path) -> None:
     a = copied(tmp_path / "a.jsonl", "a", some=texts()[1:2])
     b = copied(tmp_path / "b.jsonl", "b", some=texts()[1:3])
-    found = heedful.audit(toy(), [Example(t) for t in texts()], read_all([a, b]).values(), ["complexity"])
+    found = heedful.audit(toy(), [Example(t) for t in texts()], read_files([a, b]).values(), ["complexity"])
     assert found.summary.texts.n == 2 < len(texts())
     assert found.summary.left_out == (LeftOut("explain", "a", "'a.jsonl' has no explanation of this text.", 1),)
     assert {row.n for row in found.rows("complexity", "gini", "b")} == {2}

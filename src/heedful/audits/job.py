@@ -30,7 +30,7 @@ from heedful.data.columns import GUESSED, Columns
 from heedful.methods import METHODS, Method, method
 from heedful.methods.explain import versions
 from heedful.methods.imported.placement import Line
-from heedful.methods.imported.reading import Brought, explained_in, read_all
+from heedful.methods.imported.reading import ImportedMethod, explained_examples, read_files
 from heedful.model import loading
 from heedful.model.classifier import Classifier
 
@@ -247,9 +247,9 @@ def prepare(
     dtype: str | None = None,
 ) -> Job:
     """The job of `audit` with the same arguments. What is cheap to refuse is refused before a model is loaded."""
-    chosen = battery(profile, methods, checks, target, settings, read_all(explanations).values())
+    chosen = battery(profile, methods, checks, target, settings, read_files(explanations).values())
     every = data.load(source, columns, kind=kind)
-    examples = explained_in(chosen.methods, every)
+    examples = explained_examples(chosen.methods, every)
     classifier = loading.load(model, revision=revision, device=device, dtype=dtype)
     named = checkpoints.items() if isinstance(checkpoints, Mapping) else [(Path(c).name, Path(c)) for c in checkpoints]
     models: dict[str, Any] = dict(named)
@@ -288,7 +288,7 @@ def describe(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _described(name: str, one: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(one, Brought):
+    if isinstance(one, ImportedMethod):
         lines = [asdict(line) for several in vars(one)["lines"].values() for line in several]
         return {"imported": {"name": one.name, "file": one.file, "fingerprint": one.fingerprint, "lines": lines}}
     settings = settings_of(one)
@@ -325,12 +325,12 @@ def restore(described: Mapping[str, Any]) -> Job:
     )
 
 
-def _imported(described: Mapping[str, Any]) -> Brought:
+def _imported(described: Mapping[str, Any]) -> ImportedMethod:
     lines: dict[tuple[str, str | None], list[Line]] = {}
     for fields in described["lines"]:
         line = Line(**{key: _tuples(value) for key, value in fields.items()})
         lines.setdefault((line.text, line.pair), []).append(line)
-    return Brought(described["name"], described["file"], described["fingerprint"], lines)
+    return ImportedMethod(described["name"], described["file"], described["fingerprint"], lines)
 
 
 def _tuples(value: Any) -> Any:

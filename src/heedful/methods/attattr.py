@@ -60,7 +60,7 @@ class _Integrated(Checked):
     "nested" and "gauss" double their nodes, layer by layer, until the attribution changes by less than `tolerance`
     (relative L1) and completeness lacks less than (tolerance / 2)². What moves is the error of the coarser rule; that
     of the finer is about its square, so a change of .2 leaves about 1 %. "nested" reuses its nodes, so it costs half.
-    "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` fixes the number of nodes.
+    "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` is the number of nodes.
     """
 
     rule: Rule = "nested"

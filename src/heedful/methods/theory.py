@@ -31,7 +31,7 @@ def check_token_masking(way: str) -> None:
     """Refuse a masking that does not replace words by a token."""
     word = way.removeprefix("token:")
     if way not in TOKENS and (word == way or not word.strip()):
-        raise BadInput(f"masking '{way}' does not replace a word by a token; use {', '.join(TOKENS)} or token:WORD.")
+        raise BadInput(f"masking '{way}' replaces no word by a token; use {', '.join(TOKENS)} or token:WORD.")
 
 
 TokenMasking = Annotated[str, Must(check_token_masking)]

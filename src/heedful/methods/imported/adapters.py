@@ -1,4 +1,4 @@
-"""Adapting: explanations as other packages hold them -> the lines that `heedful.methods.imported.reading` reads.
+"""Adapters: explanations of other packages -> the lines that `heedful.methods.imported.reading` reads.
 
 None of the packages is imported: an adapter asks for the fields that their objects are documented to have.
 """
@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 
 def write(lines: Iterable[Mapping[str, Any]], path: str | Path) -> None:
     """A file that `heedful audit --explanations` reads."""
-    made = "".join(json.dumps(dict(line), ensure_ascii=True, allow_nan=False) + "\n" for line in lines)
+    text = "".join(json.dumps(dict(line), ensure_ascii=True, allow_nan=False) + "\n" for line in lines)
     with output(str(path), "explanations") as put:
         assert put is not None
-        put(made.encode("ascii"))
+        put(text.encode("ascii"))
 
 
 # captum
@@ -69,7 +69,7 @@ def from_shap(explanation: Any, method: str = "shap-package", label: str | int |
         data, values = [data], [values]
     names = getattr(explanation, "output_names", None)
     names = label if names is None else names
-    return [line for parts, some in zip(data, values, strict=True) for line in _shap(parts, some, names, method)]
+    return [line for parts, scores in zip(data, values, strict=True) for line in _shap(parts, scores, names, method)]
 
 
 def _shap(parts: Sequence[str], values: Any, names: Any, method: str) -> Lines:
@@ -102,8 +102,8 @@ def from_lime(
 ) -> Lines:
     """A LIME explanation of a text, with a line for each label that it explains, or for one of them.
 
-    The weight of a word that occurs several times is divided over its occurrences: LIME takes them away together, so it
-    says nothing of each. A word that LIME did not select and what is between words have 0.
+    The weight of a word that occurs several times is divided over its occurrences: LIME removes them together, so
+    it does not score each. A word that LIME did not select and what is between words have 0.
     """
     string = explanation.domain_mapper.indexed_string
     if text is not None and text != string.raw_string():
@@ -150,11 +150,11 @@ def from_inseq(saved: str | Path | Mapping[str, Any], method: str | None = None)
     whole = _opened(saved)
     info = whole.get("info") or {}
     texts = info.get("input_texts") or []
-    made = whole.get("sequence_attributions")
-    if not isinstance(made, list) or len(texts) != len(made):
+    sequences = whole.get("sequence_attributions")
+    if not isinstance(sequences, list) or len(texts) != len(sequences):
         raise BadInput("this is not what inseq saves: it needs sequence_attributions, and as many info.input_texts.")
     name = method or f"inseq-{_slug(info.get('attribution_method') or 'unnamed')}"
-    return [_inseq(text, one, name) for text, one in zip(texts, made, strict=True)]
+    return [_inseq(text, sequence, name) for text, sequence in zip(texts, sequences, strict=True)]
 
 
 def _opened(saved: str | Path | Mapping[str, Any]) -> dict[str, Any]:
@@ -171,12 +171,12 @@ def _opened(saved: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
-def _inseq(text: Any, one: Mapping[str, Any], method: str) -> dict[str, Any]:
-    found = one.get("source_attributions")
-    if found is None:
+def _inseq(text: Any, sequence: Mapping[str, Any], method: str) -> dict[str, Any]:
+    attributions = sequence.get("source_attributions")
+    if attributions is None:
         raise BadInput("inseq saved no source_attributions here; a model that only decodes has no source to explain.")
-    values = _array(found)
-    source = [str(token["token"] if isinstance(token, Mapping) else token) for token in one.get("source") or []]
+    values = _array(attributions)
+    source = [str(token["token"] if isinstance(token, Mapping) else token) for token in sequence.get("source") or []]
     if values.ndim not in (2, 3) or len(values) != len(source):
         raise BadInput(f"{len(source)} source tokens and attributions of shape {values.shape}; give [source, target].")
     return _line(str(text), method, values.reshape(len(source), -1).sum(1)) | {"tokens": source}
@@ -236,9 +236,9 @@ def _line(
     text: str, method: str, scores: Floats, label: str | int | None = None, pair: str | None = None
 ) -> dict[str, Any]:
     if not np.isfinite(scores).all():
-        raise BadInput(f"{method} has a score that is not finite; explain this text anew, or leave it out.")
-    made: dict[str, Any] = {"text": text, "method": method, "scores": scores.tolist()}
-    return made | {key: value for key, value in (("pair", pair), ("label", label)) if value is not None}
+        raise BadInput(f"{method} has a score that is not finite; explain this text again, or leave it out.")
+    line: dict[str, Any] = {"text": text, "method": method, "scores": scores.tolist()}
+    return line | {key: value for key, value in (("pair", pair), ("label", label)) if value is not None}
 
 
 def _array(values: Any) -> Floats:

@@ -1,7 +1,7 @@
-"""Placing: scores of any tokens, spans or words of a text, carried to a model's tokens by the characters of both.
+"""Placement: scores of any tokens, spans or words of a text, mapped to a model's tokens by the characters of both.
 
-A span's score is divided over the model's tokens in it, in proportion to their characters, so that sums stay. The text
-and its pair are one string here, with a line end between.
+A span's score is divided over the model's tokens in it, in proportion to their characters, so that sums are preserved.
+The text and its pair are one string here, with a line end between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from heedful.core.alignment import align, plain
 from heedful.core.errors import BadInput
 from heedful.core.tokens import Span, Tokens, trim, words
 
-COVERED = 0.9  # of the characters that the model reads, of the letters of given tokens, and of the scores' magnitude
+MIN_COVERAGE = 0.9  # of the characters that the model reads, the letters of given tokens, the scores' magnitude
 UNKNOWN = frozenset(("[UNK]", "<unk>", "<UNK>", "[unk]"))
 SPECIAL = frozenset((
     "", "[CLS]", "[SEP]", "[PAD]", "[BOS]", "[EOS]", "[cls]", "[sep]", "[pad]", "<s>", "</s>", "<pad>", "<cls>",
@@ -61,43 +61,39 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mapped:
-    """A score for each token of the model; `details` has the sum of what found no token, if there is any."""
+class MappedScores:
+    """A score for each token of the model; `details` has the sum of scores without a token, if there are any."""
 
     scores: Floats
     details: Mapping[str, float] = field(default_factory=dict)
 
 
-def mapped(line: Line, tokens: Tokens) -> Mapped:
+def map_scores(line: Line, tokens: Tokens) -> MappedScores:
     """The scores on the model's tokens. Where tokens or spans are the model's own, the scores are those given."""
     given = np.array(line.scores)
     if line.tokens is not None:
         for positions in (range(len(tokens)), tokens.content):
             if line.tokens == tuple(tokens.pieces[i] for i in positions):
-                return Mapped(_put(positions, given, len(tokens)))
+                scores = np.zeros(len(tokens))
+                scores[list(positions)] = given
+                return MappedScores(scores)
     places = _places(line)
     own = [
         None if span is None or segment is None else line.at(span, segment)
         for span, segment in zip(tokens.spans, tokens.segments, strict=True)
     ]
     if places == own:
-        return Mapped(given)
-    return _carried(line.whole, places, given, own)
+        return MappedScores(given)
+    return _map_spans(line.whole, places, given, own)
 
 
-def _put(positions: Sequence[int], given: Floats, n: int) -> Floats:
-    scores = np.zeros(n)
-    scores[list(positions)] = given
-    return scores
-
-
-def _carried(whole: str, places: Sequence[Span | None], given: Floats, own: Sequence[Span | None]) -> Mapped:
-    overlap = _overlaps(whole, _settled(places), own)
+def _map_spans(whole: str, places: Sequence[Span | None], given: Floats, own: Sequence[Span | None]) -> MappedScores:
+    overlap = _overlaps(whole, _without_blanks(places), own)
     total = overlap.sum(1)
     placed = np.array([place is not None for place in places])
     _check_covered(whole, places, own)
     lost = placed & (total == 0)
-    if np.abs(given[lost]).sum() > (1 - COVERED) * np.abs(given[placed]).sum():
+    if np.abs(given[lost]).sum() > (1 - MIN_COVERAGE) * np.abs(given[placed]).sum():
         raise BadInput("more than 10 % of the scores of this text are of characters that the model does not read.")
     shares = np.divide(overlap, total[:, None], out=np.zeros_like(overlap), where=total[:, None] > 0)
     scores = (shares * given[:, None]).sum(0)
@@ -105,7 +101,7 @@ def _carried(whole: str, places: Sequence[Span | None], given: Floats, own: Sequ
     for i, j in special.items():
         scores[j] = given[i]
     gone = lost | np.array([place is None and i not in special for i, place in enumerate(places)])
-    return Mapped(scores, {"dropped": float(given[gone].sum())} if given[gone].any() else {})
+    return MappedScores(scores, {"dropped": float(given[gone].sum())} if given[gone].any() else {})
 
 
 def _overlaps(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> Floats:
@@ -116,31 +112,31 @@ def _overlaps(whole: str, places: Sequence[Span | None], own: Sequence[Span | No
     return np.where(end > start, solid[end] - solid[np.minimum(start, end)], 0).astype(np.float64)
 
 
-def _settled(places: Sequence[Span | None]) -> list[Span | None]:
+def _without_blanks(places: Sequence[Span | None]) -> list[Span | None]:
     """A blank piece goes with the piece after it, or, at the end, before it."""
-    found = list(places)
-    for order in (range(len(found) - 2, -1, -1), range(1, len(found))):
+    spans = list(places)
+    for order in (range(len(spans) - 2, -1, -1), range(1, len(spans))):
         step = -1 if order.step > 0 else 1
         for i in order:
-            here, beside = found[i], found[i + step]
-            if here is not None and here[0] == here[1] and beside is not None:
-                found[i] = beside
-    return found
+            here, neighbour = spans[i], spans[i + step]
+            if here is not None and here[0] == here[1] and neighbour is not None:
+                spans[i] = neighbour
+    return spans
 
 
 def _check_covered(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> None:
     solid = np.array([not c.isspace() for c in whole])
     read, covered = (_union(spans, len(whole)) & solid for spans in (own, places))
-    if (read & covered).sum() < COVERED * read.sum() or not read.any():
+    if (read & covered).sum() < MIN_COVERAGE * read.sum() or not read.any():
         raise BadInput("less than 90 % of the characters that the model reads of this text have a score.")
 
 
 def _union(spans: Sequence[Span | None], n: int) -> NDArray[np.bool_]:
-    found = np.zeros(n, dtype=bool)
+    covered = np.zeros(n, dtype=bool)
     for span in spans:
         if span is not None:
-            found[slice(*span)] = True
-    return found
+            covered[slice(*span)] = True
+    return covered
 
 
 def _paired(given: Sequence[bool], own: Sequence[bool]) -> dict[int, int]:
@@ -185,18 +181,18 @@ def _located(line: Line, tokens: Sequence[str]) -> list[Span | None]:
     marks = [token in SPECIAL for token in tokens]
     if any(token and token in line.whole for token in {t for t, mark in zip(tokens, marks, strict=True) if mark}):
         raise BadInput("this text holds the name of a special token; give spans in place of tokens.")
-    found: list[Span | None] = [None] * len(tokens)
-    for some, first, text in _parts(line, marks):
-        surfaces = _surfaces([tokens[i] for i in some], text)
+    places: list[Span | None] = [None] * len(tokens)
+    for positions, first, text in _parts(line, marks):
+        surfaces = _surfaces([tokens[i] for i in positions], text)
         spans = align(text, surfaces)
         _check_found(text, surfaces, spans)
-        for i, (start, end) in zip(some, spans, strict=True):
-            found[i] = (start + first, end + first)
-    return found
+        for i, (start, end) in zip(positions, spans, strict=True):
+            places[i] = (start + first, end + first)
+    return places
 
 
 def _parts(line: Line, marks: Sequence[bool]) -> list[tuple[list[int], int, str]]:
-    """Which tokens are of which text, as far as that can be told, and where it begins in the whole."""
+    """Which tokens are of which text, as far as is known, and where it begins in the whole."""
     content = [i for i, mark in enumerate(marks) if not mark]
     between = _sides(marks)[1]
     if line.pair is None or not between:
@@ -212,7 +208,7 @@ def _check_found(text: str, surfaces: Sequence[str | None], spans: Sequence[Span
     """Refuse tokens of another text: what `align` cannot find it puts into gaps."""
     letters = [(plain(s), plain(text[slice(*span)])) for s, span in zip(surfaces, spans, strict=True) if s is not None]
     right = sum(len(token) for token, there in letters if token == there)
-    if right < COVERED * sum(len(token) for token, _ in letters):
+    if right < MIN_COVERAGE * sum(len(token) for token, _ in letters):
         raise BadInput("the tokens of this text are not found in it, one after the other; give spans.")
 
 
@@ -239,7 +235,7 @@ def _surface(token: str, text: str, marked: bool) -> str:
 
 
 def _decoded(tokens: Sequence[str], text: str) -> list[str | None]:
-    """Byte-level tokens as text, None for part of a letter; others as they are. Bytes are told by being UTF-8."""
+    """Byte-level tokens as text, None for part of a letter; others as they are. Bytes are recognised by being UTF-8."""
     known = [token for token in tokens if token not in UNKNOWN]
     letters = {c for token in known for c in token}
     if letters <= set(text) or not letters <= set(_BYTES):

@@ -1,7 +1,7 @@
-"""Bringing: explanations made elsewhere, read from a file of JSON lines, as methods like any other.
+"""Imported methods: explanations of other programs, read from a file of JSON lines.
 
 A line is one explanation of one text: text, method and scores; tokens or spans where the scores are not of words; pair,
-label and signed if need be. Scores go to the model's tokens by the characters that both stand for.
+label and signed are optional. Scores are mapped to the model's tokens by the characters of both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.target import label_index
 from heedful.core.tokens import check_text
 from heedful.methods import METHODS, Method, Passes
-from heedful.methods.imported.placement import Line, Place, mapped
+from heedful.methods.imported.placement import Line, Place, map_scores
 
 if TYPE_CHECKING:
     import torch
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
 
 KEYS = ("text", "pair", "method", "scores", "tokens", "spans", "label", "signed")
-LONGEST = 60  # characters of a name
-_LARGEST = 1e100  # so that sums of squares stay finite
+MAX_NAME_LENGTH = 60  # characters
+_MAX_SCORE = 1e100  # so that sums of squares stay finite
 RESERVED = ("greedy", "optimum", "attention-ascending", "attention-slope", "attention-x-slope")  # rows of checks
 Key = tuple[str, str | None]
 Lines = Mapping[Key, Sequence[Line]]
 
 
 @dataclass(frozen=True)
-class Brought:
-    """Scores that were made elsewhere, under a name. It is asked for texts of its file, and explains nothing anew.
+class ImportedMethod:
+    """Scores that another program computed, under a name. It explains only the texts of its file.
 
-    `fingerprint` is that of the whole file, so that a run does not go on with another one. `again` tells checks that
-    explain a second time (another text, model or seed) that the same scores would be no answer.
+    `fingerprint` is that of the whole file, so that a run is not resumed with another one. `again` is False: checks
+    that explain a second time (another text, model or seed) would only get the same scores.
     """
 
     name: str
     file: str
     fingerprint: str
-    # not a field: a manifest holds the fingerprint and not the scores; `replace` hands it on
+    # not a field: a manifest holds the fingerprint and not the scores; `replace` passes it on
     lines: InitVar[Lines | None] = None
 
-    summary: ClassVar[str] = "scores that were brought from a file"
+    summary: ClassVar[str] = "scores that were read from a file"
     paper: ClassVar[str] = "–"
     again: ClassVar[bool] = False
 
@@ -59,17 +59,17 @@ class Brought:
         object.__setattr__(self, "_loose", {_loose(key) for key in lines or {}})
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the model is not asked."""
+        """No pass: the scores are read."""
         return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """The scores of this text for this label, on the model's tokens."""
         line = self._line((tokens.text, tokens.pair), target, classifier.labels)
         try:
-            found = mapped(line, tokens)
+            mapped = map_scores(line, tokens)
         except BadInput as e:
             raise BadInput(f"'{self.file}': {e}") from e
-        return Attribution(tokens=tokens, scores=found.scores, signed=bool(line.signed), details=found.details)
+        return Attribution(tokens=tokens, scores=mapped.scores, signed=bool(line.signed), details=mapped.details)
 
     def knows(self, text: str, pair: str | None = None) -> bool:
         """Whether the file has an explanation of this text."""
@@ -77,16 +77,16 @@ class Brought:
 
     @property
     def _lines(self) -> Lines:
-        found: Lines = vars(self)["lines"]
-        return found
+        lines: Lines = vars(self)["lines"]
+        return lines
 
     def _line(self, key: Key, target: Target, labels: Sequence[str]) -> Line:
-        """The one line about this text and label. Reasons name no text, so that they can be counted."""
-        own = self._lines.get(key, ())
-        if not own:
+        """The one line about this text and label. Errors do not quote the text, so that equal ones can be counted."""
+        lines = self._lines.get(key, ())
+        if not lines:
             spaces = ", but one with other white space" if _loose(key) in vars(self)["_loose"] else ""
             raise BadInput(f"'{self.file}' has no explanation of this text{spaces}.")
-        fitting = [line for line in own if line.label is None or label_index(line.label, labels) == target.label]
+        fitting = [line for line in lines if line.label is None or label_index(line.label, labels) == target.label]
         if not fitting:
             raise BadInput(f"'{self.file}' explains this text for another label than the one that this run explains.")
         if len(fitting) > 1:
@@ -102,7 +102,7 @@ def _loose(key: Key) -> Key:
 # reading
 
 
-def read(path: str | Path) -> dict[str, Brought]:
+def read(path: str | Path) -> dict[str, ImportedMethod]:
     """The methods of a file, by name, in the file's order."""
     place = Path(path).expanduser()
     try:
@@ -110,63 +110,63 @@ def read(path: str | Path) -> dict[str, Brought]:
     except OSError as e:
         raise BadInput(f"'{path}' cannot be read ({e.strerror or e}); give a file of explanations.") from e
     methods: dict[str, dict[Key, list[Line]]] = {}
-    for number, one in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if one.strip():
-            line = _line(one, f"'{path}' line {number}")
+    for number, row in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if row.strip():
+            line = _line(row, f"'{path}' line {number}")
             _add(methods.setdefault(line.method, {}).setdefault((line.text, line.pair), []), line)
     if not methods:
         raise BadInput(f"'{path}' has no explanations; write one on each line, as JSON.")
     digest = blake2b(raw, digest_size=16).hexdigest()
-    return {name: Brought(name, place.name, digest, _told(own)) for name, own in methods.items()}
+    return {name: ImportedMethod(name, place.name, digest, _with_sign(lines)) for name, lines in methods.items()}
 
 
-def read_all(paths: Iterable[str | Path]) -> dict[str, Brought]:
+def read_files(paths: Iterable[str | Path]) -> dict[str, ImportedMethod]:
     """The methods of several files; two of the same name are refused."""
-    found: dict[str, Brought] = {}
+    methods: dict[str, ImportedMethod] = {}
     for path in paths:
-        for name, brought in read(path).items():
-            if name in found:
-                raise BadInput(f"method '{name}' is in '{path}' and in '{found[name].file}'; rename one of them.")
-            found[name] = brought
-    return found
+        for name, method in read(path).items():
+            if name in methods:
+                raise BadInput(f"method '{name}' is in '{path}' and in '{methods[name].file}'; rename one of them.")
+            methods[name] = method
+    return methods
 
 
-def explained_in(methods: Mapping[str, Method], examples: Sequence[Example]) -> Sequence[Example]:
-    """The texts that some brought method explains; all, if none was brought. One that explains none is refused."""
-    brought = {name: one for name, one in methods.items() if isinstance(one, Brought)}
-    for name, one in brought.items():
-        if not any(one.knows(example.text, example.pair) for example in examples):
+def explained_examples(methods: Mapping[str, Method], examples: Sequence[Example]) -> Sequence[Example]:
+    """The texts that an imported method explains; all, if there is none. A method that explains none is refused."""
+    imported = {name: method for name, method in methods.items() if isinstance(method, ImportedMethod)}
+    for name, method in imported.items():
+        if not any(method.knows(example.text, example.pair) for example in examples):
             raise BadInput(
-                f"'{one.file}' has no explanation by '{name}' of any text in the data; "
+                f"'{method.file}' has no explanation by '{name}' of any text in the data; "
                 "its texts must be those of the data, character by character."
             )
-    if not brought:
+    if not imported:
         return examples
-    return [e for e in examples if any(one.knows(e.text, e.pair) for one in brought.values())]
+    return [e for e in examples if any(method.knows(e.text, e.pair) for method in imported.values())]
 
 
-def _add(own: list[Line], line: Line) -> None:
+def _add(lines: list[Line], line: Line) -> None:
     """A text may have an explanation for each label; one that names none must be the only one."""
-    for other in own:
+    for other in lines:
         if None in (line.label, other.label) or str(line.label) == str(other.label):
             raise BadInput(
                 f"{line.where} explains the text of line {other.where.rpartition(' ')[2]} with '{line.method}' again; "
                 "keep one of them, or give each the label that it explains."
             )
-    own.append(line)
+    lines.append(line)
 
 
-def _told(lines: Mapping[Key, Sequence[Line]]) -> Lines:
-    """A method's scores are signed if a line says so; if none says anything, if any of them is negative."""
-    every = [line for own in lines.values() for line in own]
-    told = {line.signed: line for line in every if line.signed is not None}
-    if len(told) == 2:
+def _with_sign(lines: Mapping[Key, Sequence[Line]]) -> Lines:
+    """A method's scores are signed if a line says so; without any such line, if any of them is negative."""
+    every = [line for group in lines.values() for line in group]
+    stated = {line.signed: line for line in every if line.signed is not None}
+    if len(stated) == 2:
         raise BadInput(
-            f"{told[True].where} says that the scores of '{told[True].method}' are signed, and "
-            f"{told[False].where} that they are not; say the same in both."
+            f"{stated[True].where} says that the scores of '{stated[True].method}' are signed, and "
+            f"{stated[False].where} that they are not; say the same in both."
         )
-    signed = next(iter(told), any(score < 0 for line in every for score in line.scores))
-    return {key: [replace(line, signed=signed) for line in own] for key, own in lines.items()}
+    signed = next(iter(stated), any(score < 0 for line in every for score in line.scores))
+    return {key: [replace(line, signed=signed) for line in group] for key, group in lines.items()}
 
 
 # one line
@@ -174,11 +174,18 @@ def _told(lines: Mapping[Key, Sequence[Line]]) -> Lines:
 
 def _line(raw: bytes, where: str) -> Line:
     given = _object(raw, where)
-    text, pair = _text(given, "text", where), None if given.get("pair") is None else _text(given, "pair", where)
+    text, pair = given["text"], given.get("pair")
+    check_text(text, f"text in {where}")
+    if pair is not None:
+        check_text(pair, f"pair in {where}")
     scores = _scores(given["scores"], where)
-    tokens, spans = given.get("tokens"), given.get("spans")
+    tokens, spans, label, signed = (given.get(key) for key in ("tokens", "spans", "label", "signed"))
     if tokens is not None and spans is not None:
         raise BadInput(f"{where} has both tokens and spans; give one of them.")
+    if not (label is None or type(label) is int or (isinstance(label, str) and label.strip())):
+        raise BadInput(f"{where} has the label {str(label)[:40]!r}; give a name or an index.")
+    if not (signed is None or isinstance(signed, bool)):
+        raise BadInput(f"{where} has {str(signed)[:40]!r} for signed; give true or false.")
     return Line(
         text,
         _name(given["method"], where),
@@ -186,8 +193,8 @@ def _line(raw: bytes, where: str) -> Line:
         pair,
         None if tokens is None else _tokens(tokens, len(scores), where),
         None if spans is None else _spans(spans, len(scores), (text, pair), where),
-        _label(given.get("label"), where),
-        _signed(given.get("signed"), where),
+        label,
+        signed,
         where,
     )
 
@@ -203,21 +210,18 @@ def _object(raw: bytes, where: str) -> dict[str, Any]:
         raise BadInput(f"{where} is a {type(given).__name__}; write an object with text, method and scores.")
     for key in given:
         if key not in KEYS:
-            raise BadInput(f"{where} has '{key[:40]}', which means nothing here{nearest(key, KEYS) or '; remove it.'}")
+            raise BadInput(f"{where} has the unknown key '{key[:40]}'{nearest(key, KEYS) or '; remove it.'}")
     for key in ("text", "method", "scores"):
         if given.get(key) is None:
             raise BadInput(f"{where} has no {key}; give each explanation text, method and scores.")
     return given
 
 
-def _text(given: Mapping[str, Any], what: str, where: str) -> str:
-    check_text(given[what], f"{what} in {where}")
-    return str(given[what])
-
-
 def _name(given: Any, where: str) -> str:
-    if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > LONGEST:
-        raise BadInput(f"{where} names its method {str(given)[:40]!r}; give a name of 1 to {LONGEST} characters.")
+    if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > MAX_NAME_LENGTH:
+        raise BadInput(
+            f"{where} names its method {str(given)[:40]!r}; give a name of 1 to {MAX_NAME_LENGTH} characters."
+        )
     name = given.strip()
     if name in METHODS or METHODS.full_name(name) in (*METHODS, *RESERVED):
         raise BadInput(f"{where} names its method '{name}', which is heedful's own; give another, such as 'my-{name}'.")
@@ -228,7 +232,7 @@ def _scores(given: Any, where: str) -> tuple[float, ...]:
     if not isinstance(given, list) or not given:
         raise BadInput(f"{where} has scores that are not a list of numbers; give one for each token, span or word.")
     for i, score in enumerate(given):
-        if isinstance(score, bool) or not isinstance(score, (int, float)) or not abs(score) < _LARGEST:
+        if isinstance(score, bool) or not isinstance(score, (int, float)) or not abs(score) < _MAX_SCORE:
             raise BadInput(f"{where} has the score {str(score)[:40]} at place {i}; give finite numbers.")
     return tuple(map(float, given))
 
@@ -245,7 +249,7 @@ def _spans(given: Any, count: int, texts: tuple[str, str | None], where: str) ->
     if not isinstance(given, list) or len(given) != count:
         many = f"{len(given):,} spans" if isinstance(given, list) else "spans that are not a list"
         raise BadInput(f"{where} has {many} and {count:,} scores; give as many of both.")
-    return tuple(_span(one, texts, where) for one in given)
+    return tuple(_span(span, texts, where) for span in given)
 
 
 def _span(given: Any, texts: tuple[str, str | None], where: str) -> Place | None:
@@ -261,15 +265,3 @@ def _span(given: Any, texts: tuple[str, str | None], where: str) -> Place | None
             "the pair, or null for a special token."
         )
     return start, end, segment
-
-
-def _label(given: Any, where: str) -> str | int | None:
-    if given is None or type(given) is int or (isinstance(given, str) and given.strip()):
-        return given
-    raise BadInput(f"{where} has the label {str(given)[:40]!r}; give a name or an index.")
-
-
-def _signed(given: Any, where: str) -> bool | None:
-    if given is None or isinstance(given, bool):
-        return given
-    raise BadInput(f"{where} has {str(given)[:40]!r} for signed; give true or false.")
