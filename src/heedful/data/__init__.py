@@ -15,15 +15,6 @@ from heedful.data.examples import (
 )
 
 __all__ = [
-    "Columns",
-    "Example",
-    "Label",
-    "Span",
-    "Splits",
-    "check_labels",
-    "fingerprint",
-    "label_names",
-    "load",
-    "read",
+    "Columns", "Example", "Label", "Span", "Splits", "check_labels", "fingerprint", "label_names", "load", "read",
     "splits",
-]
+]  # fmt: skip

@@ -43,8 +43,8 @@ _COUPLES = (("question", "sentence"), ("question", "passage"))  # QNLI and BoolQ
 
 def names_a_column(names: Sequence[str], given: Columns) -> bool:
     """Whether these could be the names of columns: one is known, or was given."""
-    said = {given.text, given.pair, given.label, given.rationale} - {None, ""}
-    return any(_plain(name) in _KNOWN or name.strip() in said for name in names)
+    stated = {given.text, given.pair, given.label, given.rationale} - {None, ""}
+    return any(_plain(name) in _KNOWN or name.strip() in stated for name in names)
 
 
 def _plain(name: str) -> str:
@@ -73,19 +73,19 @@ def _column(what: str, by_plain: Mapping[str, str], given: str | None, where: st
             raise BadInput(f"{where} has no column '{given}' ({listed(by_plain.values())}){hint}")
         return given
     for tier in _NAMES[what]:
-        found = [by_plain[name] for name in tier.split() if name in by_plain]
-        if len(found) > 1:
-            several = f"{len(found)} columns of {where} could be the {what} ({', '.join(found)})"
+        candidates = [by_plain[name] for name in tier.split() if name in by_plain]
+        if len(candidates) > 1:
+            several = f"{len(candidates)} columns of {where} could be the {what} ({', '.join(candidates)})"
             raise BadInput(f"{several}; name one with --{what}-column.")
-        if found:
-            return found[0]
+        if candidates:
+            return candidates[0]
     return None
 
 
 def check_same(first: Columns, other: Columns, where: str) -> None:
-    """A missing rationale is no mistake; a missing text, pair or label is."""
+    """Refuse a row without the text, pair or label that the first row has; a rationale may be missing."""
     for what in ("text", "pair", "label"):
         before, now = getattr(first, what), getattr(other, what)
         if before != now:
-            found = f"has no '{before}'" if before is not None else f"has the {what} '{now}'"
-            raise BadInput(f"{where} {found}, unlike the rows before it; mend the row or name the column.")
+            difference = f"has no '{before}'" if before is not None else f"has the {what} '{now}'"
+            raise BadInput(f"{where} {difference}, unlike the rows before it; mend the row or name the column.")

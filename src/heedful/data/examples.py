@@ -63,7 +63,7 @@ def read(
 ) -> Iterator[Example]:
     """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
 
-    "corpus" are the package's own sentences. `kind` is a name of `formats.FORMATS`, by default told from the
+    "corpus" are the package's own sentences. `kind` is a name of `formats.FORMATS`, by default detected from the
     ending or the first line; a label that is not among `labels` is refused.
     """
     if source == OWN and not Path(OWN).exists():
@@ -88,8 +88,8 @@ def load(
 
 def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
     if not path.exists():
-        beside = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise BadInput(f"'{path}' does not exist{nearest(path.name, beside) or '; check the path.'}")
+        siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise BadInput(f"'{path}' does not exist{nearest(path.name, siblings) or '; check the path.'}")
     if not os.access(path, os.R_OK):
         raise BadInput(f"'{path}' cannot be read by you; change its permissions.")
     chosen = kind or format_of(path)
@@ -97,8 +97,8 @@ def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
         hint = nearest(chosen, tuple(FORMATS)) or "."
         raise BadInput(f"'{chosen}' is not a kind of data; the kinds are {', '.join(FORMATS)}{hint}")
     if path.is_dir() != (chosen == "folder"):
-        found = "folder" if path.is_dir() else "file"
-        raise BadInput(f"'{path}' is a {found}, from which kind '{chosen}' is not read; give another path or kind.")
+        actual = "folder" if path.is_dir() else "file"
+        raise BadInput(f"'{path}' is a {actual}, from which kind '{chosen}' is not read; give another path or kind.")
     return FORMATS[chosen].read(path, lambda names: names_a_column(names, columns))
 
 
@@ -181,21 +181,21 @@ def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Spa
 
 def _quoted(quote: str, text: str, where: str) -> list[Span]:
     """Wherever the quote stands in the text as whole words."""
-    found = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)] if quote else []
-    if not found:
+    spans = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)] if quote else []
+    if not spans:
         raise BadInput(f"the rationale '{quote}' in {where} does not stand in its text; quote it, or give pairs.")
-    return found
+    return spans
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """In order, and overlapping ones joined."""
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((start, end))
-    return tuple(found)
+            merged.append((start, end))
+    return tuple(merged)
 
 
 # labels
@@ -206,15 +206,15 @@ def _names_of(example: Example) -> tuple[str, ...]:
 
 
 def label_names(examples: Iterable[Example]) -> tuple[str, ...]:
-    """Every label that occurs: in the order of numbers where all are whole numbers, else of the alphabet."""
-    found = {name for example in examples for name in _names_of(example)}
-    if all(re.fullmatch(r"-?[0-9]+", name) for name in found):
-        return tuple(sorted(found, key=lambda name: (int(name), name)))
-    return tuple(sorted(found))
+    """Every label that occurs: in numeric order if all are whole numbers, else in alphabetic order."""
+    names = {name for example in examples for name in _names_of(example)}
+    if all(re.fullmatch(r"-?[0-9]+", name) for name in names):
+        return tuple(sorted(names, key=lambda name: (int(name), name)))
+    return tuple(sorted(names))
 
 
 def check_labels(examples: Iterable[Example], known: Sequence[str], file: str = "the data") -> None:
-    """Refuse the first label that is not known, saying where it stands."""
+    """Refuse the first label that is not known, and name its place."""
     allowed = set(known)
     for example in examples:
         for name in _names_of(example):
@@ -249,9 +249,9 @@ def splits(
 ) -> Splits:
     """Train, dev and test of a folder, a mapping of datasets, or one source that is divided.
 
-    A missing dev is split off train. A missing test stays empty, unless all there is is one file or list: that is
-    divided in three. Equal texts land on the same side, labels are spread evenly, and the order of rows has no say.
-    `keep` leaves out every example with another label.
+    A missing dev is split off train. A missing test stays empty, unless the source is a single file or list: that is
+    divided in three. Equal texts stay in one split, splits are stratified by label, and row order has no effect.
+    `keep` drops every example with another label.
     """
     if not (min(dev_share, test_share) >= 0 and dev_share + test_share < 1):
         raise BadInput(f"dev_share {dev_share} and test_share {test_share} must be at least 0 and sum to less than 1.")
@@ -259,19 +259,19 @@ def splits(
     alone = not sources and dev is None and test is None
     sources = sources or {"train": [source]}
     sources |= {role: [given] for role, given in (("dev", dev), ("test", test)) if given is not None}
-    found = {
+    parts = {
         role: [e for part in sources.get(role, ()) for e in read(part, columns, kind=kind)]
         for role in ("train", "dev", "test")
     }
     if keep is not None:
-        found = _kept(found, keep)
+        parts = _with_labels(parts, keep)
     if alone:
-        return _divided(found["train"], {"dev": dev_share, "test": test_share}, seed)
-    if found["dev"]:
-        return Splits(**found)
+        return _divided(parts["train"], {"dev": dev_share, "test": test_share}, seed)
+    if parts["dev"]:
+        return Splits(**parts)
     _check_alike(source)
-    cut = _divided(found["train"], {"dev": dev_share}, seed)
-    return Splits(cut.train, cut.dev, found["test"])
+    cut = _divided(parts["train"], {"dev": dev_share}, seed)
+    return Splits(cut.train, cut.dev, parts["test"])
 
 
 def _parts(source: Any) -> dict[str, list[Any]]:
@@ -307,14 +307,14 @@ def _check_alike(source: Any) -> None:
         raise BadInput(f"the data may have a dev already ({listed(alike)}); give it with --dev, or name it dev.")
 
 
-def _kept(found: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:
-    known = label_names(e for examples in found.values() for e in examples)
+def _with_labels(parts: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:
+    known = label_names(e for examples in parts.values() for e in examples)
     for name in keep:
         if name not in known:
             hint = nearest(name, known) or "."
             raise BadInput(f"label '{name}' is to be kept and is not one of {', '.join(known)}{hint}")
     wanted = set(keep)
-    return {role: [e for e in these if e.label and wanted.issuperset(_names_of(e))] for role, these in found.items()}
+    return {role: [e for e in these if e.label and wanted.issuperset(_names_of(e))] for role, these in parts.items()}
 
 
 def _divided(examples: Sequence[Example], shares: Mapping[str, float], seed: int) -> Splits:
@@ -340,16 +340,3 @@ def _divided(examples: Sequence[Example], shares: Mapping[str, float], seed: int
 
 def _hash(*parts: Any) -> bytes:
     return blake2b(json.dumps(parts).encode(), digest_size=16).digest()
-
-
-__all__ = [
-    "Columns",
-    "Example",
-    "Splits",
-    "check_labels",
-    "fingerprint",
-    "label_names",
-    "load",
-    "read",
-    "splits",
-]

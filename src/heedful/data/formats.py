@@ -171,8 +171,8 @@ def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
     number = 0
     try:
         with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PIECE) as file:  # subtle: else it holds all of it
-            kept = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
-            coded = _coded(json.loads(kept).get("info", {}).get("features", {}))
+            metadata = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+            coded = _coded(json.loads(metadata).get("info", {}).get("features", {}))
             for batch in file.iter_batches(batch_size=256):
                 for row in batch.to_pylist():
                     number += 1
@@ -283,13 +283,13 @@ def _eraser(path: Path, _: IsHeader) -> Iterator[Row]:
             label, query = row["classification"], row.get("query")
         except (KeyError, TypeError) as e:
             raise BadInput(f"{where} is not an ERASER annotation ({e}).") from e
-        text, found = "", list[tuple[int, int]]()
+        text, spans = "", list[tuple[int, int]]()
         for docid in dict.fromkeys(named):
             text += "\n" if text else ""
             document = _document(path.parent / "docs", docid, where)
-            found += [_evidence(document, len(text), m, where) for m in marks if m["docid"] == docid]
+            spans += [_evidence(document, len(text), m, where) for m in marks if m["docid"] == docid]
             text += document
-        yield where, {"text": text, "pair": query or None, "label": label, "rationale_characters": found}
+        yield where, {"text": text, "pair": query or None, "label": label, "rationale_characters": spans}
 
 
 def _document(folder: Path, docid: Any, where: str) -> str:
@@ -337,8 +337,8 @@ def _sst(five: bool, phrases: bool) -> Reader:
     def read(path: Path, _: IsHeader) -> Iterator[Row]:
         for number, line in lines(path):
             where = f"'{path}' line {number}"
-            found = _subtrees(line, where) if line.strip() else []
-            for score, text in found if phrases else found[-1:]:
+            trees = _subtrees(line, where) if line.strip() else []
+            for score, text in trees if phrases else trees[-1:]:
                 if five or score != 2:
                     yield where, {"text": text, "label": str(score) if five else ("negative", "positive")[score > 2]}
 
@@ -374,20 +374,20 @@ def _babi(path: Path, _: IsHeader) -> Iterator[Row]:
         match = re.fullmatch(r"(\d+) ([^\t]+)(?:\t([^\t]+)(?:\t([\d ]*))?)?", line.strip())
         if match is None:
             raise BadInput(f"{where} is neither 'number statement' nor 'number question, answer, lines' with tabs.")
-        index, said, answer, support = match.groups()
+        index, sentence, answer, support = match.groups()
         if index == "1":
             story, spans = "", {}
         if answer is None:
             start = len(story) + bool(story)
-            story += (" " if story else "") + said.strip()
+            story += (" " if story else "") + sentence.strip()
             spans[index] = (start, len(story))
             continue
         marks = support.split() if support is not None else []
         lost = [mark for mark in marks if mark not in spans]
         if lost:
             raise BadInput(f"{where} is supported by statement {lost[0]}, which its story does not have.")
-        found = [spans[mark] for mark in marks] if marks else None
-        yield where, {"text": story, "pair": said.strip(), "label": answer.strip(), "rationale_characters": found}
+        marked = [spans[mark] for mark in marks] if marks else None
+        yield where, {"text": story, "pair": sentence.strip(), "label": answer.strip(), "rationale_characters": marked}
 
 
 @dataclass(frozen=True)
@@ -423,14 +423,14 @@ def format_of(path: Path) -> str:
     if path.is_dir():
         return "folder"
     suffix = path.suffix.lower()
-    known = any(suffix in one.suffixes for one in FORMATS.values())
-    likely = {name: one for name, one in FORMATS.items() if (suffix if known else ".txt") in one.suffixes}
+    known = any(suffix in form.suffixes for form in FORMATS.values())
+    likely = {name: form for name, form in FORMATS.items() if (suffix if known else ".txt") in form.suffixes}
     if len(likely) == 1:
         return next(iter(likely))
     with path.open("rb") as file:  # subtle: a JSON list may be one line as long as the file
         raw = next((raw for raw in iter(lambda: file.readline(1 << 16), b"") if raw.strip()), b"")
     first = raw.decode("utf-8-sig", "replace")
-    for name, one in sorted(likely.items(), key=lambda item: item[1].first_line is None):
-        if one.first_line is None or re.match(one.first_line, first):
+    for name, form in sorted(likely.items(), key=lambda item: item[1].first_line is None):
+        if form.first_line is None or re.match(form.first_line, first):
             return name
     raise BadInput(f"'{path}' does not look like data that heedful knows; give its kind: {', '.join(FORMATS)}.")
