@@ -116,7 +116,7 @@ class QueryAttention:
         values = self.reading.values.get(self.site)
         if values is None:
             clf = self.case.classifier
-            raise Unsupported(f"{clf.name}: the value vectors of layer {self.site.layer} were not seen.")
+            raise Unsupported(f"the value vectors of layer {self.site.layer} were not seen.", clf.name)
         return array(values[0, head, self.keys])
 
     def projected(self) -> Floats:
@@ -149,9 +149,8 @@ def _query_attention(case: Case, batch: Batch, reading: Reading, site: Site) -> 
     attention = array(reading.weights[site][0, :, query, keys])
     total = attention.sum(-1, keepdims=True)
     if len(keys) and np.abs(total - 1).max() > 0.01:
-        raise Unsupported(
-            f"{case.classifier.name}: the attention of layer {site.layer} sums to {total.min():.3g}, not to one."
-        )
+        reason = f"the attention of layer {site.layer} sums to {total.min():.3g}, not to one."
+        raise Unsupported(reason, case.classifier.name)
     return QueryAttention(case, batch, reading, site, query, keys, attention / total)
 
 

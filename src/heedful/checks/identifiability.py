@@ -185,7 +185,7 @@ class _Layer:
         """From a recorded forward pass, in float64."""
         reading = share.reading
         if site not in reading.values:
-            raise Unsupported(f"{share.classifier.name}: the value vectors of layer {site.layer} were not seen.")
+            raise Unsupported(f"the value vectors of layer {site.layer} were not seen.", share.classifier.name)
         values = reading.values[site][share.row].detach()
         allowed = share.allowed(site)
         pooled = share.queries(site)

@@ -1,7 +1,7 @@
-"""What the papers' networks share: a configuration, an output, masks that hold, and recurrent layers.
+"""What the papers' networks share: a configuration, an output, masked attention, recurrent layers, and saving.
 
 A network answers as the model of a Classifier: it has `config`, `attention_sites` and `get_input_embeddings`, and its
-forward pass makes each attention matrix [b,h,q,k] with one call of a softmax, where the seam steps in.
+forward pass makes each attention matrix [b,h,q,k] with one call of a softmax, which the seam intercepts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass returns; `attentions` is empty where the network answered by its fastest way."""
+    """What a forward pass returns; `attentions` is empty where the network computed in its fastest way."""
 
     logits: Float[Tensor, "b c"]
     attentions: tuple[Float[Tensor, "b h q k"], ...] = ()
@@ -81,7 +81,7 @@ class Net(nn.Module):
 
     @property
     def fast(self) -> bool:
-        """Whether nobody looks at attention now, so that the network may answer by its fastest way."""
+        """Whether attention is not read now, so that the network may compute in its fastest way."""
         return bool(self.config._attn_implementation_internal == "sdpa")
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -115,7 +115,7 @@ def weighted_sum(
 
 
 class Bidirectional(nn.Module):
-    """A recurrent layer in both directions over the real tokens alone: what is masked might as well not be there.
+    """A recurrent layer in both directions over the real tokens alone; masked tokens have no effect.
 
     Two one-way layers, the second on reversed texts: nine times as fast to train on a CPU as a packed sequence.
     """

@@ -1,6 +1,6 @@
 """Encoders of Jain & Wallace 2019: word vectors in, a state of every token and one of the whole text out.
 
-What is masked might as well not be there: real tokens are moved together first, and their states put back after.
+Masked tokens have no effect: real tokens are moved together first, and their states moved back afterwards.
 """
 
 from __future__ import annotations

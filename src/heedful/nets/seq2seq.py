@@ -6,9 +6,9 @@ score       additive (Bahdanau et al. 2015) w · tanh(W_d s_i + W_e h_t);  multi
 reads       α_i = softmax_t(score),  c_i = Σ_t α_it h_t;  through the bottleneck (Cho et al. 2014) c_i = h_last
 writes      logits = W_out tanh(W_c [c_i; s_i])
 
-Both scores are asked in Luong's order: s_i first, then c_i, which goes to the output and not back into the GRU.
-Bahdanau's own decoder puts c_i into the GRU and asks with s_{i-1}; that must go step by step, while this one trains the
-whole target with one call of the GRU. Without attention the network is the same but for the score's own weights.
+Both scores use Luong's order: s_i first, then c_i, which goes to the output and not back into the GRU.
+Bahdanau's own decoder feeds c_i to the GRU and computes scores from s_{i-1}. That needs one step at a time; this one
+trains the whole target with one call of the GRU. Without attention only the score's weights are missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ END = 0  # the symbol after the last
 class Seq2SeqShape(Shape):
     """Sizes of the network. `labels` are the symbols that it writes, the first of them the end.
 
-    `units` is the width of the additive score's hidden layer, the dearest part of it by far.
+    `units` is the width of the additive score's hidden layer, by far its slowest part.
     `before` are the symbols written already, for the question which comes next (the network as a classifier).
     """
 
@@ -65,8 +65,8 @@ class Written:
 class Seq2Seq(Net):
     """The network. Called with a source, it answers which symbol comes after `config.before`.
 
-    The one attention matrix [b,1,1,t] is that of this symbol. Those of the symbols before it do not matter: they bear
-    on it only by what was written, which stays. An edit therefore acts on this one step.
+    The one attention matrix [b,1,1,t] is that of this symbol, so an edit acts on this step alone. The attention of the
+    symbols before it has no further effect, because they are fixed.
     """
 
     shape = Seq2SeqShape

@@ -6,7 +6,7 @@ logits = W pool(x) + b
 
 Dropout is on the first x and on what the two-layer network gives, and not on what attention gives, as in the poster's
 code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. A sum
-of states is taken in hundreds, which is ours: else its head begins with logits of a hundred, and leaps with each step.
+of states is divided by 100, which is ours: otherwise the first logits are about 100 and training is unstable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class TransformerShape(Shape):
 
 @dataclass(frozen=True)
 class Output(common.Output):
-    """With the states before the first layer and after each, unless the network answered by its fastest way."""
+    """With the states before the first layer and after each, unless the network computed in its fastest way."""
 
     hidden_states: tuple[Float[Tensor, "b t e"], ...] = ()
 
@@ -105,7 +105,7 @@ class Block(nn.Module):
 
 
 class Transformer(Net):
-    """The network. A masked token is gone, wherever it stands: others neither see nor count it."""
+    """The network. A masked token has no effect, wherever it stands: it gets no attention and no position."""
 
     shape: ClassVar[type[Shape]] = TransformerShape
     positions: Tensor | None

@@ -79,8 +79,8 @@ class Texts(Batches):
     Words are in lower case (`lower`); of words seen fewer than `min_count` times, and of all but the `most` frequent,
     nothing is known. `pieces` learns this many pieces instead (byte-pair encoding). `digits` makes one word of all that
     have a digit. `frame` puts <s> and </s> around a text, or [CLS] before it. Word vectors start as the network has
-    them, times `spread`: the smaller, the less say have words that were seen rarely; those in the text file `vectors`
-    start as they are there.
+    them, times `spread`: the smaller, the less effect have rare words; those in the text file `vectors` start as they
+    are there.
     """
 
     lower: bool = True
