@@ -23,19 +23,7 @@ from heedful.model import edits
 from heedful.model.function import Plain
 from tests.nets.test_hierarchical import TEXT as SENTENCES
 from tests.nets.test_hierarchical import classifier as hierarchical
-from tests.support.interventions import (
-    ALL,
-    FEW,
-    WORDS,
-    Table,
-    at_head,
-    case_of,
-    finding,
-    tokens_of,
-    toy,
-    tvd,
-    value,
-)
+from tests.support.interventions import ALL, FEW, WORDS, Table, at_head, case_of, finding, tokens_of, toy, tvd, value
 from tests.support.models import DIVERSE, TEXTS, build, shared
 from tests.support.toys import ARCHITECTURES, DEAF, POINTER
 

@@ -313,9 +313,9 @@ def test_what_all_tokens_say_alike_moves_the_papers_form_alone() -> None:
     m = masses(network(), text(12, 10))
     moved = replace(
         m,
-        kept_said=m.kept_said + 3 * m.kept,
-        gone_said=m.gone_said + 3 * m.gone,
-        fixed_said=m.fixed_said + 3 * m.fixed,
+        kept_output=m.kept_output + 3 * m.kept,
+        gone_output=m.gone_output + 3 * m.gone,
+        fixed_output=m.fixed_output + 3 * m.fixed,
     )
     for form in (theory.lime_exact, theory.lime_derived):
         np.testing.assert_allclose(form(moved), form(m), rtol=0, atol=1e-9)
@@ -327,7 +327,7 @@ def test_the_papers_form_is_what_the_authors_compute() -> None:
     net, ids = network(), text(12, 9)
     gone = [CLS, *[UNK] * 12]
     whole, empty = (net(torch.tensor([x])).attentions[0][0, :, 0].detach().numpy() for x in (ids, gone))
-    said, said_gone = (heads(net).says() @ states(net, x).T for x in (ids, gone))
+    said, said_gone = (heads(net).logit_directions() @ states(net, x).T for x in (ids, gone))
     each = 1.5 * (whole * said - empty * said_gone).mean(0)
     twin = [sum(float(each[t]) for t in range(1, 13) if ids[t] == word) for word in features(ids)]
     assert theory.lime_paper(masses(net, ids)).tolist() == pytest.approx(twin, abs=1e-12)
@@ -338,7 +338,7 @@ def test_uniform_attention_is_linear_and_its_weights_are_found(width: float | No
     """f = Σ_t s_t / T, so a word's coefficient is what it says less what UNK says there; the paper's is 3/2 of that."""
     net, ids = network(loudness=0.0), text(15, 12)
     m = masses(net, ids)
-    slopes = (m.kept_said - m.gone_said).mean(0) / 16
+    slopes = (m.kept_output - m.gone_output).mean(0) / 16
     np.testing.assert_allclose(theory.lime_exact(m, width), slopes, rtol=0, atol=1e-7)
     np.testing.assert_allclose(theory.lime_derived(m, width), slopes, rtol=0, atol=1e-10)
     np.testing.assert_allclose(theory.lime_paper(m), 1.5 * slopes, rtol=0, atol=1e-12)

@@ -77,7 +77,7 @@ def conditional(masses: Masses, width: float | None) -> Floats:
     with_j = theory._ratio(masses, 1.0, np.maximum(kept - 1, 0) / (d - 1))
     without_j = theory._ratio(masses, 0.0, kept / (d - 1))
     kept_mean, replaced_mean = chances.mean(u * with_j), chances.mean((1 - u) * without_j)
-    return np.asarray(kept_mean / chances.usual - replaced_mean / (1 - chances.usual))
+    return np.asarray(kept_mean / chances.mean_fraction - replaced_mean / (1 - chances.mean_fraction))
 
 
 def conditional_twin(masses: Masses, width: float | None) -> Floats:
@@ -118,7 +118,7 @@ def test_conditional_means_are_all_that_limes_coefficients_need(width: float | N
     keep, chances = subsets(d), theory.draws(d, width)
     f, size, u = masses.f(keep), keep.sum(1), chances.fraction
     level = np.array([mean_given(f, size == m) for m in range(d)])
-    covariance = chances.mean(u * level) - chances.usual * chances.mean(level)
+    covariance = chances.mean(u * level) - chances.mean_fraction * chances.mean(level)
     found = []
     for j in range(d):
         change = [
@@ -135,7 +135,7 @@ def test_conditional_means_are_all_that_limes_coefficients_need(width: float | N
 def test_given_how_many_words_are_kept_masses_vary_as_in_draws_without_replacement(m: int, what: str) -> None:
     """Cov(Σ z a, Σ z b | m) = m (d − m) / (d (d − 1)) · Σ (a − ā)(b − b̄)."""
     masses, keep = few(heads=1), subsets(8)
-    gains = {"mass": (masses.kept - masses.gone)[0], "said": (masses.kept_said - masses.gone_said)[0]}
+    gains = {"mass": (masses.kept - masses.gone)[0], "said": (masses.kept_output - masses.gone_output)[0]}
     a, b = (gains["mass"], gains["said"]) if what == "both" else (gains[what], gains[what])
     some = keep[keep.sum(1) == m]
     twin = np.cov(np.stack([some @ a, some @ b]), bias=True)[0, 1]
@@ -149,7 +149,7 @@ def test_the_moments_of_presence_are_those_of_all_subsets(d: int, width: float |
     keep, weights = subsets(d), law(d, width)
     chances = theory.draws(d, width)
     cov = np.cov(keep.T, aweights=weights, bias=True)
-    np.testing.assert_allclose(np.average(keep, axis=0, weights=weights), chances.usual, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(np.average(keep, axis=0, weights=weights), chances.mean_fraction, rtol=0, atol=1e-12)
     np.testing.assert_allclose(np.diag(cov) - cov[0, 1], chances.spread, rtol=0, atol=1e-12)
     assert cov.sum() / d**2 == pytest.approx(chances.variance, abs=1e-12)
 
@@ -164,8 +164,8 @@ def kinds(d: int) -> Masses:
         return np.array([[one] * (d // 2) + [other] * (d - d // 2)])
 
     return Masses(
-        kept=row(1.0, 2.5), kept_said=row(1.0, -1.75), gone=row(0.8, 0.4), gone_said=row(0.24, 0.04),
-        fixed=np.array([1.2]), fixed_said=np.array([0.6]),
+        kept=row(1.0, 2.5), kept_output=row(1.0, -1.75), gone=row(0.8, 0.4), gone_output=row(0.24, 0.04),
+        fixed=np.array([1.2]), fixed_output=np.array([0.6]),
     )  # fmt: skip
 
 
@@ -178,14 +178,14 @@ def outcomes(masses: Masses, m: int, ones: int, others: int) -> tuple[Floats, Fl
         return np.asarray(first + kept[0, -1] * (m - a) + gone[0, -1] * (others - m + a), dtype=np.float64)
 
     chances = stats.hypergeom.pmf(a, ones + others, ones, m)
-    return chances, total(masses.kept_said, masses.gone_said), total(masses.kept, masses.gone)
+    return chances, total(masses.kept_output, masses.gone_output), total(masses.kept, masses.gone)
 
 
 def parts(masses: Masses, m: int) -> tuple[Floats, Floats, Floats]:
     """The same of the whole text, with what always stays."""
     d = masses.kept.shape[1]
     chances, n, z = outcomes(masses, m, d // 2, d - d // 2)
-    return chances, n + masses.fixed_said[0], z + masses.fixed[0]
+    return chances, n + masses.fixed_output[0], z + masses.fixed[0]
 
 
 @pytest.mark.parametrize("share", [4, 2])
@@ -215,11 +215,11 @@ def change(masses: Masses, m: int, j: int) -> float:
     ones = d // 2 - (j < d // 2)
     values = []
     for kept, own_said, own in (
-        (m - 1, masses.kept_said[0, j], masses.kept[0, j]),
-        (m, masses.gone_said[0, j], masses.gone[0, j]),
+        (m - 1, masses.kept_output[0, j], masses.kept[0, j]),
+        (m, masses.gone_output[0, j], masses.gone[0, j]),
     ):
         p, n, z = outcomes(masses, kept, ones, d - 1 - ones)
-        values.append(float(p @ ((n + own_said + masses.fixed_said[0]) / (z + own + masses.fixed[0]))))
+        values.append(float(p @ ((n + own_said + masses.fixed_output[0]) / (z + own + masses.fixed[0]))))
     return values[0] - values[1]
 
 
@@ -243,7 +243,7 @@ def test_the_exact_form_is_right_beyond_what_can_be_listed(d: int, width: float 
     masses, chances = kinds(d), theory.draws(d, width)
     u = chances.fraction
     level = np.array([p @ (n / z) for p, n, z in (parts(masses, m) for m in range(d))])
-    covariance = chances.mean(u * level) - chances.usual * chances.mean(level)
+    covariance = chances.mean(u * level) - chances.mean_fraction * chances.mean(level)
     own = np.array([[0.0, *(change(masses, m, j) for m in range(1, d))] for j in (0, d - 1)])
     twin = chances.mean(u * (1 - u) * own) / chances.spread + covariance / (d * chances.variance)
     np.testing.assert_allclose(theory.lime_exact(masses, width)[[0, -1]], twin, rtol=1e-7)
@@ -278,11 +278,11 @@ def test_without_a_kernel_the_moments_are_known_sums() -> None:
     for d in (2, 7, 40):
         chances = theory.draws(d, None)
         known = ((d - 1) / (2 * d), (d + 1) / (6 * d), (d**2 - 1) / (12 * d**2))
-        assert (chances.usual, chances.spread, chances.variance) == pytest.approx(known, abs=1e-14)
+        assert (chances.mean_fraction, chances.spread, chances.variance) == pytest.approx(known, abs=1e-14)
 
 
 MOMENTS: dict[str, Callable[[Draws], float]] = {
-    "usual": lambda chances: chances.usual,
+    "usual": lambda chances: chances.mean_fraction,
     "spread": lambda chances: chances.spread,
     "variance": lambda chances: chances.variance,
 }
@@ -305,19 +305,19 @@ def integral_form(masses: Masses, width: float | None) -> Floats:
     δ_j is the slope of F along word j alone, F′ its slope along all words: no number of kept words is left in it.
     """
     d, mean = masses.kept.shape[1], mean_over(width)
-    gain, gain_said = (masses.kept - masses.gone)[0], (masses.kept_said - masses.gone_said)[0]
-    gone, gone_said = masses.gone.sum() + masses.fixed[0], masses.gone_said.sum() + masses.fixed_said[0]
+    gain, gain_output = (masses.kept - masses.gone)[0], (masses.kept_output - masses.gone_output)[0]
+    gone, gone_output = masses.gone.sum() + masses.fixed[0], masses.gone_output.sum() + masses.fixed_output[0]
 
     def level(u: float) -> float:
-        return float((gone_said + u * gain_said.sum()) / (gone + u * gain.sum()))
+        return float((gone_output + u * gain_output.sum()) / (gone + u * gain.sum()))
 
     def slope(u: float, said: float, mass: float) -> float:
         return float((said - level(u) * mass) / (gone + u * gain.sum()))
 
     centre, spread = mean(lambda u: u), mean(lambda u: u * (1 - u))
     common = mean(lambda u: (u - centre) * level(u)) / mean(lambda u: (u - centre) ** 2)
-    common -= mean(lambda u: u * (1 - u) * slope(u, gain_said.sum(), gain.sum())) / spread
-    own = [mean(lambda u, j=j: u * (1 - u) * slope(u, gain_said[j], gain[j])) / spread for j in (0, -1)]  # type: ignore[misc]
+    common -= mean(lambda u: u * (1 - u) * slope(u, gain_output.sum(), gain.sum())) / spread
+    own = [mean(lambda u, j=j: u * (1 - u) * slope(u, gain_output[j], gain[j])) / spread for j in (0, -1)]  # type: ignore[misc]
     return np.asarray(np.array(own) + common / d, dtype=np.float64)
 
 
@@ -335,11 +335,11 @@ def test_sums_over_kept_words_near_their_integrals_like_one_over_d(width: float 
 def test_without_a_kernel_the_integral_form_is_six_times_the_integral() -> None:
     """6 ∫ u(1−u) δ_j du, but for a remainder of all words alike that has a factor 1/d."""
     masses = kinds(512)
-    gain, gain_said = (masses.kept - masses.gone)[0], (masses.kept_said - masses.gone_said)[0]
+    gain, gain_output = (masses.kept - masses.gone)[0], (masses.kept_output - masses.gone_output)[0]
     u, weights = np.polynomial.legendre.leggauss(64)
     u, weights = (u + 1) / 2, weights / 2
     z = masses.gone.sum() + masses.fixed[0] + u * gain.sum()
-    level = (masses.gone_said.sum() + masses.fixed_said[0] + u * gain_said.sum()) / z
-    twin = [6 * weights @ (u * (1 - u) * (gain_said[j] - level * gain[j]) / z) for j in (0, -1)]
+    level = (masses.gone_output.sum() + masses.fixed_output[0] + u * gain_output.sum()) / z
+    twin = [6 * weights @ (u * (1 - u) * (gain_output[j] - level * gain[j]) / z) for j in (0, -1)]
     found = integral_form(masses, None)
     assert found - found.mean() == pytest.approx(twin - np.mean(twin), rel=1e-9)

@@ -20,7 +20,7 @@ from heedful.audits.job import Job, describe, restore
 from heedful.audits.run import CHUNK, Run, read_run
 from heedful.audits.workers import Tell, silent
 from heedful.checks import Check
-from heedful.checks.base import DRAWS, Case
+from heedful.checks.base import RANDOM_DRAWS, Case
 from heedful.core.errors import BadInput, HeedfulError, results_or_errors
 from heedful.core.explanation import Explanation
 from heedful.core.finding import LEFT_OUT, Finding
@@ -220,7 +220,7 @@ def cases(
             seed,
             others or {},
         )
-        rngs = (case.rng("random", k) for k in range(DRAWS))
+        rngs = (case.rng("random", k) for k in range(RANDOM_DRAWS))
         draws = tuple(Random()(classifier, case.tokens, case.target, rng) for rng in rngs)
         result.cases[i] = replace(case, draws=draws)
     return result

@@ -4,60 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 
-from heedful.checks.adversarial_rows import (
-    QueryAttention,
-    affine_problem,
-    attention_decoder,
-    forward_count,
-    last_kind,
-    query_attentions,
-)
-from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure
-from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram
-from heedful.core.finding import DIVERGENCE, FRACTION, Highlight, Place, Role, SideBySide
-from heedful.core.settings import Between, Checked, Ge, Gt
+from heedful.checks import adversarial_rows
+from heedful.checks.adversarial_rows import QueryAttention
+from heedful.checks.base import Case, Finding, Floats, Measure, Together
+from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram, peaks
+from heedful.core.finding import DIVERGENCE, FRACTION, Findings, Highlight, Place, Role, SideBySide
+from heedful.core.settings import Between, Ge, Gt
 from heedful.core.tokens import Tokens
-from heedful.maths.adversary import (
-    Polytope,
-    Problem,
-    attention_distance,
-    bracket,
-    envelope,
-    exact,
-    limits,
-    null_dimension,
-    polytope,
-    preserving_rows,
-    tvd_bound,
-)
-from heedful.maths.adversary_search import (
-    Farthest,
-    Padded,
-    Search,
-    farthest,
-    gradient_search,
-    initial_scores,
-    optimise,
-    output_change,
-)
+from heedful.maths import adversary, adversary_search
+from heedful.maths.adversary import Polytope, Problem, attention_distance
+from heedful.maths.adversary_search import Padded, Search
 from heedful.methods import Method, Passes
 from heedful.methods.attention import Layer
 from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
-
-BINS = np.linspace(0, 0.7, 41)
+JSD_BINS = np.linspace(0, 0.7, 41)  # edges; a JSD is at most ln 2
 
 
 @dataclass(frozen=True)
-class Adversarial(Checked):
+class Adversarial(Together):
     """The most different attention, over all keys that the query may attend to, that changes the output by ε at most.
 
     Where a network has one query and logits affine in its weights: the exact solution for one head and one output
@@ -116,16 +87,12 @@ class Adversarial(Checked):
         ),
         "change found": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
         "jsd witness": Measure(
-            "JSD of a row of attention that preserves its head's output within δ",
-            better="lower",
-            range=DIVERGENCE,
+            "JSD of a row of attention that preserves its head's output within δ", better="lower", range=DIVERGENCE
         ),
         "tvd witness": Measure("its TVD", better="lower", range=FRACTION),
         "change witness": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
         "jsd any head": Measure(
-            "JSD of the witness with the largest TVD among the layer's heads",
-            better="lower",
-            range=DIVERGENCE,
+            "JSD of the witness with the largest TVD among the layer's heads", better="lower", range=DIVERGENCE
         ),
         "tvd any head": Measure("its TVD", better="lower", range=FRACTION),
         "change any head": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
@@ -167,54 +134,50 @@ class Adversarial(Checked):
     def _search(self) -> Search:
         return Search(self.candidates, self.steps)
 
-    def __call__(self, case: Case) -> list[Finding]:
-        """The findings on one text."""
-        return self.many([case])[0]
-
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The findings on each text; the search runs for all texts at once."""
         found: dict[int, list[Finding]] = {}
         affine: dict[int, tuple[QueryAttention, Problem]] = {}
         for i, case in enumerate(cases):
-            sites = query_attentions(case, self.layer)
+            sites = adversarial_rows.query_attentions(case, self.layer)
             solvable = len(sites) == 1 and sites[0].single_query and len(sites[0].keys) > 0
-            problem = affine_problem(sites[0]) if solvable else None
+            problem = adversarial_rows.affine_problem(sites[0]) if solvable else None
             if problem is None:
                 found[i] = [finding for site in sites for finding in self._per_head(site)]
             else:
                 affine[i] = sites[0].detached(), problem
         rngs = [cases[i].rng(self.name, "search") for i in affine]
-        candidates = optimise([problem for _, problem in affine.values()], rngs, self._search)
-        for (i, (text, problem)), some in zip(affine.items(), candidates, strict=True):
-            found[i] = self._solved(text, problem, some)
+        candidates = adversary_search.optimise([problem for _, problem in affine.values()], rngs, self._search)
+        for (i, (text, problem)), attentions in zip(affine.items(), candidates, strict=True):
+            found[i] = self._solved(text, problem, attentions)
         return [found[i] for i in range(len(cases))]
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
-        layers = sum(kind == last_kind(classifier) for kind, _ in classifier.sites)
+        layers = sum(kind == adversarial_rows.last_kind(classifier) for kind, _ in classifier.sites)
         rows = huggingface.heads(classifier.model, classifier.main_kind) * len(self.delta)
-        per_head = 1 + (layers if self.layer == "all" else 1) * forward_count(rows, len(tokens))
+        per_head = 1 + (layers if self.layer == "all" else 1) * adversarial_rows.forward_count(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
             return Passes(per_head, exactly=False)
-        solved = 1 + 2 * forward_count(3, len(tokens)) + forward_count(1, len(tokens))
+        solved = 1 + 2 * adversarial_rows.forward_count(3, len(tokens)) + adversarial_rows.forward_count(1, len(tokens))
         return Passes(max(per_head, solved), len(classifier.labels), exactly=False)
 
     # one query, logits affine in its weights
 
     def _solved(self, text: QueryAttention, problem: Problem, candidates: Floats) -> list[Finding]:
-        jsd, tvd = exact(problem, self.epsilon, "jsd"), exact(problem, self.epsilon, "tvd")
+        jsd, tvd = adversary.exact(problem, self.epsilon, "jsd"), adversary.exact(problem, self.epsilon, "tvd")
         is_exact = jsd is not None and tvd is not None
         if jsd is None or tvd is None:
-            jsd, tvd = (bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
+            jsd, tvd = (adversary.bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
         name = "exact" if is_exact else "lower"
-        found = farthest(problem.attention, candidates, problem.change(candidates), self.epsilon)
+        found = adversary_search.farthest(problem.attention, candidates, problem.change(candidates), self.epsilon)
         moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, found.attention])))
         numbers = {f"jsd {name}": jsd.distance, f"tvd {name}": tvd.distance, f"change {name}": float(moved[:2].max())}
         if not is_exact:
-            numbers |= {f"{d} upper": bracket(problem, self.epsilon, d).upper for d in ("jsd", "tvd")}
+            numbers |= {f"{d} upper": adversary.bracket(problem, self.epsilon, d).upper for d in ("jsd", "tvd")}
         if self._bounds(text, "milp"):
-            space = polytope(problem, limits(problem, self.epsilon)[0])
-            numbers["tvd bound"] = tvd_bound(space, self.milp_seconds).upper
+            space = adversary.polytope(problem, adversary.limits(problem, self.epsilon)[0])
+            numbers["tvd bound"] = adversary.tvd_bound(space, self.milp_seconds).upper
         numbers["max attention"] = float(problem.attention.mean(0).max())
         shown = {f"jsd {name}": jsd.attention, "jsd found": found.attention}
         numbers |= {"jsd found": found.jsd, "change found": float(moved[2])}
@@ -229,31 +192,23 @@ class Adversarial(Checked):
 
     def _per_head(self, text: QueryAttention) -> list[Finding]:
         if not len(text.keys):
-            return [_finding(name, np.nan, {}, {}) for name in self._missing(text)]
+            return [_finding(name, np.nan) for name in self._missing(text)]
         where = [{"layer": text.site.layer, "head": head} for head in range(len(text.attention))]
-        values = [
-            text.projected() if text.single_query and len(where) == 1 else text.values(at["head"]) for at in where
-        ]
-        described = [
-            _finding(name, number, at, {})
-            for at, row, vectors in zip(where, text.attention, values, strict=True)
-            for name, number in (
-                ("max attention", float(row.max())),
-                ("null dimension", float(null_dimension(vectors, text.eps))),
-            )
-        ]
-        problems = [
-            (at | {"delta": d}, preserving_rows(row, vectors, d, text.eps))
-            for at, row, vectors in zip(where, text.attention, values, strict=True)
-            for d in self.delta
-        ]
+        described, problems = [], []
+        for at, row in zip(where, text.attention, strict=True):
+            vectors = text.projected() if text.single_query and len(where) == 1 else text.values(at["head"])
+            described += [
+                _finding("max attention", float(row.max()), at),
+                _finding("null dimension", float(adversary.null_dimension(vectors, text.eps)), at),
+            ]
+            problems += [(at | {"delta": d}, adversary.preserving_rows(row, vectors, d, text.eps)) for d in self.delta]
         return described + self._witnesses(text, problems) + self._searched(text)
 
     def _missing(self, text: QueryAttention) -> tuple[str, ...]:
         """The measures that a text would have if it had a word to attend to."""
         head = text.case.classifier.head
         empty = Problem(text.attention, np.zeros((*text.attention.shape, len(text.logits))), text.logits, head)
-        single = len(text.attention) == 1 and len(limits(empty, self.epsilon)[0].forms) == 1
+        single = len(text.attention) == 1 and len(adversary.limits(empty, self.epsilon)[0].forms) == 1
         bounds = ("jsd exact", "tvd exact") if single else ("jsd lower", "tvd lower", "jsd upper", "tvd upper")
         return (*bounds, "jsd found", "max attention")
 
@@ -278,40 +233,40 @@ class Adversarial(Checked):
         for i, ((at, space), row, before) in enumerate(zip(problems, rows, own, strict=True)):
             found += [
                 _finding("jsd witness", jsd[i], at, _shown(text, row, before) if jsd[i] == max(jsd) else {}),
-                _finding("tvd witness", float(attention_distance(row, before, "tvd")), at, {}),
-                _finding("change witness", float(moved[i]), at, {}),
-                _finding("jsd bound", solved[i][1], at, {}),
+                _finding("tvd witness", float(attention_distance(row, before, "tvd")), at),
+                _finding("change witness", float(moved[i]), at),
+                _finding("jsd bound", solved[i][1], at),
             ]
             if self._bounds(text, at):
-                bound = 0.0 if space is None else tvd_bound(space, self.milp_seconds).upper
-                found.append(_finding("tvd bound", bound, at, {}))
+                bound = 0.0 if space is None else adversary.tvd_bound(space, self.milp_seconds).upper
+                found.append(_finding("tvd bound", bound, at))
         return found + _any_head(found)
 
     def _searched(self, text: QueryAttention) -> list[Finding]:
         """The gradient search, for a network whose decoder is known but not affine."""
-        decode = attention_decoder(text) if text.single_query else None
+        decode = adversarial_rows.attention_decoder(text) if text.single_query else None
         if decode is None:
             return []
         own, base = (torch.from_numpy(x)[None] for x in (text.attention, text.logits))
         head = text.case.classifier.head
         padded = Padded(own, torch.ones(1, own.shape[-1], dtype=torch.bool), base, head)
-        first = initial_scores(text.attention.shape, text.case.rng(self.name, "search"), self._search)[None]
-        candidates = gradient_search(decode, padded, first, self._search)
+        rng = text.case.rng(self.name, "search")
+        first = adversary_search.initial_scores(text.attention.shape, rng, self._search)
+        candidates = adversary_search.gradient_search(decode, padded, first[None], self._search)
         with torch.no_grad():
-            moved = output_change(decode(candidates)[0], base, head).numpy()
-        found: Farthest = farthest(text.attention, candidates[0].numpy(), moved, self.epsilon)
+            moved = adversary_search.output_change(decode(candidates)[0], base, head).numpy()
+        found = adversary_search.farthest(text.attention, candidates[0].numpy(), moved, self.epsilon)
         real = float(text.changes(text.rows(found.attention[None]))[0])
         return [
             _finding("jsd found", found.jsd, {}, _shown(text, found.attention)),
-            _finding("change found", real, {}, {}),
+            _finding("change found", real),
         ]
 
     def tables(self, found: Findings) -> AdversarialTables:
         """JSD over texts: 40 bins from 0 to 0.7, by the largest weight of the attention and by predicted label."""
-        kinds = ("exact", "lower", "found", "witness")
-        return AdversarialTables(
-            **{k: tuple(_table(found, f"jsd {k}", at) for at in found.places(f"jsd {k}")) for k in kinds}
-        )
+        measures = {kind: f"jsd {kind}" for kind in ("exact", "lower", "found", "witness")}
+        tables = {k: tuple(_table(found, name, at) for at in found.places(name)) for k, name in measures.items()}
+        return AdversarialTables(**tables)
 
 
 def _any_head(witnesses: Sequence[Finding]) -> list[Finding]:
@@ -328,45 +283,37 @@ def _any_head(witnesses: Sequence[Finding]) -> list[Finding]:
     return found
 
 
-def _finding(measure: str, value: float, at: Place, details: Mapping[str, Any]) -> Finding:
-    return Finding(Adversarial.name, "", measure, value, at, details)
+def _finding(measure: str, value: float, at: Place | None = None, details: Mapping[str, Any] | None = None) -> Finding:
+    return Finding(Adversarial.name, "", measure, value, at or {}, details or {})
 
 
 def _shown(text: QueryAttention, attention: Floats, own: Floats | None = None) -> dict[str, Any]:
     """Both attentions by head, over all positions, for the figure that shows them side by side."""
-    before = text.attention if own is None else own
-    return {
-        "query": text.query,
-        "adversarial": text.spread(attention).tolist(),
-        "attention": text.spread(before).tolist(),
-    }
+    both = {"adversarial": attention, "attention": text.attention if own is None else own}
+    return {"query": text.query} | {name: text.spread(weights).tolist() for name, weights in both.items()}
 
 
 def _witness(row: Floats, space: Polytope | None) -> tuple[Floats, float]:
     """A row [1,n] as far away as the linear program gets, and the bound that it gives for all."""
     if space is None:
         return row, 0.0
-    bracket = envelope(space, "jsd")
+    bracket = adversary.envelope(space, "jsd")
     return bracket.lower.attention, bracket.upper
 
 
 def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> Histogram:
     values = found.values(measure, at=dict(at))
     where = {name: at[name] for name in ("layer", "head") if name in at}
-    peaks = found.values("max attention", at=where)
-    labels = np.asarray(found.texts["predicted"])
-    bins = np.clip(np.digitize(peaks, PEAKS) - 1, 0, len(PEAKS) - 2)
     groups = [
-        PeakHistogram(label=name, start=PEAKS[j], end=PEAKS[j + 1], **_counted(values[some]))
-        for i, name in enumerate(found.labels)
-        for j in range(len(PEAKS) - 1)
-        if (some := (labels == i) & (bins == j) & ~np.isnan(peaks)).any()
+        PeakHistogram(peak.label, peak.start, peak.end, **_counted(values[inside]))
+        for peak, inside in peaks(found, found.values("max attention", at=where))
+        if inside.any()
     ]
-    return Histogram(at=dict(at), bins=tuple(BINS.tolist()), groups=tuple(groups), **_counted(values))
+    return Histogram(at=dict(at), bins=tuple(JSD_BINS.tolist()), groups=tuple(groups), **_counted(values))
 
 
 def _counted(values: Floats) -> dict[str, Any]:
     """How many there are, their median, and their histogram; NaN is left out, so `n` counts what exists."""
     real = values[~np.isnan(values)]
-    counts = np.histogram(np.clip(real, BINS[0], BINS[-1]), BINS)[0]
+    counts = np.histogram(np.clip(real, JSD_BINS[0], JSD_BINS[-1]), JSD_BINS)[0]
     return {"n": len(real), "median": float(np.median(real)) if len(real) else np.nan, "counts": tuple(counts.tolist())}

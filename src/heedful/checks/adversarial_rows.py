@@ -132,12 +132,10 @@ def forward_count(rows: int, width: int) -> int:
 
 def query_attentions(case: Case, layer: Layer) -> list[QueryAttention]:
     """The text at the sites of this layer, or of all layers; from one forward pass."""
-    clf = case.classifier
-    kind = last_kind(clf)
+    clf, kind = case.classifier, last_kind(case.classifier)
     batch = clf.batch([case.tokens])
     reading = clf.read(batch, values=True)
-    sites = chosen(reading.layers(kind), layer)
-    return [_query_attention(case, batch, reading, site) for site in sites]
+    return [_query_attention(case, batch, reading, site) for site in chosen(reading.layers(kind), layer)]
 
 
 def _query_attention(case: Case, batch: Batch, reading: Reading, site: Site) -> QueryAttention:

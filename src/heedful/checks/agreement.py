@@ -8,32 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from heedful.checks.base import Case, Finding, Measure, by_unit, units
+from heedful.checks.base import Case, Finding, Floats, Free, Measure, WordOrToken, by_unit, units
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
-from heedful.core.explanation import Attribution
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Role, SideBySide
-from heedful.core.settings import Checked, Ge
-from heedful.core.tokens import Tokens
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Highlight, Role, SideBySide
+from heedful.core.settings import Ge
 from heedful.maths import ranks
-from heedful.methods import Method, Passes
-from heedful.model.classifier import Classifier
 
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
-
-Floats = NDArray[np.float64]
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
 PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
 SIGNIFICANCE_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Agreement(Checked):
+class Agreement(Free):
     """Rank correlations between every two methods.
 
     `absolute` compares magnitudes, as Jain & Wallace do, and otherwise signed scores (an unsigned method's magnitudes
@@ -43,7 +34,7 @@ class Agreement(Checked):
 
     name: ClassVar[str] = "agreement"
 
-    unit: Literal["word", "token"] = "word"
+    unit: WordOrToken = "word"
     absolute: bool = True
     top: Annotated[int, Ge(1)] | None = None
 
@@ -112,21 +103,14 @@ class Agreement(Checked):
         if not explanations:
             return []
         groups = units(case.tokens, self.unit)
-        scores = np.array([self._scores(why, groups) for why in (*explanations.values(), *case.draws)])
+        rows = [(why.signed, by_unit(why.scores, groups)) for why in (*explanations.values(), *case.draws)]
+        scores = np.array([np.abs(row) if self.absolute or not signed else row for signed, row in rows])
         pairs = [
             Finding(self.name, a, measure, value, {"with": b})
             for measure, table in self._matrices(scores).items()
             for a, b, value in _pairs(list(explanations), table)
         ]
         return pairs + _pointing(list(explanations), np.abs(scores))
-
-    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
-        return Passes(0)
-
-    def _scores(self, why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
-        scores = by_unit(why.scores, groups)
-        return np.abs(scores) if self.absolute or not why.signed else scores
 
     def _matrices(self, scores: Floats) -> dict[str, Floats]:
         """Every measure of every two rows."""
@@ -169,8 +153,7 @@ def pointing(sizes: Floats, of: int) -> Floats:
     """
     mass = ranks.top_k_membership(ranks.merge_ties(sizes), ranks.top_k(sizes.shape[1])) @ sizes[of]
     with np.errstate(invalid="ignore"):
-        shares: Floats = mass / mass[of]
-    return shares
+        return np.asarray(mass / mass[of])
 
 
 def _pointing(names: Sequence[str], sizes: Floats) -> list[Finding]:
@@ -206,8 +189,7 @@ def _row(found: Findings, a: str, b: str) -> TauPair:
 def _cell(tau: Floats, significant: Floats) -> TauCell:
     """Mean ± population std, the significant fraction, on how many texts, and for how many more tau does not exist."""
     there = ~np.isnan(tau)
-    n = int(there.sum())
-    mean, std, share = (
-        float(f(x[there])) if n else np.nan for f, x in ((np.mean, tau), (np.std, tau), (np.mean, significant))
-    )
-    return TauCell(n, int(len(tau) - n), mean, std, share)
+    n, x = int(there.sum()), tau[there]
+    if not n:
+        return TauCell(0, len(tau))
+    return TauCell(n, len(tau) - n, float(x.mean()), float(x.std()), float(significant[there].mean()))

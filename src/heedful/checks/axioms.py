@@ -18,32 +18,17 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from heedful.checks.base import (
-    Case,
-    Finding,
-    Measure,
-    Passes,
-    Together,
-    WordOrToken,
-    by_unit,
-    claims,
-    effects,
-    findings,
-    ranking,
-    units,
-)
+from heedful.checks import base
+from heedful.checks.base import Case, Finding, Floats, Free, Measure, Passes, Together, WordOrToken, units
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role, SideBySide
-from heedful.core.settings import Checked, Ge
+from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.masking import Bools, Masking
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -92,7 +77,7 @@ class Sign(Together):
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Two numbers for each method."""
         keeps = [~np.eye(len(units(case.tokens, self.unit)), dtype=bool) for case in cases]
-        word_effects = effects(cases, keeps, self.unit, self.masking)
+        word_effects = base.effects(cases, keeps, self.unit, self.masking)
         return [self._findings(case, effect) for case, effect in zip(cases, word_effects, strict=True)]
 
     def _findings(self, case: Case, effect: Floats) -> list[Finding]:
@@ -100,14 +85,14 @@ class Sign(Together):
         effect = without_noise(effect)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            scores = without_noise(claims(why, groups))
-            strongest = ranking(merge_ties(np.abs(scores)[None])[0], case.rng(self.name, name))[: self.top]
+            scores = without_noise(base.claims(why, groups))
+            strongest = base.ranking(merge_ties(np.abs(scores)[None])[0], case.rng(self.name, name))[: self.top]
             return {
                 "violation": violation(scores[strongest], effect[strongest]),
                 "agreement of signs": same_signs(scores, effect),
             }
 
-        return findings(self.name, case, numbers)
+        return base.findings(self.name, case, numbers)
 
 
 def without_noise(numbers: Floats) -> Floats:
@@ -128,7 +113,7 @@ def same_signs(scores: Floats, effect: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Completeness:
+class Completeness(Free):
     """Do scores add up to what they should: the target's value less its value at the method's baseline?"""
 
     name: ClassVar[str] = "completeness"
@@ -148,10 +133,6 @@ class Completeness:
         "relative gap": Measure("the gap as a share of |value − baseline's value|", better="lower"),
         "sum": Measure("the sum of all scores, special tokens included"),
     }
-
-    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
-        return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Three numbers for each method that claims completeness; none for the others."""
@@ -208,21 +189,21 @@ class Infidelity(Together):
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Three numbers for each method."""
         removed = [random_subsets(len(units(c.tokens, self.unit)), self.samples, c.rng(self.name)) for c in cases]
-        set_effects = effects(cases, [~sets for sets in removed], self.unit, self.masking)
+        set_effects = base.effects(cases, [~sets for sets in removed], self.unit, self.masking)
         return [self._findings(*args) for args in zip(cases, removed, set_effects, strict=True)]
 
     def _findings(self, case: Case, removed: Bools, effect: Floats) -> list[Finding]:
         groups = units(case.tokens, self.unit)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            sums = removed @ claims(why, groups)
+            sums = removed @ base.claims(why, groups)
             return {
                 "infidelity": infidelity(sums, effect),
                 "infidelity scaled": scaled_infidelity(sums, effect),
                 "correlation": correlation(sums, effect),
             }
 
-        return findings(self.name, case, numbers)
+        return base.findings(self.name, case, numbers)
 
 
 def random_subsets(n: int, samples: int, rng: torch.Generator) -> Bools:
@@ -260,7 +241,7 @@ def correlation(sums: Floats, effect: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class Complexity(Checked):
+class Complexity(Free):
     """How many words does an explanation rest on? Few words are easy to read, and no evidence of faithfulness."""
 
     name: ClassVar[str] = "complexity"
@@ -289,18 +270,14 @@ class Complexity(Checked):
     }
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 
-    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
-        return Passes(0)
-
     def __call__(self, case: Case) -> list[Finding]:
         """Five numbers for each method."""
         groups, content = units(case.tokens, self.unit), list(case.tokens.content)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
-            return complexity(by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}
+            return complexity(base.by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}
 
-        return findings(self.name, case, numbers)
+        return base.findings(self.name, case, numbers)
 
 
 def from_uniform(scores: Floats) -> float:
@@ -326,7 +303,7 @@ def complexity(scores: Floats) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Free):
     """Passes that each method requests for one explanation, including those shared with other methods."""
 
     name: ClassVar[str] = "cost"
@@ -348,10 +325,6 @@ class Cost:
         Highlight("forwards", "forward passes of an explanation", head="passes", digits=0),
     )
     roles: ClassVar[tuple[Role, ...]] = ("cost",)
-
-    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
-        return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Two numbers for each method; none where the scores were imported, since their cost is not known."""

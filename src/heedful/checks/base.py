@@ -32,18 +32,17 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
     "methods": ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime"),
     "texts": MINIMUM + 2,
 }
-DRAWS = 20  # of the control `random`; a method is compared with their mean
+RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-PEAKS = (0.0, 0.25, 0.5, 0.75, 1.0)  # edges of the bins of the largest weight, as in Jain & Wallace 2019
 
 
 @dataclass(frozen=True)
 class Case:
     """One text under audit, with every method's explanation of it.
 
-    `explanations` has the methods that could explain it, in the run's order, controls included; `draws` are DRAWS
-    further ones of `random`. `others` are checkpoints of the same training, by name.
+    `explanations` has the methods that could explain it, in the run's order, controls included; `draws` are further
+    ones of `random`. `others` are checkpoints of the same training, by name.
     """
 
     classifier: Classifier
@@ -142,13 +141,12 @@ def effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, ma
         table = over_positions(units(case.tokens, unit), with_whole, len(case.tokens))
         variants.append(Variants(case.tokens, table, masking, case.rng("effects", masking)))
     logits = torch.split(answers(cases[0].classifier, variants).logits, [len(v) for v in variants])
-    return [_effects(rows, case) for rows, case in zip(logits, cases, strict=True)]
-
-
-def _effects(logits: torch.Tensor, case: Case) -> Floats:
-    values = case.target.of(logits, case.classifier.head).numpy()
-    moved = (logits - logits[:1]).abs().amax(1) > SCORE_PRECISION * logits[0].abs().max()
-    return np.asarray(np.where(moved.numpy(), values[0] - values, 0.0)[1:])
+    differences = []
+    for case, rows in zip(cases, logits, strict=True):
+        values = case.target.of(rows, case.classifier.head).numpy()
+        moved = (rows - rows[:1]).abs().amax(1) > SCORE_PRECISION * rows[0].abs().max()
+        differences.append(np.asarray(np.where(moved.numpy(), values[0] - values, 0.0)[1:]))
+    return differences
 
 
 def findings(check: str, case: Case, numbers: Callable[[Attribution, str], Mapping[str, float]]) -> list[Finding]:
@@ -164,6 +162,14 @@ def findings(check: str, case: Case, numbers: Callable[[Attribution, str], Mappi
         Finding(check, "random", measure, float(np.mean([draw[measure] for draw in draws])))
         for measure in (draws[0] if draws else ())
     ]
+
+
+class Free(Checked):
+    """A check of the explanations alone: it runs nothing."""
+
+    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
+        """None: the explanations are there."""
+        return Passes(0)
 
 
 class Together(Checked):

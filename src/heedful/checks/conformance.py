@@ -10,9 +10,9 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, get_args
+from typing import get_args
 
-from heedful.checks.base import DRAWS, Case, Check, Finding
+from heedful.checks.base import RANDOM_DRAWS, Case, Check, Finding
 from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.finding import LEFT_OUT, Highlight, Measure, Role, SideBySide
@@ -34,7 +34,7 @@ def case_of(classifier: Classifier, text: str, methods: Sequence[str] = METHODS,
     tokens = classifier.tokens(text)
     prediction = classifier.predictions([tokens])[0]
     explanations = {name: explain(classifier, text, name, seed=seed) for name in methods}
-    draws = [explain(classifier, text, "random", seed=seed + 1 + i) for i in range(DRAWS)]
+    draws = [explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS)]
     return Case(
         classifier,
         Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),)),
@@ -43,7 +43,7 @@ def case_of(classifier: Classifier, text: str, methods: Sequence[str] = METHODS,
         Target().resolved(classifier.labels, prediction.index),
         {name: method(name) for name in methods},
         explanations,
-        [one for one in draws if isinstance(one, Attribution)],
+        [draw for draw in draws if isinstance(draw, Attribution)],
         seed,
     )
 
@@ -57,34 +57,37 @@ def has_its_words(check: Check, cases: Sequence[Case]) -> None:
     assert check.measures, "it has no measures"
     assert all(isinstance(m, Measure) for m in check.measures.values()), "measures are not of class Measure"
     named: Sequence[Highlight | SideBySide] = (*getattr(check, "highlights", ()), *getattr(check, "compared", ()))
-    unknown = [one.measure for one in named if one.measure not in check.measures]
+    unknown = [number.measure for number in named if number.measure not in check.measures]
     assert not unknown, f"{unknown} are highlighted or compared, and are not among its measures"
     roles = [role for role in getattr(check, "roles", ()) if role not in get_args(Role)]
     assert not roles, f"{roles} are not roles; the roles are {', '.join(get_args(Role))}"
-    section = getattr(check, "section", "")
-    assert not section or _importable(section), f"its section '{section}' cannot be imported"
+    if section := getattr(check, "section", ""):
+        try:
+            importable = find_spec(section) is not None
+        except ModuleNotFoundError:  # of a package above it
+            importable = False
+        assert importable, f"its section '{section}' cannot be imported"
 
 
 def finds_what_it_declares(check: Check, cases: Sequence[Case]) -> None:
     """Each finding is of a declared measure, once for each method and place, within its range, and JSON."""
     for case in cases:
-        found = [one for one in check(case) if one.measure != LEFT_OUT]
-        assert all(isinstance(one, Finding) for one in found), "it returns something else than findings"
-        undeclared = sorted({one.measure for one in found} - set(check.measures))
+        found = [finding for finding in check(case) if finding.measure != LEFT_OUT]
+        assert all(isinstance(finding, Finding) for finding in found), "it returns something else than findings"
+        undeclared = sorted({finding.measure for finding in found} - set(check.measures))
         assert not undeclared, f"{undeclared} are not among its measures"
-        keys = [(one.method, one.measure, one.place) for one in found]
-        assert len(set(keys)) == len(keys), "it reports the same measurement twice for one text"
-        json.dumps([dict(one.details) for one in found], allow_nan=False)
-        for one in found:
-            within = check.measures[one.measure].range
-            inside = within is None or math.isnan(one.value) or within[0] - 1e-6 <= one.value <= within[1] + 1e-6
-            assert inside, f"{one.measure} is {one.value}, outside its range {within}"
+        assert len(_values(found)) == len(found), "it reports the same measurement twice for one text"
+        json.dumps([dict(finding.details) for finding in found], allow_nan=False)
+        for f in found:
+            within = check.measures[f.measure].range
+            inside = within is None or math.isnan(f.value) or within[0] - 1e-6 <= f.value <= within[1] + 1e-6
+            assert inside, f"{f.measure} is {f.value}, outside its range {within}"
 
 
 def repeats(check: Check, cases: Sequence[Case]) -> None:
     """The same case gives the same numbers."""
-    one, other = ({_key(f): f.value for f in check(cases[0])} for _ in range(2))
-    assert repr(one) == repr(other), "the same case gave other numbers"  # NaN is not equal to itself
+    first, second = (_values(check(cases[0])) for _ in range(2))
+    assert repr(first) == repr(second), "the same case gave other numbers"  # NaN is not equal to itself
 
 
 def ignores_company(check: Check, cases: Sequence[Case]) -> None:
@@ -93,7 +96,7 @@ def ignores_company(check: Check, cases: Sequence[Case]) -> None:
     if many is None:
         return
     for case, together in zip(cases, many(list(cases)), strict=True):
-        alone, batched = ({_key(f): f.value for f in found} for found in (check(case), together))
+        alone, batched = _values(check(case)), _values(together)
         assert alone.keys() == batched.keys(), "other measurements in a batch"
         far = [key for key, x in alone.items() if not math.isclose(x, batched[key], rel_tol=CLOSE, abs_tol=CLOSE)]
         far = [key for key in far if not (math.isnan(alone[key]) and math.isnan(batched[key]))]
@@ -132,12 +135,5 @@ def conforms(check: Check, classifier: Classifier, methods: Sequence[str] = METH
     return True
 
 
-def _importable(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package above it
-        return False
-
-
-def _key(finding: Finding) -> tuple[Any, ...]:
-    return finding.method, finding.measure, finding.place
+def _values(findings: Sequence[Finding]) -> dict[tuple[str, str, str], float]:
+    return {(finding.method, finding.measure, finding.place): finding.value for finding in findings}

@@ -16,31 +16,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
-from heedful.checks.input_erasure import Bools, first
+from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, WordOrToken, by_unit, ranking, units
+from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.errors import Unsupported
-from heedful.core.finding import CORRELATION, FRACTION, Highlight, SideBySide
+from heedful.core.finding import CORRELATION, FRACTION, Findings, Highlight, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths import stats
 from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
-from heedful.methods.attention import Layer, Share, chosen, kind_of, read_shares, two_levels
+from heedful.methods.attention import Layer, chosen, kind_of, read_shares, two_levels
 from heedful.methods.base import array
 from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site, at, without_positions
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
+from heedful.model.masking import Bools
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
@@ -111,7 +109,7 @@ class Erasure(Checked):
 
     layer: Layer = -1
     level: Literal["sentence", "word"] = "sentence"
-    unit: Literal["word", "token"] = "word"
+    unit: WordOrToken = "word"
     special: bool = False
     draws: Annotated[int, Ge(1)] = 5
     orders: Annotated[int, Ge(1)] = 20
@@ -164,7 +162,7 @@ class Erasure(Checked):
             raise Unsupported(f"{case.classifier.name} gives a number and no label, so erasing changes no label.")
         sites, items = self._items(case)
         if len(items) < 2:  # the paper's exclusion: there is no other item, and no order
-            names = [*RANKINGS, *self._methods(case.attributions), "random"]
+            names = [*RANKINGS, *(name for name in case.attributions if name != "random"), "random"]
             return [_finding(n, m, np.nan) for n in names for m in self.measures if n != "random" or m in STOPS]
         erased = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
         orders = self._orders(case, items)
@@ -180,14 +178,10 @@ class Erasure(Checked):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: every prefix of every order, and the other items drawn."""
         n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
-        rankings = len(RANKINGS) + len(self._methods(methods))
+        rankings = len(RANKINGS) + len([name for name in methods if name != "random"])
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
         runs = n.bit_length() + 2 + -(-sets // copies_per_batch(len(tokens)))  # each with the unchanged text
         return Passes(1 + sets + runs, 1, exactly=False)
-
-    @staticmethod
-    def _methods(named: Mapping[str, object]) -> list[str]:
-        return [name for name in named if name != "random"]
 
     def _items(self, case: Case) -> tuple[list[Site], Items]:
         """The sites and the items, from one forward and one backward pass."""
@@ -201,7 +195,10 @@ class Erasure(Checked):
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
         keys = torch.stack([text.allowed(site).any(0) for site in sites]).any(0).cpu().numpy()
         places = [[int(i)] for i in np.flatnonzero(keys)] if by_sentence else self._places(tokens, keys)
-        groups = [_tokens_of(text, place[0]) for place in places] if by_sentence else places
+        groups = places
+        if by_sentence:  # the tokens of a sentence are those that its row of word attention may read
+            readable = text.allowed(reading.layers("self")[0])
+            groups = [[int(i) for i in readable[place[0]].nonzero()[:, 0]] for place in places]
         if not self.special:
             content = [not all(tokens.special[j] for j in group) for group in groups]
             places, groups = ([x for x, use in zip(xs, content, strict=True) if use] for xs in (places, groups))
@@ -214,9 +211,8 @@ class Erasure(Checked):
     def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
         """Words (or tokens) that attention may read, and single special tokens, in reading order."""
         special = [[i] for i in range(len(tokens)) if tokens.special[i]]
-        return sorted(
-            kept for group in (*units(tokens, self.unit), *special) if (kept := [i for i in group if keys[i]])
-        )
+        readable = ([i for i in group if keys[i]] for group in (*units(tokens, self.unit), *special))
+        return sorted(place for place in readable if place)
 
     def _orders(self, case: Case, items: Items) -> dict[str, Ints]:
         by_attention = dict(zip(RANKINGS, (items.weights, -items.weights, items.slopes, items.products), strict=True))
@@ -257,12 +253,6 @@ STOPS = ("fraction", "mass", "never")
 
 def _finding(method: str, measure: str, value: float, details: Mapping[str, Any] | None = None) -> Finding:
     return Finding(Erasure.name, method, measure, float(value), {}, details or {})
-
-
-def _tokens_of(text: Share, place: int) -> list[int]:
-    """The tokens of the sentence at this place: those that its row of word attention may read."""
-    (words,) = text.reading.layers("self")
-    return [int(i) for i in text.allowed(words)[place].nonzero()[:, 0]]
 
 
 def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
@@ -332,9 +322,7 @@ def spread(stops: Floats) -> Stops:
 def negative(delta: Floats, difference: Floats) -> tuple[NegativeShare, ...]:
     """The share of texts on which another item moves the answer more than the top one, by the gap in attention."""
     there = ~(np.isnan(delta) | np.isnan(difference))
-    bins = np.clip(
-        np.searchsorted(DIFFERENCE_EDGES, difference.round(9), side="right") - 1, 0, len(DIFFERENCE_EDGES) - 2
-    )
+    bins = np.clip(np.digitize(difference.round(9), DIFFERENCE_EDGES) - 1, 0, len(DIFFERENCE_EDGES) - 2)
     rows = []
     for i, (low, high) in enumerate(pairwise(DIFFERENCE_EDGES)):
         inside = delta[there & (bins == i)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from heedful.checks.identifiability_values import Source, Sources
 from heedful.checks.interventions import Where, estimate_finite
 from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
 from heedful.core.errors import Unsupported
-from heedful.core.finding import CORRELATION, FRACTION, Role
+from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
@@ -33,9 +33,6 @@ from heedful.methods.attention import Share, chosen, read_shares
 from heedful.methods.base import numpy_generator
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings, Place
 
 LENGTH_BINS = 4  # by quantiles
 
@@ -119,30 +116,28 @@ class Identifiability(Checked):
 
     def tables(self, found: Findings) -> IdentifiabilityTables:
         """Null spaces and correlations by length and by layer; whether dim LN(T) ≥ max(0, n − d_v) held."""
-        layers = _layers(found)
-        rows = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in TABLED}
-        examined, held = _held(found)
-        return IdentifiabilityTables(
-            by_length=tuple(
-                LengthNullSpaces(
-                    **{
-                        field: _estimate(name, _mean(list(rows[name].values()), inside)[inside])
-                        for name, field in TABLED.items()
-                    },
-                    start=low,
-                    end=high,
-                )
-                for low, high, inside in _bins(found.texts["length"])
-            ),
-            by_layer=tuple(
-                LayerNullSpaces(
-                    **{field: _estimate(name, rows[name][layer]) for name, field in TABLED.items()}, layer=layer
-                )
-                for layer in layers
-            ),
-            bound_examined=examined,
-            bound_held=held,
-        )
+        null_places = found.places("null")
+        layers = list(dict.fromkeys(at["layer"] for at in null_places))
+        by_text = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in TABLED}
+        examined = held = 0
+        for at in null_places:
+            null, least = found.values("null", at=at), found.values("least null", at={"layer": at["layer"]})
+            both = np.isfinite(null) & np.isfinite(least)
+            examined, held = examined + int(both.sum()), held + int((null >= least)[both].sum())
+
+        def estimates(values: Mapping[str, Floats]) -> dict[str, Estimate]:
+            ranges = {name: self.measures[name].range for name in TABLED}
+            return {field: estimate_finite(values[name], within=ranges[name]) for name, field in TABLED.items()}
+
+        by_length = []
+        for low, high, inside in _bins(found.texts["length"]):
+            means = {name: _mean(list(by_text[name].values()), inside)[inside] for name in TABLED}
+            by_length.append(LengthNullSpaces(**estimates(means), start=low, end=high))
+        by_layer = [
+            LayerNullSpaces(**estimates({name: by_text[name][layer] for name in TABLED}), layer=layer)
+            for layer in layers
+        ]
+        return IdentifiabilityTables(tuple(by_length), tuple(by_layer), examined, held)
 
     def _layer(self, case: Case, layer: _Layer, searched: bool) -> Iterator[Finding]:
         at: Place = {"layer": layer.where.at["layer"]}
@@ -226,11 +221,12 @@ class _Layer:
     @property
     def reasons(self) -> dict[str, dict[str, str]]:
         """Why a number does not exist."""
-        unseen = {"reason": "the linear map that computes the values was not seen"}
-        itself = {"reason": "the values are the states themselves: there is no such map"}
-        missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unseen) if self.source is None else {}
-        if self.source is not None and self.source.weight is None:
-            missing["rank W_V"] = itself
+        missing = {}
+        if self.source is None:
+            unseen = {"reason": "the linear map that computes the values was not seen"}
+            missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unseen)
+        elif self.source.weight is None:
+            missing = {"rank W_V": {"reason": "the values are the states themselves: there is no such map"}}
         if self.out is None:
             missing["rank H"] = {"reason": "there is no output projection: T is V"}
         return missing
@@ -280,14 +276,6 @@ TABLED = {  # measures, and their fields in a table
 }
 
 
-def _estimate(measure: str, values: Floats) -> Estimate:
-    return estimate_finite(values, within=Identifiability.measures[measure].range)
-
-
-def _layers(found: Findings) -> list[str | int | float]:
-    return list(dict.fromkeys(at["layer"] for at in found.places("null")))
-
-
 def _head_mean(found: Findings, measure: str, layer: str | int | float) -> Floats:
     """One number per text: the mean over heads of one layer, of those where it exists."""
     places = [at for at in found.places(measure) if at["layer"] == layer]
@@ -299,8 +287,7 @@ def _mean(parts: list[Floats], like: Any) -> Floats:
     table = np.stack([*parts, np.full(len(like), np.nan)])
     there = np.isfinite(table)
     total = np.where(there, table, 0).sum(0)
-    found: Floats = np.where(there.any(0), total / np.maximum(there.sum(0), 1), np.nan)
-    return found
+    return np.where(there.any(0), total / np.maximum(there.sum(0), 1), np.nan)
 
 
 def _bins(lengths: Any) -> Iterator[tuple[float, float, Any]]:
@@ -312,13 +299,3 @@ def _bins(lengths: Any) -> Iterator[tuple[float, float, Any]]:
     for high in np.unique(np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1)[1:], method="lower")):
         inside, below = (lengths > below) & (lengths <= high), high
         yield float(lengths[inside].min()), float(lengths[inside].max()), inside
-
-
-def _held(found: Findings) -> tuple[int, int]:
-    """On how many texts, layers and heads the identity was looked at, and on how many it held."""
-    seen = held = 0
-    for at in found.places("null"):
-        null, least = found.values("null", at=at), found.values("least null", at={"layer": at["layer"]})
-        there = np.isfinite(null) & np.isfinite(least)
-        seen, held = seen + int(there.sum()), held + int((null >= least)[there].sum())
-    return seen, held

@@ -84,13 +84,10 @@ def _einsum_maps(args: list[Any], out: Any) -> Iterator[_Map]:
         new = [c for c in of_weight if c not in of_inputs]
         rows = [c for c in of_inputs if c not in of_weight]
         if isinstance(weight, torch.nn.Parameter) and len(summed) == 1 and sorted(rows + new) == sorted(result):
-            yield _Map(
-                inputs.detach()
-                .permute([of_inputs.index(c) for c in (*rows, *summed)])
-                .reshape(-1, inputs.shape[of_inputs.index(summed[0])]),
-                weight.detach().permute([of_weight.index(c) for c in (*summed, *new)]).flatten(1),
-                out.detach().permute([result.index(c) for c in (*rows, *new)]).flatten(0, len(rows) - 1).flatten(1),
-            )
+            read = inputs.detach().permute([of_inputs.index(c) for c in (*rows, *summed)])
+            matrix = weight.detach().permute([of_weight.index(c) for c in (*summed, *new)]).flatten(1)
+            outputs = out.detach().permute([result.index(c) for c in (*rows, *new)])
+            yield _Map(_flat(read), matrix, outputs.flatten(0, len(rows) - 1).flatten(1))
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -19,19 +19,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from heedful.checks.base import DRAWS, Case, Finding, Floats, Ints, Measure, Passes, by_unit, ranking, units
+from heedful.checks.base import (
+    RANDOM_DRAWS,
+    Case,
+    Finding,
+    Floats,
+    Ints,
+    Measure,
+    Passes,
+    Together,
+    by_unit,
+    ranking,
+    units,
+)
+from heedful.checks.similarity import mean
 from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import BOUNDS, CORRELATION, FRACTION, LEFT_OUT, Highlight, Role, SideBySide
-from heedful.core.settings import Between, Checked, Ge, Gt, Le
+from heedful.core.finding import BOUNDS, CORRELATION, FRACTION, LEFT_OUT, Findings, Highlight, Role, SideBySide
+from heedful.core.settings import Between, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths import stats
@@ -41,11 +53,7 @@ from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import TOKENS, WAYS, Masking, Variants, over_positions
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
-
+from heedful.model.masking import TOKENS, WAYS, Bools, Masking, Variants, over_positions
 
 Key = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`
@@ -54,7 +62,7 @@ SAME = 0.8  # Kendall's τ below which an order of methods is another one
 
 
 @dataclass(frozen=True)
-class InputErasure(Checked):
+class InputErasure(Together):
     """Do the words that an explanation puts first carry the prediction?
 
     `maskings` are ways of removing words; None is delete, and mask or else unk. A text of more than `points` words is
@@ -122,19 +130,12 @@ class InputErasure(Checked):
         ),
         SideBySide("deletion", "area under the probability as words are removed", at={"masking": "delete"}),
     )
-    roles: ClassVar[tuple[Role, ...]] = (
-        "matters",
-        "ranking",
-    )
+    roles: ClassVar[tuple[Role, ...]] = ("matters", "ranking")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.maskings == () or not self.shares:
             raise BadInput(f"give at least one masking and one share, not {self.maskings} and {self.shares}.")
-
-    def __call__(self, case: Case) -> list[Finding]:
-        """The findings on one text."""
-        return self.many([case])[0]
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The findings on each text; all texts run in one stream of inputs for each masking."""
@@ -153,7 +154,7 @@ class InputErasure(Checked):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most, since equal sets run once."""
         n = len(units(tokens))
-        orders = DRAWS + len([name for name in methods if name != "random"])
+        orders = RANDOM_DRAWS + len([name for name in methods if name != "random"])
         sets = 2 + 2 * orders * len(self._sizes(n))
         greedy = n * (n + 1) // 2 + 2 * len(self._sizes(n)) if n <= self.greedy_words else 0
         every = min(2**n, sets + greedy) if n > self.exhaustive_words else 2**n
@@ -172,10 +173,8 @@ class InputErasure(Checked):
         orders = [_orders(text) for text in texts]
         ask(engine, [(text, self._sets(text, by_method)) for text, by_method in zip(texts, orders, strict=True)])
         greedy = self._greedy(engine, texts)
-        ask(
-            engine,
-            [(text, self._sets(text, {"": [best]})) for text, best in zip(texts, greedy, strict=True) if len(best)],
-        )
+        searched = [(text, order) for text, order in zip(texts, greedy, strict=True) if len(order)]
+        ask(engine, [(text, self._sets(text, {"": [order]})) for text, order in searched])
         return [self._findings(*args) for args in zip(texts, orders, greedy, strict=True)]
 
     def _sizes(self, n: int) -> Ints:
@@ -241,12 +240,8 @@ class InputErasure(Checked):
         """NaN for all measures of sets of words, and with `order` for those of an order of words too."""
         nan = np.full(len(self.shares), np.nan)
         numbers = _shares("comprehensiveness", self.shares, nan) | _shares("sufficiency", self.shares, nan)
-        ordered: list[Key] = [
-            ("tvd", TVD_SHARE),
-            ("deletion", None),
-            ("insertion", None),
-            *(("curve", f) for f in CURVE),
-        ]
+        ordered: list[Key] = [("tvd", TVD_SHARE), ("deletion", None), ("insertion", None)]
+        ordered += [("curve", f) for f in CURVE]
         return numbers | _flip(None, nan) | (dict.fromkeys(ordered, np.nan) if order else {})
 
     def optimum(self, text: Text) -> dict[Key, float]:
@@ -269,15 +264,16 @@ class InputErasure(Checked):
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
         ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
         names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
-        means = {way: {name: _texts_mean(found, name, way) for name in names} for way in ways}
-        taus = [
-            MaskingAgreement(a, b, float(tau_b(*(np.array(list(means[way].values())) for way in (a, b)))[0]))
-            for a, b in combinations(ways, 2)
-        ]
+        means = {
+            way: {name: mean(found.values("aopc comprehensiveness", name, {"masking": way})) for name in names}
+            for way in ways
+        }
+        rows = {way: np.array(list(means[way].values())) for way in ways}
         return InputErasureTables(
-            order={way: tuple(sorted(names, key=lambda name: -_last(means[way][name]))) for way in ways},
+            # NaN comes last
+            order={way: tuple(names[i] for i in np.argsort(-rows[way], kind="stable")) for way in ways},
             means=means,
-            agreement=tuple(taus),
+            agreement=tuple(MaskingAgreement(a, b, tau_b(rows[a], rows[b])[0]) for a, b in combinations(ways, 2)),
             curves={way: _curves(found, way) for way in ways},
         )
 
@@ -310,35 +306,18 @@ def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
 def _mean(numbers: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
     """The mean over draws: of `never`, the share of draws; of the first flip, over those that flip."""
     means = {key: float(np.mean([draw[key] for draw in numbers])) for key in numbers[0]}
-    fractions = np.array([draw["first flip", None] for draw in numbers])
-    flipped = fractions[~np.isnan(fractions)]
-    return means | {("first flip", None): float(flipped.mean()) if len(flipped) else np.nan}
-
-
-def _texts_mean(found: Findings, name: str, way: str) -> float:
-    values = found.values("aopc comprehensiveness", name, {"masking": way})
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else np.nan
-
-
-def _last(value: float) -> float:
-    return -np.inf if np.isnan(value) else value
+    return means | {("first flip", None): mean([draw["first flip", None] for draw in numbers])}
 
 
 def _curves(found: Findings, way: str) -> dict[str, Curve]:
     """For each method the mean over texts at every tenth of the words, with its interval."""
     curves: dict[str, Curve] = {}
     for name in found.methods("curve"):
-        rows = [
-            stats.estimate(found.values("curve", name, {"masking": way, "removed": f}), "mean", FRACTION) for f in CURVE
-        ]
+        values = [found.values("curve", name, {"masking": way, "removed": f}) for f in CURVE]
+        rows = [stats.estimate(x, "mean", FRACTION) for x in values]
         if all(row.n for row in rows):
-            numbers = zip(*((row.mean, row.low, row.high) for row in rows), strict=True)
-            curves[name] = Curve(tuple(CURVE), *numbers)
+            curves[name] = Curve(CURVE, *zip(*((row.mean, row.low, row.high) for row in rows), strict=True))
     return curves
-
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass

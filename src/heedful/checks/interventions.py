@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from heedful.checks.base import Case, Floats, Ints
 from heedful.checks.tables import PlacedEstimate
-from heedful.core.finding import CORRELATION, FRACTION
+from heedful.core.finding import CORRELATION, FRACTION, Findings, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
 from heedful.maths.stats import Estimate, Kind, Range, estimate
@@ -24,9 +23,6 @@ from heedful.model import huggingface
 from heedful.model.batch import copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings, Place
 
 
 @dataclass(frozen=True)

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.checks.base import PEAKS, Case, Finding, Floats, Measure, Passes
-from heedful.checks.interventions import (
-    WHOLE_MODEL,
-    Copy,
-    Movable,
-    Outcomes,
-    Where,
-    accuracy,
-    heads,
-    layers,
-    outcomes,
-    pooled_attention,
-    rows,
-)
-from heedful.checks.tables import PeakSpread, PermutationTables, spread
+from heedful.checks import interventions
+from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Where
+from heedful.checks.tables import PermutationTables, peak_spreads
 from heedful.core.errors import Unsupported
-from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Highlight, Role, SideBySide
+from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
@@ -36,9 +24,6 @@ from heedful.methods.attention import read_shares
 from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
 
 
 @dataclass(frozen=True)
@@ -104,12 +89,7 @@ class Permutation(Checked):
             headline="shuffling attention changes the answers of {a} {more} than those of {b}",
             symbol="TVD",
         ),
-        SideBySide(
-            "correct",
-            "accuracy with attention shuffled",
-            words="accuracy, shuffled",
-            at=EVERYWHERE,
-        ),
+        SideBySide("correct", "accuracy with attention shuffled", words="accuracy, shuffled", at=EVERYWHERE),
         SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
     )
     roles: ClassVar[tuple[Role, ...]] = ("used",)
@@ -120,33 +100,42 @@ class Permutation(Checked):
         reading, (share,) = read_shares(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
-        moved = outcomes(classifier, tokens, [self._copy(case, where, i) for where, n in plan for i in range(n)])
+        copies = [self._copy(case, where, i) for where, n in plan for i in range(n)]
+        moved = interventions.outcomes(classifier, tokens, copies)
         correct, before = moved.correct(case)
-        attention, content = pooled_attention(share), list(tokens.content)
-        findings = [
-            self._finding("max attention", float(attention[content].max())),
-            self._finding("correct as it is", before),
-        ]
+        largest = float(interventions.pooled_attention(share)[list(tokens.content)].max())
+        numbers = {"max attention": largest, "correct as it is": before}
+        findings = [Finding(self.name, "", name, value) for name, value in numbers.items()]
         start = 0
         for where, n in plan:
             possible = any(self._possible(tokens, site) for site in reading.weights if where.has(site))
-            numbers = _summary(moved, correct, slice(start, start + n))
-            findings += [self._finding(name, value if possible else np.nan, where) for name, value in numbers.items()]
+            draws = slice(start, start + n)
+            numbers = {
+                "tvd": float(np.median(moved.tvd[draws])),
+                "jsd": float(np.median(moved.jsd[draws])),
+                "flip": float(np.mean(moved.flip[draws])),
+                "correct": float(np.mean(correct[draws])),
+            }
+            findings += [
+                Finding(self.name, "", name, value if possible else np.nan, where.at) for name, value in numbers.items()
+            ]
             start += n
         return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text once with its attention recorded, every copy, and the unchanged text in each batch of copies."""
-        return Passes(1 + rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
+        return Passes(1 + interventions.rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
     def tables(self, found: Findings) -> PermutationTables:
         """The change by the largest weight (Jain & Wallace 2019, figs. 6–7), and accuracy by layer."""
-        return PermutationTables(tuple(_violins(found)), accuracy(found, "mean"))
+        change = found.values("tvd", at=EVERYWHERE)
+        by_peak = peak_spreads(found, found.values("max attention"), change)
+        return PermutationTables(by_peak, interventions.accuracy(found, "mean"))
 
     def _plan(self, classifier: Classifier) -> list[tuple[Where, int]]:
         """Where to permute, and how often."""
-        by_layer = [(w, self.layer_draws) for w in layers(classifier) if self.layer_draws]
-        by_head = [(w, self.head_draws) for w in heads(classifier) if self.head_draws]
+        by_layer = [(w, self.layer_draws) for w in interventions.layers(classifier) if self.layer_draws]
+        by_head = [(w, self.head_draws) for w in interventions.heads(classifier) if self.head_draws]
         return [(WHOLE_MODEL, self.draws), *by_layer, *by_head]
 
     def _copy(self, case: Case, where: Where, draw: int) -> Copy:
@@ -161,27 +150,12 @@ class Permutation(Checked):
         return bool((movable.keys(site).sum(-1) > 1).any())
 
     def _check(self, classifier: Classifier, tokens: Tokens, sites: list[Site]) -> None:
-        every = Movable(tokens)
-        if self.axis == "keys" or len(tokens) < 2:
-            return
-        if all(len(group) < 2 for site in sites for group in _alike(site, every.queries(site))):
+        groups = (group for site in sites for group in _alike(site, Movable(tokens).queries(site)))
+        if self.axis == "rows" and len(tokens) > 1 and all(len(group) < 2 for group in groups):
             raise Unsupported(
                 f"{classifier.name} has no two rows of attention with the same keys (it has one query, or causal "
                 "attention), so rows cannot be permuted; use axis=keys."
             )
-
-    def _finding(self, measure: str, value: float, where: Where | None = None) -> Finding:
-        return Finding(self.name, "", measure, value, {} if where is None else where.at)
-
-
-def _summary(outcomes: Outcomes, correct: Floats, draws: slice) -> dict[str, float]:
-    """Four numbers over the draws at one place."""
-    return {
-        "tvd": float(np.median(outcomes.tvd[draws])),
-        "jsd": float(np.median(outcomes.jsd[draws])),
-        "flip": float(np.mean(outcomes.flip[draws])),
-        "correct": float(np.mean(correct[draws])),
-    }
 
 
 def permute(movable: Movable, rng: torch.Generator, axis: Literal["keys", "rows"], together: bool) -> Edit:
@@ -233,13 +207,3 @@ def _alike(site: Site, free: Bool[Tensor, "q"]) -> list[Tensor]:
     queries = free.nonzero()[:, 0]
     which = torch.unique(site.allowed[0, 0][queries], dim=0, return_inverse=True)[1]
     return [queries[which == i] for i in range(int(which.max()) + 1 if len(which) else 0)]
-
-
-def _violins(found: Findings) -> Iterator[PeakSpread]:
-    """The median change under permutation, for each predicted label and each range of the largest weight."""
-    largest, change = found.values("max attention"), found.values("tvd", at=EVERYWHERE)
-    for i, label in enumerate(found.labels):
-        for low, high in pairwise(PEAKS):
-            inside = (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
-            mine = change[inside & (found.texts["predicted"] == i)]
-            yield PeakSpread(**asdict(spread(mine)), label=label, start=low, end=high)

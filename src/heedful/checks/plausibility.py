@@ -7,33 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heedful.checks.base import Case, Finding, Measure, claims, findings, ranking, units
+from heedful.checks.base import Case, Finding, Floats, Free, Measure, WordOrToken, claims, findings, ranking, units
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.explanation import Attribution
-from heedful.core.finding import FRACTION, Highlight, SideBySide
-from heedful.core.settings import Checked, Gt, Le
+from heedful.core.finding import FRACTION, Findings, Highlight, SideBySide
+from heedful.core.settings import Gt, Le
 from heedful.core.tokens import Tokens
 from heedful.data import Span
 from heedful.maths.ranks import average_precision, merge_ties
-from heedful.methods import Method, Passes
-from heedful.model.classifier import Classifier
 
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
-
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 
 
 @dataclass(frozen=True)
-class Plausibility(Checked):
+class Plausibility(Free):
     """Scores against a rationale, the characters that people marked; a word is marked if any of its characters is.
 
     The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
@@ -45,7 +39,7 @@ class Plausibility(Checked):
     name: ClassVar[str] = "plausibility"
 
     k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
-    unit: Literal["word", "token"] = "word"
+    unit: WordOrToken = "word"
 
     title: ClassVar[str] = "Plausibility"
     question: ClassVar[str] = "Are the highest words those that people marked?"
@@ -76,10 +70,6 @@ class Plausibility(Checked):
         Highlight("auprc", "average precision for the words that people marked", head="plaus"),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (SideBySide("auprc", "average precision for marked words"),)
-
-    def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
-        return Passes(0)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Four numbers for each method, and the share of words that are marked; nothing without a rationale."""

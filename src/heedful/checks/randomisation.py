@@ -9,28 +9,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes
-from heedful.checks.similarity import (
-    SIMILARITY_MEASURES,
-    chosen,
-    compare,
-    evenly,
-    left_out,
-    passes_of,
-    repeatable,
-    times,
-    unrelated,
-)
+from heedful.checks import similarity
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.similarity import SIMILARITY_MEASURES
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Place, SideBySide
 from heedful.core.random import seeded
-from heedful.core.settings import Checked, Ge
+from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
 from heedful.methods import Method
@@ -53,7 +44,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Randomisation(Checked):
+class Randomisation(Together):
     """The weights of a copy of the model are randomised part by part, head first; each stage explains the same label.
 
     `how`: "shuffle" permutes the numbers of each tensor, which preserves their distribution exactly; "normal" draws new
@@ -99,19 +90,15 @@ class Randomisation(Checked):
         SideBySide("similarity of fully random", "similarity once every weight is random (τ)"),
     )
 
-    def __call__(self, case: Case) -> list[Finding]:
-        """Numbers for each method and stage."""
-        return self.many([case])[0]
-
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """The same for several texts of one run, which share the random models."""
+        """Numbers for each method and stage; the texts of a run share the random models."""
         if not cases:
             return []
         classifier = cases[0].classifier
         model = copied(classifier)
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
-        explained = evenly(len(parts), self.stages)
-        found = [left_out(self.name, case, self.methods) for case in cases]
+        explained = similarity.evenly(len(parts), self.stages)
+        found = [similarity.left_out(self.name, case, self.methods) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
@@ -119,20 +106,25 @@ class Randomisation(Checked):
                 at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
                 # a new classifier each time: what it caches about its model no longer holds
                 stage = self._stage(cases, Classifier(model, classifier.tokenizer, classifier.name), at)
-                found = [[*before, *new, *_fully_random(new, last)] for before, new in zip(found, stage, strict=True)]
+                found = [before + new for before, new in zip(found, stage, strict=True)]
+                if last:  # one number for a method: its similarity once every weight is random
+                    for all_findings, new in zip(found, stage, strict=True):
+                        taus = [f for f in new if f.measure == "tau"]
+                        all_findings += [replace(f, measure="similarity of fully random", at={}) for f in taus]
         return found
 
     def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
         """The findings on each text with the model at this stage."""
         found = [[_output(case, random, at)] for case in cases]
-        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
             explained = [i for i, case in enumerate(cases) if name in case.attributions]
             tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
             again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(explained, again, strict=True):
-                found[i] += compare(cases[i].attributions[name], why).findings(self.name, name, MEASURES, at)
+                comparison = similarity.compare(cases[i].attributions[name], why)
+                found[i] += comparison.findings(self.name, name, MEASURES, at)
         for i, case in enumerate(cases):
-            control = unrelated(case)
+            control = similarity.unrelated(case)
             found[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
         return found
 
@@ -142,20 +134,10 @@ class Randomisation(Checked):
             return Passes(0)
         parts = list(_parts(classifier.model))
         blocks = sum(part.block for part in parts)
-        n = len(evenly(blocks + 2 if blocks else len(parts), self.stages))
-        one = passes_of(classifier, tokens, methods, chosen(list(methods), self.methods))
-        return times(Passes(one.forwards + 1, one.backwards), n)
-
-
-def _fully_random(stage: Sequence[Finding], last: bool) -> list[Finding]:
-    """One number for a method: its similarity once every weight is random."""
-    if not last:
-        return []
-    return [
-        Finding(Randomisation.name, f.method, "similarity of fully random", f.value, {}, f.details)
-        for f in stage
-        if f.measure == "tau"
-    ]
+        n = len(similarity.evenly(blocks + 2 if blocks else len(parts), self.stages))
+        names = similarity.chosen(list(methods), self.methods)
+        stage = similarity.passes_of(classifier, tokens, methods, names)
+        return similarity.times(Passes(stage.forwards + 1, stage.backwards), n)
 
 
 def _output(case: Case, random: Classifier, at: Place) -> Finding:
@@ -189,17 +171,12 @@ def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
     """Change these tensors in place, each with a generator derived from the seed and its name."""
     for name, tensor in tensors.items():
         rng = seeded(seed, name)
-        tensor.copy_(_shuffled(tensor, rng) if how == "shuffle" else _drawn(tensor, rng))
-
-
-def _shuffled(tensor: Tensor, rng: torch.Generator) -> Tensor:
-    order = torch.randperm(tensor.numel(), generator=rng).to(tensor.device)
-    return tensor.flatten()[order].reshape(tensor.shape)
-
-
-def _drawn(tensor: Tensor, rng: torch.Generator) -> Tensor:
-    x = tensor.float()
-    return torch.randn(tensor.shape, generator=rng).to(x) * x.std(correction=0) + x.mean()
+        if how == "shuffle":
+            order = torch.randperm(tensor.numel(), generator=rng).to(tensor.device)
+            tensor.copy_(tensor.flatten()[order].reshape(tensor.shape))
+        else:
+            x = tensor.float()
+            tensor.copy_(torch.randn(tensor.shape, generator=rng).to(x) * x.std(correction=0) + x.mean())
 
 
 # stages

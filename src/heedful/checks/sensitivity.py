@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -11,25 +11,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes
-from heedful.checks.similarity import (
-    SIMILARITY_MEASURES,
-    Comparison,
-    averaged,
-    by_word,
-    chosen,
-    compare,
-    distance,
-    evenly,
-    left_out,
-    passes_of,
-    repeatable,
-    unrelated,
-)
+from heedful.checks import similarity
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.similarity import SIMILARITY_MEASURES, Comparison
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role
-from heedful.core.settings import Checked, Ge
+from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens, words
 from heedful.maths.distances import changes
 from heedful.methods import Method
@@ -76,7 +64,7 @@ class _Effect:
 
 
 @dataclass(frozen=True)
-class Sensitivity(Checked):
+class Sensitivity(Together):
     """The text is changed a little, explained again for the same label, and compared on the words that both have.
 
     Up to `limit` changes of each kind, evenly spread over the text: the case of its first letter or of all; a final
@@ -126,33 +114,29 @@ class Sensitivity(Checked):
         if self.synonyms is not None:
             _synonyms(self.synonyms)
 
-    def __call__(self, case: Case) -> list[Finding]:
-        """Numbers for each method and kind of change; NaN for a kind of which this text has none."""
-        return self.many([case])[0]
-
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """The same for several texts of one run."""
+        """Numbers for each method and kind of change; NaN for a kind of which a text has none."""
         effects = [self._effects(case) for case in cases]
         usable = [[e for e in each if not e.unread and not e.flips] for each in effects]
         found = [self._counts(case, each) for case, each in zip(cases, effects, strict=True)]
-        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
             explained = [i for i, case in enumerate(cases) if name in case.attributions]
             changed = [(cases[i], e) for i in explained for e in usable[i]]
             tokens, targets = [e.tokens for _, e in changed], [case.target for case, _ in changed]
             again = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
             for i in explained:
                 why = cases[i].attributions[name]
-                comparisons = [(e.change, compare(why, next(again), e.change.moved)) for e in usable[i]]
+                comparisons = [(e.change, similarity.compare(why, next(again), e.change.moved)) for e in usable[i]]
                 found[i] += self._findings(name, comparisons)
         return [
-            [*before, *self._control(case, each), *left_out(self.name, case, self.methods)]
+            [*before, *self._control(case, each), *similarity.left_out(self.name, case, self.methods)]
             for case, before, each in zip(cases, found, usable, strict=True)
         ]
 
     def _effects(self, case: Case) -> list[_Effect]:
         """Every change that the model can read, and whether it changes the model's input and its label."""
-        classifier, own = case.classifier, case.tokens
-        read = list(self._tokenised(classifier, own))
+        classifier, original = case.classifier, case.tokens
+        read = list(self._tokenised(classifier, original))
         if not read:
             return []
         predictions = classifier.predictions([tokens for _, tokens in read])
@@ -161,7 +145,7 @@ class Sensitivity(Checked):
         flips = changes(logits, base, classifier.head).flip
         # subtle: pieces and not ids, which in a plain function are positions
         return [
-            _Effect(change, tokens, (tokens.pieces, tokens.types) == (own.pieces, own.types), bool(flip == 1))
+            _Effect(change, tokens, (tokens.pieces, tokens.types) == (original.pieces, original.types), bool(flip == 1))
             for (change, tokens), flip in zip(read, flips, strict=True)
         ]
 
@@ -180,17 +164,18 @@ class Sensitivity(Checked):
     def of(self, text: str, pair: str | None = None) -> list[Change]:
         """The changes of a text: Sensitivity(limit=1).of("Good") has "GOOD", "Good." and no other."""
         texts = (text,) if pair is None else (text, pair)
-        cut = [[t[slice(*span)] for span in words(t)] for t in texts]
+        each = {(s, i): t[slice(*span)] for s, t in enumerate(texts) for i, span in enumerate(words(t))}
+        known = {} if self.synonyms is None else _synonyms(self.synonyms)
         edits = {
-            "case": _cases(cut),
-            "punctuation": _marks(cut),
-            "stop word": _drops(cut),
-            "synonym": _exchanges(cut, {} if self.synonyms is None else _synonyms(self.synonyms)),
+            "case": _cases(each),
+            "punctuation": _marks(each),
+            "stop word": [_Edit({at: ""}) for at, word in each.items() if word.casefold() in FUNCTION_WORDS],
+            "synonym": [_Edit({at: other}) for at, word in each.items() for other in known.get(word, ())],
         }
         changes: list[Change] = []
         for kind in self.kinds:
             distinct = {(c.text, c.pair): c for edit in edits[kind] if (c := _change(kind, texts, edit)) is not None}
-            changes += [list(distinct.values())[i] for i in evenly(len(distinct), self.limit)]
+            changes += [list(distinct.values())[i] for i in similarity.evenly(len(distinct), self.limit)]
         return changes
 
     def _counts(self, case: Case, effects: Sequence[_Effect]) -> list[Finding]:
@@ -199,12 +184,16 @@ class Sensitivity(Checked):
         for kind in (*self.kinds, "any"):
             of_kind = [e for e in effects if kind in (e.change.kind, "any")]
             seen = [e for e in of_kind if not e.unread]
-            label = _rate([e.flips for e in seen], any) if case.classifier.head != "regression" else float("nan")
+            label = unread = float("nan")
+            if seen and case.classifier.head != "regression":
+                label = float(any(e.flips for e in seen))
+            if of_kind:
+                unread = float(not seen)
             details = {"tried": len(of_kind), "unread": len(of_kind) - len(seen), "flips": sum(e.flips for e in seen)}
             at = {"change": kind}
             found += [
                 Finding(self.name, "", "label changed", label, at, details),
-                Finding(self.name, "", "unread", _rate([e.unread for e in of_kind], all), at, details),
+                Finding(self.name, "", "unread", unread, at, details),
             ]
         return found
 
@@ -220,12 +209,12 @@ class Sensitivity(Checked):
                 change = of_kind[worst][0]
                 largest, details = float(distances[worst]), {"text": change.text, "pair": change.pair}
             found.append(Finding(self.name, method, "largest change", largest, at, details))
-            found += averaged([c for _, c in of_kind]).findings(self.name, method, MEANS, at)
+            found += similarity.averaged([c for _, c in of_kind]).findings(self.name, method, MEANS, at)
         return found
 
     def _control(self, case: Case, usable: Sequence[_Effect]) -> list[Finding]:
         """Unrelated explanations, as many at a time as there are changes: the largest of many is larger."""
-        control = unrelated(case)
+        control = similarity.unrelated(case)
         if control is None:
             return []
         found = []
@@ -233,29 +222,25 @@ class Sensitivity(Checked):
             n = sum(kind in (e.change.kind, "any") for e in usable)
             at = {"change": kind}
             found.append(Finding(self.name, "random", "largest change", _largest(case.draws, n), at))
-            found += (control if n else averaged([])).findings(self.name, "random", MEANS, at)
+            found += (control if n else similarity.averaged([])).findings(self.name, "random", MEANS, at)
         return found
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each change."""
-        names = chosen(list(methods), self.methods)
-        each = [passes_of(classifier, cut, methods, names) for _, cut in self._tokenised(classifier, tokens)]
+        names = similarity.chosen(list(methods), self.methods)
+        each = [similarity.passes_of(classifier, cut, methods, names) for _, cut in self._tokenised(classifier, tokens)]
         whole = total([*each, Passes(len(each))])
         return Passes(whole.forwards, whole.backwards, exactly=False)
 
 
-def _rate(each: Sequence[bool], of: Callable[[Iterable[object]], bool]) -> float:
-    return float(of(each)) if each else float("nan")
-
-
 def _largest(draws: Sequence[Attribution], n: int) -> float:
     """The largest of n distances from one draw to others, mean over draws."""
-    scores = [np.array(list(by_word(draw).values())) for draw in draws]
+    scores = [np.array(list(similarity.by_word(draw).values())) for draw in draws]
     m = min(n, len(scores) - 1)
     if m < 1:
         return float("nan")
     others = [[scores[(i + j) % len(scores)] for j in range(1, m + 1)] for i in range(len(scores))]
-    return float(np.mean([max(distance(a, b) for b in bs) for a, bs in zip(scores, others, strict=True)]))
+    return float(np.mean([max(similarity.distance(a, b) for b in bs) for a, bs in zip(scores, others, strict=True)]))
 
 
 # edits
@@ -293,42 +278,29 @@ def _rewrite(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[int,
     return out + edit.tail.get(segment, "") + text[end:], places
 
 
-def _cases(cut: Sequence[Sequence[str]]) -> list[_Edit]:
+def _cases(each: Mapping[Word, str]) -> list[_Edit]:
     """The first letter of each text in the other case; all in lower case; all in upper case."""
-    every = {(s, i): word for s, some in enumerate(cut) for i, word in enumerate(some)}
-    letters = [[i for i, word in enumerate(some) if word[0].isalpha()] for some in cut]
-    first = {(s, found[0]): every[s, found[0]] for s, found in enumerate(letters) if found}
+    first: dict[int, Word] = {}
+    for at, word in each.items():
+        if word[0].isalpha():
+            first.setdefault(at[0], at)
     return [
-        _Edit({at: word[0].swapcase() + word[1:] for at, word in first.items()}),
-        _Edit({at: word.lower() for at, word in every.items()}),
-        _Edit({at: word.upper() for at, word in every.items()}),
+        _Edit({at: each[at][0].swapcase() + each[at][1:] for at in first.values()}),
+        _Edit({at: word.lower() for at, word in each.items()}),
+        _Edit({at: word.upper() for at, word in each.items()}),
     ]
 
 
-def _marks(cut: Sequence[Sequence[str]]) -> list[_Edit]:
+def _marks(each: Mapping[Word, str]) -> list[_Edit]:
     """A final full stop added or removed, a comma removed."""
-    ends = [edit for s, some in enumerate(cut) if (edit := _full_stop(s, some)) is not None]
-    return ends + [_Edit({(s, i): ""}) for s, some in enumerate(cut) for i, word in enumerate(some) if word == ","]
-
-
-def _full_stop(segment: int, some: Sequence[str]) -> _Edit | None:
-    if some[-1][-1].isalnum():
-        return _Edit(tail={segment: "."})
-    if len(some) > 1 and some[-1] == "." and some[-2] != ".":
-        return _Edit({(segment, len(some) - 1): ""})
-    return None
-
-
-def _drops(cut: Sequence[Sequence[str]]) -> list[_Edit]:
-    """A function word removed."""
-    places = [(s, i) for s, some in enumerate(cut) for i, word in enumerate(some) if word.casefold() in FUNCTION_WORDS]
-    return [_Edit({at: ""}) for at in places]
-
-
-def _exchanges(cut: Sequence[Sequence[str]], known: Mapping[str, Sequence[str]]) -> list[_Edit]:
-    """A word replaced by a synonym."""
-    places = [((s, i), word) for s, some in enumerate(cut) for i, word in enumerate(some)]
-    return [_Edit({at: other}) for at, word in places for other in known.get(word, ())]
+    edits = []
+    for segment, last in dict(each.keys()).items():
+        before, word = each.get((segment, last - 1), "."), each[segment, last]
+        if word[-1].isalnum():
+            edits.append(_Edit(tail={segment: "."}))
+        elif word == "." and before != ".":
+            edits.append(_Edit({(segment, last): ""}))
+    return edits + [_Edit({at: ""}) for at, word in each.items() if word == ","]
 
 
 @lru_cache(maxsize=4)
@@ -340,12 +312,12 @@ def _synonyms(file: str) -> dict[str, tuple[str, ...]]:
         raise BadInput(f"the synonyms '{file}' cannot be read ({type(e).__name__}); give a text file in UTF-8.") from e
     known: dict[str, tuple[str, ...]] = {}
     for n, line in enumerate(lines, 1):
-        some = list(dict.fromkeys(part.strip() for part in line.replace("\t", ",").split(",") if part.strip()))
-        if len(some) == 1:
+        group = list(dict.fromkeys(part.strip() for part in line.replace("\t", ",").split(",") if part.strip()))
+        if len(group) == 1:
             raise BadInput(f"line {n} of '{file}' has one word; give two or more with commas or tabs between them.")
-        for word in some:
-            others = (*known.get(word, ()), *(other for other in some if other != word))
-            known[word] = tuple(dict.fromkeys(others))
+        for word in group:
+            others = (other for other in group if other != word)
+            known[word] = tuple(dict.fromkeys((*known.get(word, ()), *others)))
     if not known:
         raise BadInput(f"'{file}' has no synonyms; give a set of words on each line, with commas between them.")
     return known

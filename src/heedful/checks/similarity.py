@@ -11,7 +11,7 @@ than two words; the first two where all magnitudes are equal; the last two where
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,18 +111,16 @@ def compare(first: object, second: object, moved: Mapping[int, int] | None = Non
         return Comparison(MISSING, "the method gave no score for each word")
     a, b = by_word(first), by_word(second)
     if moved is None and list(a) != list(b):
-        return Comparison(
-            MISSING, "the two explanations are of different words: the models tokenise or truncate the text differently"
-        )
-    shared = [
-        (i, j) for i, j in (dict(zip(a, a, strict=True)) if moved is None else moved).items() if i in a and j in b
-    ]
+        why = "the two explanations are of different words: the models tokenise or truncate the text differently"
+        return Comparison(MISSING, why)
+    numbers = {i: i for i in a} if moved is None else moved
+    shared = [(i, j) for i, j in numbers.items() if i in a and j in b]
     if not shared:
         return Comparison(MISSING, "no word is in both texts")
     return Comparison(similarity(np.array([a[i] for i, _ in shared]), np.array([b[j] for _, j in shared])))
 
 
-def mean(values: Sequence[float]) -> float:
+def mean(values: Iterable[float]) -> float:
     """Of the numbers that exist; NaN where none does."""
     known = [x for x in values if not np.isnan(x)]
     return float(np.mean(known)) if known else float("nan")

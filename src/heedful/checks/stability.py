@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from heedful.checks.base import PEAKS, QUICK_REEXPLAINING, Case, Finding, Floats, Measure, Passes
-from heedful.checks.similarity import (
-    SIMILARITY_MEASURES,
-    Comparison,
-    averaged,
-    by_word,
-    chosen,
-    compare,
-    left_out,
-    passes_of,
-    repeatable,
-    times,
-    unrelated,
-)
-from heedful.checks.tables import PeakSpread, StabilityTables, spread
+from heedful.checks import similarity
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.similarity import SIMILARITY_MEASURES, Comparison
+from heedful.checks.tables import StabilityTables, peak_spreads
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution, Explanation
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Place, Role, SideBySide
-from heedful.core.settings import Checked, Ge
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Place, Role, SideBySide
+from heedful.core.settings import Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import changes
@@ -37,9 +24,6 @@ from heedful.methods import METHODS, Method
 from heedful.methods.base import total
 from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
 
 MEASURES = tuple(SIMILARITY_MEASURES)
 SAMPLE_SETTINGS = ("samples", "draws", "steps")  # larger values bring a method closer to what it estimates
@@ -50,7 +34,7 @@ Again = Explanation | HeedfulError
 
 
 @dataclass(frozen=True)
-class Stability(Checked):
+class Stability(Together):
     """The same text explained again: with other seeds, with `factor` times the samples, by other trained models.
 
     A deterministic method gives the same explanation with another seed: its tau is 1 and its distance 0. Where the
@@ -98,19 +82,15 @@ class Stability(Checked):
     )
     roles: ClassVar[tuple[Role, ...]] = ("trainings",)
 
-    def __call__(self, case: Case) -> list[Finding]:
-        """Numbers for each method and each change."""
-        return self.many([case])[0]
-
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
-        """The same for several texts of one run."""
+        """Numbers for each method and each change."""
         found: list[list[Finding]] = [[] for _ in cases]
-        for name in dict.fromkeys(name for case in cases for name in repeatable(case, self.methods)):
+        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
             explained = [i for i, case in enumerate(cases) if name in case.attributions]
             for i, new in zip(explained, self._method(name, [cases[i] for i in explained]), strict=True):
                 found[i] += new
         for i, (case, trained) in enumerate(zip(cases, _trainings(cases), strict=True)):
-            found[i] += [*trained, *self._control(case), *left_out(self.name, case, self.methods)]
+            found[i] += [*trained, *self._control(case), *similarity.left_out(self.name, case, self.methods)]
         return found
 
     def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:
@@ -118,10 +98,13 @@ class Stability(Checked):
         method = cases[0].methods[name]
         found = [c.findings(self.name, name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
         more = sampled(method, self.factor)
-        if more is not None:
-            _add(found, name, cases, try_method(*_arguments(cases, more)), {"with": "samples"})
+        explained_again = {} if more is None else {"samples": try_method(*_arguments(cases, more))}
         for label, other in cases[0].others.items():
-            _add(found, name, cases, _by(other, method, cases), {"with": f"checkpoint:{label}"})
+            explained_again[f"checkpoint:{label}"] = _explained_by(other, method, cases)
+        for change, explanations in explained_again.items():
+            for i, (case, why) in enumerate(zip(cases, explanations, strict=True)):
+                comparison = similarity.compare(case.attributions[name], why)
+                found[i] += comparison.findings(self.name, name, MEASURES, {"with": change})
         return found
 
     def _seeds(self, name: str, cases: Sequence[Case]) -> list[Comparison]:
@@ -133,13 +116,13 @@ class Stability(Checked):
             reseeded = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
             again = try_method(*_arguments(reseeded, cases[0].methods[name])) if reseeded else []
             for i, why in zip(moving, again, strict=True):
-                comparisons[i].append(compare(first[i], why))
+                comparisons[i].append(similarity.compare(first[i], why))
             moving = [i for i, why in zip(moving, again, strict=True) if not _same(first[i], why)]
-        return [averaged(each) for each in comparisons]
+        return [similarity.averaged(each) for each in comparisons]
 
     def _control(self, case: Case) -> list[Finding]:
         """The similarity of unrelated explanations, for another seed and for other models."""
-        control = unrelated(case)
+        control = similarity.unrelated(case)
         places = ["seed", *(f"checkpoint:{label}" for label in case.others)]
         if control is None:
             return []
@@ -147,21 +130,17 @@ class Stability(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: explanations with other seeds and with more samples. Passes of other checkpoints are not counted."""
-        names = chosen(list(methods), self.methods)
+        names = similarity.chosen(list(methods), self.methods)
         more = {name: m for name in names if (m := sampled(methods[name], self.factor)) is not None}
-        seeds = times(passes_of(classifier, tokens, methods, names), self.seeds)
-        return total([seeds, passes_of(classifier, tokens, more, list(more))])
+        seeds = similarity.times(similarity.passes_of(classifier, tokens, methods, names), self.seeds)
+        return total([seeds, similarity.passes_of(classifier, tokens, more, list(more))])
 
     def tables(self, found: Findings) -> StabilityTables:
         """Wiegreffe & Pinter's figure: the median divergence by bins of the largest attention and predicted label."""
         jsd = found.values("attention jsd", "", {"with": "checkpoints"})
         largest = found.values("largest attention", "", {})
-        rows = [
-            _row(jsd[(found.texts["predicted"] == label) & _within(largest, low, high)], name, low, high)
-            for label, name in enumerate(found.labels)
-            for low, high in pairwise(PEAKS)
-        ]
-        return StabilityTables(tuple(rows) if any(row.n for row in rows) else ())
+        rows = peak_spreads(found, largest, jsd)
+        return StabilityTables(rows if any(row.n for row in rows) else ())
 
 
 def sampled(method: Any, factor: int) -> Method | None:
@@ -181,11 +160,6 @@ def _arguments(cases: Sequence[Case], method: Method) -> tuple[Classifier, Metho
     return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
 
 
-def _add(found: list[list[Finding]], name: str, cases: Sequence[Case], anew: Sequence[Again], at: Place) -> None:
-    for i, (case, why) in enumerate(zip(cases, anew, strict=True)):
-        found[i] += compare(case.attributions[name], why).findings(Stability.name, name, MEASURES, at)
-
-
 def _same(first: Attribution, second: object) -> bool:
     """Whether they differ by rounding only, or no second one exists."""
     if not isinstance(second, Attribution):
@@ -196,20 +170,20 @@ def _same(first: Attribution, second: object) -> bool:
 # other checkpoints
 
 
-def _by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]:
+def _explained_by(other: Classifier, method: Method, cases: Sequence[Case]) -> list[Again]:
     """The method's explanation of each text with another model, for the label of the same name."""
     ready: dict[int, tuple[Tokens, Target]] = {}
-    found: dict[int, Again] = {}
+    results: dict[int, Again] = {}
     for i, case in enumerate(cases):
         try:
             _check_labels(case.classifier, other)
             target = case.target.named(case.classifier.labels).resolved(other.labels, 0)
             ready[i] = other.tokens(case.tokens.text, case.tokens.pair).cut(other.limit), target
         except HeedfulError as e:
-            found[i] = e
-    anew = try_method(other, method, [t for t, _ in ready.values()], [t for _, t in ready.values()], cases[0].seed)
-    found |= dict(zip(ready, anew, strict=True))
-    return [found[i] for i in range(len(cases))]
+            results[i] = e
+    tokens, targets = [tokens for tokens, _ in ready.values()], [target for _, target in ready.values()]
+    results |= zip(ready, try_method(other, method, tokens, targets, cases[0].seed), strict=True)
+    return [results[i] for i in range(len(cases))]
 
 
 def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
@@ -217,38 +191,30 @@ def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
     if not cases or not cases[0].others:
         return [[] for _ in cases]
     method = cases[0].methods.get(ATTENTION) or METHODS[ATTENTION]()
-    own = [_attention(case, method) for case in cases]
+    attentions = [case.attributions.get(ATTENTION) or try_method(*_arguments([case], method))[0] for case in cases]
     found: list[list[Finding]] = [[] for _ in cases]
     jsds: list[list[float]] = [[] for _ in cases]
     for label, other in cases[0].others.items():
         at: Place = {"with": f"checkpoint:{label}"}
-        for i, (case, anew) in enumerate(zip(cases, _by(other, method, cases), strict=True)):
-            c = compare(own[i], anew)
+        for i, (case, why) in enumerate(zip(cases, _explained_by(other, method, cases), strict=True)):
+            c = similarity.compare(attentions[i], why)
             jsds[i].append(c.values["jsd"])
             jsd = Finding(Stability.name, "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
             found[i] += [_output(case, other, at), jsd]
-    return [[*each, *_overall(why, values)] for each, why, values in zip(found, own, jsds, strict=True)]
+    return [[*each, *_overall(why, values)] for each, why, values in zip(found, attentions, jsds, strict=True)]
 
 
-def _overall(own: Again, jsds: Sequence[float]) -> list[Finding]:
-    """The median over those checkpoints that could be compared, and what it is plotted against."""
+def _overall(attention: Again, jsds: Sequence[float]) -> list[Finding]:
+    """The median over those checkpoints that could be compared; and the largest attention to a word, as a share."""
     known = [x for x in jsds if not np.isnan(x)]
     median = float(np.median(known)) if known else float("nan")
+    by_word = similarity.by_word(attention) if isinstance(attention, Attribution) else {}
+    words = np.array(list(by_word.values()))
+    largest = float(words.max() / words.sum()) if words.sum() > 0 else float("nan")
     return [
         Finding(Stability.name, "", "attention jsd", median, {"with": "checkpoints"}, {"of": len(known)}),
-        Finding(Stability.name, "", "largest attention", _largest(own)),
+        Finding(Stability.name, "", "largest attention", largest),
     ]
-
-
-def _attention(case: Case, method: Method) -> Again:
-    why = case.attributions.get(ATTENTION)
-    return try_method(*_arguments([case], method))[0] if why is None else why
-
-
-def _largest(why: Again) -> float:
-    """The largest attention to a word, as a share of all words'."""
-    shares = np.array(list(by_word(why).values())) if isinstance(why, Attribution) else np.zeros(0)
-    return float(shares.max() / shares.sum()) if shares.sum() > 0 else float("nan")
 
 
 def _output(case: Case, other: Classifier, at: Place) -> Finding:
@@ -270,15 +236,3 @@ def _check_labels(own: Classifier, other: Classifier) -> None:
             f"{other.name} answers {', '.join(other.labels)} ({other.head}) and {own.name} {', '.join(own.labels)} "
             f"({own.head}); give checkpoints of the same training."
         )
-
-
-# the table
-
-
-def _within(largest: Floats, low: float, high: float) -> NDArray[np.bool_]:
-    """Which are in [low, high), the last bin with its end."""
-    return (largest >= low) & ((largest < high) | (high == PEAKS[-1]))
-
-
-def _row(jsd: Floats, label: str, low: float, high: float) -> PeakSpread:
-    return PeakSpread(**asdict(spread(jsd)), label=label, start=low, end=high)

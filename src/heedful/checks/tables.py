@@ -5,20 +5,39 @@ A check's `tables(found)` returns one of them; the run's summary stores it, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heedful.core.finding import Place
+from heedful.core.finding import Findings, Floats, Place
 from heedful.maths.stats import Estimate
 
 NAN = float("nan")
+PEAK_EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bins of the largest attention weight, as in Jain & Wallace 2019
 
 
 @dataclass(frozen=True)
-class Spread:
+class Peak:
+    """Texts with this predicted label whose largest attention weight lies from `start` to `end`."""
+
+    label: str
+    start: float
+    end: float
+
+
+def peaks(found: Findings, largest: Floats) -> Iterator[tuple[Peak, NDArray[np.bool_]]]:
+    """Every predicted label and bin of the largest weight, and which texts are in it; 1 is in the last bin."""
+    bins = np.clip(np.digitize(largest, PEAK_EDGES) - 1, 0, len(PEAK_EDGES) - 2)
+    for i, label in enumerate(found.labels):
+        for j, (low, high) in enumerate(pairwise(PEAK_EDGES)):
+            yield Peak(label, low, high), (found.texts["predicted"] == i) & (bins == j) & ~np.isnan(largest)
+
+
+@dataclass(frozen=True)
+class PeakSpread(Peak):
     """The median and the quartiles of n numbers."""
 
     n: int
@@ -27,23 +46,14 @@ class Spread:
     upper: float = NAN
 
 
-def spread(values: NDArray[np.float64]) -> Spread:
-    """Of the numbers that exist."""
-    there = values[np.isfinite(values)]
-    if not len(there):
-        return Spread(0)
-    lower, median, upper = np.quantile(there, (0.25, 0.5, 0.75)).tolist()
-    return Spread(len(there), median, lower, upper)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PeakSpread(Spread):
-    """Over texts with this predicted label whose largest weight lies from `start` to `end`."""
-
-    n: int
-    label: str
-    start: float
-    end: float
+def peak_spreads(found: Findings, largest: Floats, values: Floats) -> tuple[PeakSpread, ...]:
+    """The spread of those values that are finite, for each label and bin."""
+    rows = []
+    for peak, inside in peaks(found, largest):
+        x = values[inside & np.isfinite(values)]
+        lower, median, upper = np.quantile(x, (0.25, 0.5, 0.75)).tolist() if len(x) else (NAN, NAN, NAN)
+        rows.append(PeakSpread(peak.label, peak.start, peak.end, len(x), median, lower, upper))
+    return tuple(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +80,10 @@ class UniformTables:
     distance: tuple[PlacedEstimate, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PeakHistogram:
-    """Counts over bins, of texts with this predicted label whose largest weight lies from `start` to `end`."""
+@dataclass(frozen=True)
+class PeakHistogram(Peak):
+    """Counts of n numbers over bins."""
 
-    label: str
-    start: float
-    end: float
     n: int
     median: float
     counts: tuple[int, ...]
@@ -290,4 +297,4 @@ class PlausibilityTables:
 class StabilityTables:
     """The divergence of attention between trainings, by largest weight and predicted label."""
 
-    attention_jsd: tuple[PeakSpread, ...] = field(default=())
+    attention_jsd: tuple[PeakSpread, ...] = ()

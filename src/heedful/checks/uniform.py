@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.checks import interventions
 from heedful.checks.base import Case, Finding, Measure, Passes
-from heedful.checks.interventions import (
-    WHOLE_MODEL,
-    Copy,
-    Movable,
-    Outcomes,
-    Where,
-    accuracy,
-    by_layer,
-    estimate_finite,
-    layers,
-    outcomes,
-    rows,
-)
+from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Outcomes, Where
 from heedful.checks.tables import PlacedEstimate, UniformTables
-from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Highlight, Place, SideBySide
+from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Findings, Highlight, Place, SideBySide
 from heedful.core.settings import Checked
 from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -37,9 +26,6 @@ from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
 from heedful.nets.base import Net
 from heedful.nets.transformer import with_activation
-
-if TYPE_CHECKING:
-    from heedful.core.finding import Findings
 
 
 @dataclass(frozen=True)
@@ -86,10 +72,7 @@ class Uniform(Checked):
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
-            "tvd",
-            "change of the answer with uniform attention (TVD)",
-            words="change (TVD), uniform",
-            at=EVERYWHERE,
+            "tvd", "change of the answer with uniform attention (TVD)", words="change (TVD), uniform", at=EVERYWHERE
         ),
         SideBySide("correct", "accuracy with uniform attention", words="accuracy, uniform", at=EVERYWHERE),
         SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
@@ -102,15 +85,16 @@ class Uniform(Checked):
         edit = uniform_edit(Movable(tokens, self.special))
         others = self._others(classifier)
         edited = others if own_activation(classifier) == "softmax" else []
-        places: list[Place] = [
-            EVERYWHERE,
-            *(w.at for w in layers(classifier)),
-            *({"activation": name} for name in others),
-        ]
-        copies = [Copy(WHOLE_MODEL, edit), *(Copy(where, edit) for where in layers(classifier))]
-        moved = outcomes(classifier, tokens, [*copies, *(Copy(WHOLE_MODEL, activation_edit(name)) for name in edited)])
+        where_uniform = [WHOLE_MODEL, *interventions.layers(classifier)]
+        places: list[Place] = [*(where.at for where in where_uniform), *({"activation": name} for name in others)]
+        copies = [Copy(where, edit) for where in where_uniform]
+        copies += [Copy(WHOLE_MODEL, activation_edit(name)) for name in edited]
+        moved = interventions.outcomes(classifier, tokens, copies)
         if others and not edited:
-            moved = _concatenated([moved, *(_with_activation(classifier, tokens, name) for name in others)])
+            parts = [moved, *(_with_activation(classifier, tokens, name) for name in others)]
+            columns = ("tvd", "jsd", "flip", "labels")
+            arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+            moved = Outcomes(**arrays, before=moved.before)
         correct, before = moved.correct(case)
         numbers = {"tvd": moved.tvd, "jsd": moved.jsd, "flip": moved.flip, "correct": correct}
         return [
@@ -125,17 +109,16 @@ class Uniform(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text once with its attention recorded, a copy for each change, and the unchanged text in each batch."""
-        others, uniform = len(self._others(classifier)), 1 + len(layers(classifier))
+        others, uniform = len(self._others(classifier)), 1 + len(interventions.layers(classifier))
         if own_activation(classifier) == "softmax":
-            return Passes(1 + rows(uniform + others, len(tokens)))
-        return Passes(1 + rows(uniform, len(tokens)) + 2 * others)
+            return Passes(1 + interventions.rows(uniform + others, len(tokens)))
+        return Passes(1 + interventions.rows(uniform, len(tokens)) + 2 * others)
 
     def tables(self, found: Findings) -> UniformTables:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
-        distances = [(at, estimate_finite(x)) for at, x in by_layer(found, "tvd to uniform")]
-        return UniformTables(
-            accuracy(found, "rate"), tuple(PlacedEstimate(**asdict(one), at=at) for at, one in distances)
-        )
+        distances = interventions.by_layer(found, "tvd to uniform")
+        rows = [PlacedEstimate(**asdict(interventions.estimate_finite(x)), at=at) for at, x in distances]
+        return UniformTables(interventions.accuracy(found, "rate"), tuple(rows))
 
     def _others(self, classifier: Classifier) -> list[Activation]:
         """The activations that replace the model's own."""
@@ -200,9 +183,3 @@ def _with_activation(classifier: Classifier, tokens: Tokens, name: Activation) -
     change = changes(after, before[0], classifier.head)
     labels = after.argmax(-1).cpu().numpy()
     return Outcomes(change.tvd, change.jsd, change.flip, labels, int(before[0].argmax()))
-
-
-def _concatenated(parts: Sequence[Outcomes]) -> Outcomes:
-    columns = ("tvd", "jsd", "flip", "labels")
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
-    return Outcomes(**arrays, before=parts[0].before)

@@ -41,7 +41,7 @@ def _nested(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def _extended(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """n nodes (odd, symmetric) and the n − 1 best between them: the zeros of E with ∫ Π(x − xᵢ) E p = 0, deg p < n − 1.
 
-    E is even and p odd, by symmetry, so half of each basis will do.
+    E is even and p odd, by symmetry, so half of each basis is enough.
     """
     n = len(nodes)
     at, weights = legendre.leggauss(2 * n)
@@ -93,10 +93,7 @@ def with_residual(attention: Float[Tensor, "*b t t"]) -> Float[Tensor, "*b t t"]
 
 def rollout(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
     """Abnar & Zuidema 2020, eq. 1: Ã_L ⋯ Ã_1, how much of input token k is in output token q."""
-    total = torch.eye(layers.shape[-1], dtype=layers.dtype, device=layers.device)
-    for layer in with_residual(layers):
-        total = layer @ total
-    return total
+    return chain(with_residual(layers))
 
 
 def cross_rollout(
@@ -108,11 +105,7 @@ def cross_rollout(
     from the rolled-out encoder. The share that stems from the decoder's own input is not a score of the text and is
     left out, so rows sum to less than one.
     """
-    read = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
-    below = rollout(encoder)
-    for mixing, reading in zip(with_residual(decoder), cross, strict=True):
-        read = 0.5 * (mixing @ read) + 0.5 * (reading @ below)
-    return read
+    return cross_chain(with_residual(encoder), 0.5 * with_residual(decoder), 0.5 * cross)
 
 
 def null_projection(values: Float[Tensor, "*b k d"], eps: float | None = None) -> Float[Tensor, "*b k k"]:
@@ -126,8 +119,7 @@ def null_projection(values: Float[Tensor, "*b k d"], eps: float | None = None) -
     tolerance = singular.amax(-1, keepdim=True) * max(k, d) * (eps or torch.finfo(values.dtype).eps)
     rank = (singular > tolerance).sum(-1)
     null = (torch.arange(k, device=values.device) >= rank[..., None]).to(values.dtype)
-    projection: Tensor = (left * null[..., None, :]) @ left.transpose(-1, -2)
-    return projection
+    return torch.matmul(left * null[..., None, :], left.transpose(-1, -2))
 
 
 def effective_attention(
@@ -146,12 +138,12 @@ def received(attention: Float[Tensor, "h q k"]) -> Float[Tensor, "k"]:
 
 
 def head_relevance(attention: Float[Tensor, "h q k"], gradient: Float[Tensor, "h q k"]) -> Float[Tensor, "q k"]:
-    """Chefer et al. 2021b, eq. 5: Ā = E_h[(∇A ⊙ A)⁺], the mean over heads of what speaks for the target."""
+    """Chefer et al. 2021b, eq. 5: Ā = E_h[(∇A ⊙ A)⁺], the mean over heads of the positive part."""
     return (attention * gradient).clamp(min=0).mean(0)
 
 
 def relevance(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
-    """Chefer et al. 2021b, eq. 6: R ← R + Ā R from R = I, first layer first: how input token k bears on output q."""
+    """Chefer et al. 2021b, eq. 6: R ← R + Ā R from R = I, first layer first: the relevance of input k for output q."""
     total = torch.eye(layers.shape[-1], dtype=layers.dtype, device=layers.device)
     for layer in layers:
         total = total + layer @ total
@@ -161,7 +153,7 @@ def relevance(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
 def cross_relevance(
     encoder: Float[Tensor, "l k k"], decoder: Float[Tensor, "m q q"], cross: Float[Tensor, "m q k"]
 ) -> Float[Tensor, "q k"]:
-    """Chefer et al. 2021b, eqs. 6–10: how encoder token k bears on decoder position q.
+    """Chefer et al. 2021b, eqs. 6–10: the relevance of encoder token k for decoder position q.
 
     With d the decoder's positions and e the encoder's tokens, rows being what is explained: R^ee = `relevance` of the
     encoder; then each decoder layer, from R^dd = I and R^de = 0,
@@ -203,7 +195,7 @@ def chain(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
 def cross_chain(
     encoder: Float[Tensor, "l k k"], decoder: Float[Tensor, "m q q"], cross: Float[Tensor, "m q k"]
 ) -> Float[Tensor, "q k"]:
-    """The same in an encoder-decoder, each row of decoder and cross together adding up to one.
+    """The same in an encoder-decoder; rows of decoder and cross, taken together, sum to one.
 
     As in `cross_rollout`, the share that stems from the decoder's own input is left out.
     """

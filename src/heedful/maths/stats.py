@@ -179,20 +179,19 @@ def decide(
     differences: Sequence[Difference | None], better: Literal["higher", "lower"] | None = None, alpha: float = 0.05
 ) -> list[Difference | None]:
     """The differences with their decisions, after Holm's correction over all of them; None is no comparison."""
-    adjusted = holm(np.array([NAN if one is None else one.p for one in differences]))
+    adjusted = holm(np.array([NAN if difference is None else difference.p for difference in differences]))
     return [
-        None if one is None else _decided(one, float(p), better, alpha)
-        for one, p in zip(differences, adjusted, strict=True)
+        None if difference is None else _decided(difference, float(p), better, alpha)
+        for difference, p in zip(differences, adjusted, strict=True)
     ]
 
 
-def _decided(one: Difference, p: float, better: str | None, alpha: float) -> Difference:
-    if not enough(one.n):
-        return replace(one, p_adjusted=p, decision=Decision.TOO_FEW)
-    if not p <= alpha:
-        return replace(one, p_adjusted=p, decision=Decision.NOT_SIGNIFICANT)
-    decision = Decision.HIGHER if one.mean > 0 else Decision.LOWER
-    return replace(one, p_adjusted=p, decision=decision, better=None if better is None else decision == better)
+def _decided(difference: Difference, p: float, better: str | None, alpha: float) -> Difference:
+    if not (enough(difference.n) and p <= alpha):
+        decision = Decision.NOT_SIGNIFICANT if enough(difference.n) else Decision.TOO_FEW
+        return replace(difference, p_adjusted=p, decision=decision)
+    decision = Decision.HIGHER if difference.mean > 0 else Decision.LOWER
+    return replace(difference, p_adjusted=p, decision=decision, better=None if better is None else decision == better)
 
 
 def unpaired(a: Estimate, b: Estimate) -> Difference:

@@ -7,7 +7,7 @@ s_t = W_ℓ v_t. Pure: arrays in, arrays out, in float64. The derivations are in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -33,12 +33,12 @@ class Heads:
     value: Float[Floats, "k o e"]
     out: Float[Floats, "k o"]
 
-    def looks(self, cls: Float[Floats, "e"]) -> Float[Floats, "k e"]:
+    def attention_directions(self, cls: Float[Floats, "e"]) -> Float[Floats, "k e"]:
         """W_kᵀ q / √d_att: the direction in which a vector attracts the query's attention."""
         queries = (self.query @ cls)[:, None]
         return (queries @ self.key)[:, 0] / math.sqrt(self.key.shape[1])
 
-    def says(self) -> Float[Floats, "k e"]:
+    def logit_directions(self) -> Float[Floats, "k e"]:
         """W_vᵀ W_ℓᵀ: the direction in which an attended vector moves the logit."""
         return (self.out[:, None] @ self.value)[:, 0]
 
@@ -49,51 +49,47 @@ def gradient(heads: Heads, vectors: Float[Floats, "t e"], query_term: bool = Tru
     The theorem holds q constant; [CLS] makes q, so its own row (the first) lacks
     W_qᵀ Σ_r α_r (s_r − Σ_u α_u s_u) k_r / √d_att, which `query_term` adds.
     """
-    looks, says = heads.looks(vectors[0]), heads.says()
-    attention = _raised(looks @ vectors.T)  # [k,t]
+    attracting, moving = heads.attention_directions(vectors[0]), heads.logit_directions()
+    attention = _exp(attracting @ vectors.T)  # [k,t]
     attention /= attention.sum(-1, keepdims=True)
-    said = says @ vectors.T
-    pull = attention * (said - (attention * said).sum(-1, keepdims=True))
-    slopes: Floats = (attention.T @ says + pull.T @ looks) / len(says)
+    outputs = moving @ vectors.T
+    pull = attention * (outputs - (attention * outputs).sum(-1, keepdims=True))
+    slopes: Floats = (attention.T @ moving + pull.T @ attracting) / len(moving)
     if query_term:
         keys = (heads.key @ (pull @ vectors)[..., None])[..., 0] / math.sqrt(heads.key.shape[1])
-        slopes[0] += np.einsum("kae,ka->e", heads.query, keys) / len(says)
+        slopes[0] += np.einsum("kae,ka->e", heads.query, keys) / len(moving)
     return slopes
 
 
-def _raised(scores: Float[Floats, "k t"]) -> Float[Floats, "k t"]:
+def _exp(scores: Float[Floats, "k t"]) -> Float[Floats, "k t"]:
     """exp, up to a common factor of each head."""
-    raised: Floats = np.exp(scores - scores.max(-1, keepdims=True))
-    return raised
+    return np.asarray(np.exp(scores - scores.max(-1, keepdims=True)))
 
 
 @dataclass(frozen=True)
 class Masses:
     """f of a text in which some words are replaced: a mean over heads of ratios of sums over words.
 
-    Of each word, summed over its occurrences: attention mass Σ g_t and said Σ g_t s_t, when it is kept and when it is
-    replaced; and the same of the positions that always stay ([CLS], padding). Masses of a head have a common factor.
+    Of each word, summed over its occurrences: attention mass Σ g_t and output Σ g_t s_t, when it is kept and when it
+    is replaced; and the same of the positions that always stay ([CLS], padding). Masses of a head have a common factor.
     """
 
     kept: Float[Floats, "k d"]
-    kept_said: Float[Floats, "k d"]
+    kept_output: Float[Floats, "k d"]
     gone: Float[Floats, "k d"]
-    gone_said: Float[Floats, "k d"]
+    gone_output: Float[Floats, "k d"]
     fixed: Float[Floats, "k"]
-    fixed_said: Float[Floats, "k"]
+    fixed_output: Float[Floats, "k"]
 
     def f(self, keep: Float[Floats, "n d"]) -> Float[Floats, "n"]:
         """The number for each row of kept (1) and replaced (0) words."""
         mass = keep @ self.kept.T + (1 - keep) @ self.gone.T + self.fixed
-        said = keep @ self.kept_said.T + (1 - keep) @ self.gone_said.T + self.fixed_said
-        return np.asarray((said / mass).mean(-1))
+        output = keep @ self.kept_output.T + (1 - keep) @ self.gone_output.T + self.fixed_output
+        return np.asarray((output / mass).mean(-1))
 
     def of(self, heads: slice) -> Masses:
         """Some of the heads."""
-        return Masses(
-            self.kept[heads], self.kept_said[heads], self.gone[heads], self.gone_said[heads],
-            self.fixed[heads], self.fixed_said[heads],
-        )  # fmt: skip
+        return Masses(**{field.name: getattr(self, field.name)[heads] for field in fields(self)})
 
     def only(self) -> Float[Floats, "1"]:
         """For a text with one distinct word: the effect of replacing it."""
@@ -102,15 +98,13 @@ class Masses:
 
     def centred(self) -> Masses:
         """The same, less each head's value for the whole text."""
-        said, mass = self.kept_said.sum(-1) + self.fixed_said, self.kept.sum(-1) + self.fixed
-        usual = (said / mass)[:, None]
-        return Masses(
-            self.kept,
-            self.kept_said - usual * self.kept,
-            self.gone,
-            self.gone_said - usual * self.gone,
-            self.fixed,
-            self.fixed_said - usual[:, 0] * self.fixed,
+        output, mass = self.kept_output.sum(-1) + self.fixed_output, self.kept.sum(-1) + self.fixed
+        whole = (output / mass)[:, None]
+        return replace(
+            self,
+            kept_output=self.kept_output - whole * self.kept,
+            gone_output=self.gone_output - whole * self.gone,
+            fixed_output=self.fixed_output - whole[:, 0] * self.fixed,
         )
 
 
@@ -119,22 +113,22 @@ def masses(
 ) -> Masses:
     """From the vectors of the text, those of its replacements in place, and the word at each position (−1: fixed)."""
     k, n, d = len(heads.key), len(word), int(word.max()) + 1
-    found = np.concatenate([heads.looks(vectors[0]), heads.says()]) @ np.concatenate([vectors, replaced]).T
-    g = _raised(found[:k])
-    each = np.concatenate([g, g * found[k:]]).reshape(2, k, 2, n)  # mass or said, head, kept or gone, position
+    directions = np.concatenate([heads.attention_directions(vectors[0]), heads.logit_directions()])
+    scores = directions @ np.concatenate([vectors, replaced]).T
+    g = _exp(scores[:k])
+    each = np.concatenate([g, g * scores[k:]]).reshape(2, k, 2, n)  # mass or output, head, kept or gone, position
     at = np.zeros((n, d + 1))
     at[np.arange(n), word] = 1  # subtle: −1 is the last column, a spare one for the fixed
-    (kept, gone), (kept_said, gone_said) = (each @ at).swapaxes(1, 2)
-    return Masses(
-        kept[:, :d], kept_said[:, :d], gone[:, :d], gone_said[:, :d], fixed=kept[:, d], fixed_said=kept_said[:, d]
-    )
+    (kept, gone), (kept_output, gone_output) = (each @ at).swapaxes(1, 2)
+    words = (kept[:, :d], kept_output[:, :d], gone[:, :d], gone_output[:, :d])
+    return Masses(*words, fixed=kept[:, d], fixed_output=kept_output[:, d])
 
 
 def lime_paper(m: Masses) -> Float[Floats, "d"]:
     """Theorem 5.1: β_j ≈ 3/2 · mean over heads of Σ_{t: x_t=j} (α_t s_t − α'_t s'_t), with ' for all words replaced."""
     whole = m.kept.sum(-1, keepdims=True) + m.fixed[:, None]
     empty = m.gone.sum(-1, keepdims=True) + m.fixed[:, None]
-    return np.asarray(1.5 * (m.kept_said / whole - m.gone_said / empty).mean(0))
+    return np.asarray(1.5 * (m.kept_output / whole - m.gone_output / empty).mean(0))
 
 
 @dataclass(frozen=True)
@@ -155,11 +149,11 @@ class Draws:
 
     def mean(self, x: Floats) -> Floats | np.float64:
         """E over m, along the last axis."""
-        found: Floats | np.float64 = x @ self.kernel / self.total
-        return found
+        mean: Floats | np.float64 = x @ self.kernel / self.total
+        return mean
 
     @cached_property
-    def usual(self) -> float:
+    def mean_fraction(self) -> float:
         """E[u]."""
         return float(self.mean(self.fraction))
 
@@ -172,7 +166,7 @@ class Draws:
     @cached_property
     def variance(self) -> float:
         """Var(u)."""
-        return float(self.mean((self.fraction - self.usual) ** 2))
+        return float(self.mean((self.fraction - self.mean_fraction) ** 2))
 
 
 def kernel_weights(d: int, width: float | None) -> Float[Floats, "m"]:
@@ -183,13 +177,13 @@ def kernel_weights(d: int, width: float | None) -> Float[Floats, "m"]:
 @cache
 def draws(d: int, width: float | None) -> Draws:
     """LIME's draws of a text with d ≥ 2 distinct words."""
-    found = Draws(_shared(kernel_weights(d, width)[:-1]))
-    if not (found.total > 0 and found.variance * d**2 > 1e-5):
+    law = Draws(_shared(kernel_weights(d, width)[:-1]))
+    if not (law.total > 0 and law.variance * d**2 > 1e-5):
         raise BadInput(
             f"with kernel width {width}, LIME's samples of {d} words that count all keep as many words as each other, "
             "which leaves its coefficients open; use a wider kernel."
         )
-    return found
+    return law
 
 
 def lime_derived(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
@@ -206,9 +200,9 @@ def lime_derived(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
     with_j = _ratio(m, 1.0, np.maximum(kept - 1, 0) / (d - 1))
     without_j = _ratio(m, 0.0, kept / (d - 1))
     level = (u * with_j + (1 - u) * without_j).mean(0)
-    covariance = law.mean(u * level) - law.usual * law.mean(level)
-    found: Floats = law.mean(u * (1 - u) * (with_j - without_j)) / law.spread + covariance / (d * law.variance)
-    return found
+    covariance = law.mean(u * level) - law.mean_fraction * law.mean(level)
+    within = law.mean(u * (1 - u) * (with_j - without_j)) / law.spread
+    return np.asarray(within + covariance / (d * law.variance))
 
 
 def _ratio(m: Masses, word: float, others: Float[Floats, "m"]) -> Float[Floats, "d m"]:
@@ -217,11 +211,10 @@ def _ratio(m: Masses, word: float, others: Float[Floats, "m"]) -> Float[Floats, 
     def mean(kept: Floats, gone: Floats, fixed: Floats) -> Floats:
         gain = kept - gone
         rest = gain.sum(-1, keepdims=True) - gain
-        found: Floats = ((fixed + gone.sum(-1))[:, None] + word * gain)[..., None] + others * rest[..., None]
-        return found
+        return np.asarray(((fixed + gone.sum(-1))[:, None] + word * gain)[..., None] + others * rest[..., None])
 
-    ratio: Floats = (mean(m.kept_said, m.gone_said, m.fixed_said) / mean(m.kept, m.gone, m.fixed)).mean(0)
-    return ratio
+    outputs, totals = mean(m.kept_output, m.gone_output, m.fixed_output), mean(m.kept, m.gone, m.fixed)
+    return np.asarray((outputs / totals).mean(0))
 
 
 def lime_exact(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
@@ -237,10 +230,9 @@ def lime_exact(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
     law = draws(d, width)
     # the mixture holds the whole text too, which LIME does not draw again: f is measured from there, so it adds nothing
     f, joint = _expected(m.centred(), *mixture(d, width))
-    usual = float(joint.sum()) / d  # Σ w E[u f]
-    covariance = (usual - law.usual * f) / law.total
-    found: Floats = (joint - usual) / (law.total * law.spread) + covariance / (d * law.variance)
-    return found
+    level = float(joint.sum()) / d  # Σ w E[u f]
+    covariance = (level - law.mean_fraction * f) / law.total
+    return np.asarray((joint - level) / (law.total * law.spread) + covariance / (d * law.variance))
 
 
 def _expected(m: Masses, nodes: Float[Floats, "q"], weights: Float[Floats, "q"]) -> tuple[float, Float[Floats, "d"]]:
@@ -251,8 +243,8 @@ def _expected(m: Masses, nodes: Float[Floats, "q"], weights: Float[Floats, "q"])
     rate, amount = rates / most[:, None], amounts / most[:, None]  # [k,l]
     heads = max(1, MAX_BATCH_NUMBERS // (len(nodes) * len(rates) * m.kept.shape[1]))
     parts = [
-        _summed(m.of(some), (nodes, weights), (rate[some], amount[some]))
-        for some in (slice(i, i + heads) for i in range(0, len(most), heads))
+        _summed(m.of(batch), (nodes, weights), (rate[batch], amount[batch]))
+        for batch in (slice(i, i + heads) for i in range(0, len(most), heads))
     ]
     joint: Floats = sum((each for _, each in parts), start=np.zeros(m.kept.shape[1])) / len(most)
     return sum(f for f, _ in parts) / len(most), joint
@@ -277,22 +269,20 @@ def _summed(
     worth = either.prod(0) * ((np.exp(-rate * least[:, None]) * amount)[..., None] * weights)  # [k,l,q]
     np.reciprocal(either, out=either)
     by_head, c = either.transpose(1, 2, 0, 3), c.transpose(1, 2, 3, 0)  # views: [k,l,d,q] and [k,l,2,d]
-    each = np.array([m.kept_said, m.gone_said]).swapaxes(0, 1)[:, None] * c @ by_head  # [k,l,2,q]
-    said = worth * ((each * chance).sum(2) + m.fixed_said[:, None, None])
-    own = (by_head @ (said * u)[..., None])[..., 0]
+    each = np.array([m.kept_output, m.gone_output]).swapaxes(0, 1)[:, None] * c @ by_head  # [k,l,2,q]
+    output = worth * ((each * chance).sum(2) + m.fixed_output[:, None, None])
+    level = (by_head @ (output * u)[..., None])[..., 0]
     np.multiply(either, either, out=either)
     spread = (by_head @ (worth * (u * (1 - u)))[..., None])[..., 0]  # of z_j itself, which f holds too
-    gain = (m.kept_said - m.gone_said)[:, None] * c[:, :, 1]
-    return float(said.sum()), ((own + gain * spread) * c[:, :, 0]).sum((0, 1))
+    gain = (m.kept_output - m.gone_output)[:, None] * c[:, :, 1]
+    return float(output.sum()), ((level + gain * spread) * c[:, :, 0]).sum((0, 1))
 
 
 def inverse(ratio: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
     """Rates λ and amounts c with Σ c exp(−λ z) = 1/z for 1/ratio ≤ z ≤ 1, to a relative 1e-9."""
-    return (
-        _fitted(math.ceil(2 * math.log2(max(ratio, 1.0))))
-        if ratio <= MAX_FITTED_RATIO
-        else trapezoid(ratio, TRAPEZOID_STEP)
-    )
+    if ratio > MAX_FITTED_RATIO:
+        return trapezoid(ratio, TRAPEZOID_STEP)
+    return _fitted(math.ceil(2 * math.log2(max(ratio, 1.0))))
 
 
 def trapezoid(ratio: float, step: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
