@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,8 @@ from heedful.methods.attention import Layer
 from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
+_Jsd = partial(Measure, better="lower", range=DIVERGENCE)
+_Tvd = partial(Measure, better="lower", range=FRACTION)
 JSD_BINS = np.linspace(0, 0.7, 41)  # edges; a JSD is at most ln 2
 
 
@@ -64,37 +67,21 @@ class Adversarial(Together):
         "the pooled position's attention is replaced by the most different one with nearly the same output"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "jsd exact": Measure(
-            "largest JSD of an attention that changes the output by at most ε", better="lower", range=DIVERGENCE
-        ),
-        "tvd exact": Measure(
-            "largest TVD of an attention that changes the output by at most ε", better="lower", range=FRACTION
-        ),
+        "jsd exact": _Jsd("largest JSD of an attention that changes the output by at most ε"),
+        "tvd exact": _Tvd("largest TVD of an attention that changes the output by at most ε"),
         "change exact": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
-        "jsd upper": Measure(
-            "upper bound of the JSD of all attentions that change the output by at most ε",
-            better="lower",
-            range=DIVERGENCE,
-        ),
-        "tvd upper": Measure("upper bound of their TVD", better="lower", range=FRACTION),
-        "jsd lower": Measure(
-            "JSD of one attention that changes the output by at most ε", better="lower", range=DIVERGENCE
-        ),
-        "tvd lower": Measure("TVD of one such attention", better="lower", range=FRACTION),
+        "jsd upper": _Jsd("upper bound of the JSD of all attentions that change the output by at most ε"),
+        "tvd upper": _Tvd("upper bound of their TVD"),
+        "jsd lower": _Jsd("JSD of one attention that changes the output by at most ε"),
+        "tvd lower": _Tvd("TVD of one such attention"),
         "change lower": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
-        "jsd found": Measure(
-            "ε-max JSD: the largest found by Jain & Wallace's search", better="lower", range=DIVERGENCE
-        ),
+        "jsd found": _Jsd("ε-max JSD: the largest found by Jain & Wallace's search"),
         "change found": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
-        "jsd witness": Measure(
-            "JSD of a row of attention that preserves its head's output within δ", better="lower", range=DIVERGENCE
-        ),
-        "tvd witness": Measure("its TVD", better="lower", range=FRACTION),
+        "jsd witness": _Jsd("JSD of a row of attention that preserves its head's output within δ"),
+        "tvd witness": _Tvd("its TVD"),
         "change witness": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
-        "jsd any head": Measure(
-            "JSD of the witness with the largest TVD among the layer's heads", better="lower", range=DIVERGENCE
-        ),
-        "tvd any head": Measure("its TVD", better="lower", range=FRACTION),
+        "jsd any head": _Jsd("JSD of the witness with the largest TVD among the layer's heads"),
+        "tvd any head": _Tvd("its TVD"),
         "change any head": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
         "jsd bound": Measure(
             "upper bound of the JSD of rows that preserve the head's output within δ", range=DIVERGENCE

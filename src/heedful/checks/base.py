@@ -24,7 +24,7 @@ from heedful.methods import Method
 from heedful.methods import Passes as Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
-from heedful.model.masking import Bools, Unit, Variants, features, over_positions
+from heedful.model.masking import Bools, Variants, features, over_positions
 
 # of checks that explain again, in a quick audit: fewer methods, and two texts more than a decision needs, since some
 # texts cannot be changed
@@ -35,6 +35,8 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+WordOrToken = Literal["word", "token"]
+units = features  # the positions of each word (or token) of the text; special tokens are in none
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,6 @@ class Check(Protocol):
         ...
 
 
-def units(tokens: Tokens, unit: Unit = "word") -> list[list[int]]:
-    """The positions of each word (or token) of the text; special tokens are in none."""
-    return features(tokens, unit)
-
-
 def by_unit(scores: Floats, groups: Sequence[Sequence[int]]) -> Floats:
     """A token's scores added up within each unit."""
     return np.array([scores[list(group)].sum() for group in groups])
@@ -117,9 +114,6 @@ def ranking(scores: Floats, rng: torch.Generator) -> Ints:
     """Highest first; scores that are equal up to rounding in random order, not in reading order."""
     random = torch.rand(len(scores), generator=rng).numpy()
     return np.lexsort((random, -merge_ties(scores[None])[0]))
-
-
-WordOrToken = Literal["word", "token"]
 
 
 def claims(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:

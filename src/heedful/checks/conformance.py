@@ -104,10 +104,8 @@ def ignores_company(check: Check, cases: Sequence[Case]) -> None:
 
 
 CLAIMS: dict[str, Claim] = {
-    "has its words": has_its_words,
-    "finds what it declares": finds_what_it_declares,
-    "repeats": repeats,
-    "ignores company": ignores_company,
+    claim.__name__.replace("_", " "): claim
+    for claim in (has_its_words, finds_what_it_declares, repeats, ignores_company)
 }
 
 

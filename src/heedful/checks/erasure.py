@@ -165,7 +165,11 @@ class Erasure(Checked):
             names = [*RANKINGS, *(name for name in case.attributions if name != "random"), "random"]
             return [_finding(n, m, np.nan) for n in names for m in self.measures if n != "random" or m in STOPS]
         erased = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
-        orders = self._orders(case, items)
+        scores = dict(zip(RANKINGS, (items.weights, -items.weights, items.slopes, items.products), strict=True))
+        for name, why in case.attributions.items():
+            if name != "random":
+                scores[name] = by_unit(why.scores if why.signed else np.abs(why.scores), items.groups)
+        orders = {name: ranking(row, case.rng(self.name, name)) for name, row in scores.items()}
         rng = case.rng(self.name, "random")
         random = [torch.randperm(len(items), generator=rng).numpy() for _ in range(self.orders)]
         every = {name: [order] for name, order in orders.items()} | {"random": random}
@@ -213,15 +217,6 @@ class Erasure(Checked):
         special = [[i] for i in range(len(tokens)) if tokens.special[i]]
         readable = ([i for i in group if keys[i]] for group in (*units(tokens, self.unit), *special))
         return sorted(place for place in readable if place)
-
-    def _orders(self, case: Case, items: Items) -> dict[str, Ints]:
-        by_attention = dict(zip(RANKINGS, (items.weights, -items.weights, items.slopes, items.products), strict=True))
-        by_method = {
-            name: by_unit(why.scores if why.signed else np.abs(why.scores), items.groups)
-            for name, why in case.attributions.items()
-            if name != "random"
-        }
-        return {name: ranking(scores, case.rng(self.name, name)) for name, scores in (by_attention | by_method).items()}
 
     def _single(self, case: Case, erased: Erased, items: Items, name: str, order: Ints) -> Iterator[Finding]:
         """The top item against others drawn at random: the same others for every ranking with that top."""

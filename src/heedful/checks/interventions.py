@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
@@ -142,9 +141,7 @@ def _logits(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> T
     """[1 + n, c]: row 0 is the unchanged text. Copies branch off at the first layer that is changed."""
     batch = classifier.batch([tokens])
     starts = [copy.where.layer or 0 for copy in copies]
-    with ExitStack() as stack:
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(classifier.attention(_batch_edit(copies)))
+    with torch.no_grad(), classifier.attention(_batch_edit(copies)):
         if classifier.can_branch:
             return classifier.logits(batch, [(layer, len(list(same))) for layer, same in groupby(starts)])
         return classifier.logits(batch.repeat(1 + len(copies)))

@@ -100,7 +100,7 @@ class Permutation(Checked):
         reading, (share,) = read_shares(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
-        copies = [self._copy(case, where, i) for where, n in plan for i in range(n)]
+        copies = [self._copy(case, where, draw) for where, n in plan for draw in range(n)]
         moved = interventions.outcomes(classifier, tokens, copies)
         correct, before = moved.correct(case)
         largest = float(interventions.pooled_attention(share)[list(tokens.content)].max())

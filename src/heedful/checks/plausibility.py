@@ -5,8 +5,9 @@ It measures whether an explanation looks right to people, not whether the model 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from heedful.checks.base import Case, Finding, Floats, Free, Measure, WordOrToken, claims, findings, ranking, units
+from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.explanation import Attribution
 from heedful.core.finding import FRACTION, Findings, Highlight, SideBySide
@@ -23,6 +25,7 @@ from heedful.data import Span
 from heedful.maths.ranks import average_precision, merge_ties
 
 Bools = NDArray[np.bool_]
+_Higher = partial(Measure, better="higher", range=FRACTION)
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 
 
@@ -52,18 +55,10 @@ class Plausibility(Free):
     paper: ClassVar[str] = "DeYoung et al. 2020"
     changes: ClassVar[str] = "nothing is changed: scores are compared with the data's rationales"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "auprc": Measure(
-            "average precision of the scores for marked words; constant scores have the rationale share",
-            better="higher",
-            range=FRACTION,
-        ),
-        "token f1": Measure("F1 of the k highest words and the marked ones", better="higher", range=FRACTION),
-        "iou": Measure(
-            "words both selected and marked, as a share of those that are either", better="higher", range=FRACTION
-        ),
-        "iou f1": Measure(
-            "F1 of runs of selected words whose IoU with a marked run is at least ½", better="higher", range=FRACTION
-        ),
+        "auprc": _Higher("average precision of the scores for marked words; constant scores have the rationale share"),
+        "token f1": _Higher("F1 of the k highest words and the marked ones"),
+        "iou": _Higher("words both selected and marked, as a share of those that are either"),
+        "iou f1": _Higher("F1 of runs of selected words whose IoU with a marked run is at least ½"),
         "rationale share": Measure("share of the text's words that are marked", range=FRACTION),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
@@ -99,23 +94,17 @@ class Plausibility(Free):
     def tables(self, found: Findings) -> PlausibilityTables:
         """Means where the model is right and where it is wrong: a rationale is for the label that the data gives."""
         gold, predicted = np.asarray(found.texts["gold"]), np.asarray(found.texts["predicted"])
-        parts = {"right": (gold >= 0) & (gold == predicted), "wrong": (gold >= 0) & (gold != predicted)}
-        return PlausibilityTables(
-            **{
-                part: tuple(
-                    _mean(method, measure, found.values(measure, method)[which])
-                    for measure in self.measures
-                    for method in found.methods(measure)
-                )
-                for part, which in parts.items()
-            }
-        )
 
+        def means(which: Bools) -> Iterator[MethodMean]:
+            for measure in self.measures:
+                for method in found.methods(measure):
+                    values = found.values(measure, method)[which]
+                    n = int((~np.isnan(values)).sum())
+                    yield MethodMean(method, measure, n, len(values) - n, mean(values))
 
-def _mean(method: str, measure: str, values: Floats) -> MethodMean:
-    there = values[~np.isnan(values)]
-    mean = float(there.mean()) if len(there) else np.nan
-    return MethodMean(method, measure, len(there), len(values) - len(there), mean)
+        known = gold >= 0
+        right, wrong = known & (gold == predicted), known & (gold != predicted)
+        return PlausibilityTables(tuple(means(right)), tuple(means(wrong)))
 
 
 def marked(tokens: Tokens, groups: Sequence[Sequence[int]], rationale: Sequence[Span]) -> Bools:
@@ -134,17 +123,12 @@ def iou_f1(chosen: Bools, truth: Bools) -> float:
 
     Runs have gaps between them, so that none matches two: precision and recall count the same matches.
     """
-    found, marked = runs(chosen), runs(truth)
-    matches = sum(any(_iou(a, b) >= MIN_IOU for b in marked) for a in found)
-    return 2 * matches / (len(found) + len(marked))
+    selected, marked = ([set(range(*run)) for run in runs(which)] for which in (chosen, truth))
+    matches = sum(any(len(a & b) >= MIN_IOU * len(a | b) for b in marked) for a in selected)
+    return 2 * matches / (len(selected) + len(marked))
 
 
 def runs(which: Bools) -> list[Span]:
     """[start, end) of each run: [1, 1, 0, 1] -> [(0, 2), (3, 4)]."""
     edges = np.flatnonzero(np.diff(np.pad(which.astype(np.int8), 1)))
     return [(int(start), int(end)) for start, end in edges.reshape(-1, 2)]
-
-
-def _iou(a: Span, b: Span) -> float:
-    both = max(0, min(a[1], b[1]) - max(a[0], b[0]))
-    return both / (a[1] - a[0] + b[1] - b[0] - both)

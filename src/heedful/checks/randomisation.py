@@ -36,14 +36,6 @@ How = Literal["shuffle", "normal"]
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Weights that are randomised together, by name."""
-
-    name: str
-    tensors: Mapping[str, Tensor]
-
-
-@dataclass(frozen=True)
 class Randomisation(Together):
     """The weights of a copy of the model are randomised part by part, head first; each stage explains the same label.
 
@@ -183,8 +175,8 @@ def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A module (or a single parameter) with its weights; a block is one of a list of modules."""
+class Part:
+    """Weights by name: of a module, of a single parameter, or of a stage. A block is one of a list of modules."""
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -192,7 +184,7 @@ class _Part:
     module: nn.Module | None = None
 
 
-def staged(classifier: Classifier) -> list[Stage]:
+def staged(classifier: Classifier) -> list[Part]:
     """The model's weights in the order in which they are randomised, each in one stage. Runs a probe text."""
     parts = list(_parts(classifier.model))
     first = _order(classifier, parts)
@@ -203,24 +195,34 @@ def staged(classifier: Classifier) -> list[Stage]:
         words = [part for part in parts if table is not None and part.module is table]
         others = [part for part in parts if part not in words]
         groups = {part.name: [part] for part in [*sorted(others, key=lambda part: -first[part.name]), *words]}
-    return _distinct(groups)
+    # without the weights of earlier stages: some models use one table in two places
+    seen: set[int] = set()
+    stages = []
+    for name, members in groups.items():
+        weights: dict[str, Tensor] = {}
+        for label, tensor in ((n, t) for part in members for n, t in part.tensors.items()):
+            if id(tensor) not in seen and tensor.is_floating_point():
+                weights[label] = tensor
+                seen.add(id(tensor))
+        stages += [Part(name, weights)] if weights else []
+    return stages
 
 
-def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[_Part]:
+def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[Part]:
     """Modules that contain a list of blocks, and the model itself, are split; their own parameters are parts too."""
     opened = not block and any(isinstance(m, nn.ModuleList) and len(m) for m in module.modules())
     if name and not opened:
         weights = dict(module.named_parameters(prefix=name, remove_duplicate=False))
         if weights:
-            yield _Part(name, weights, block, module)
+            yield Part(name, weights, block, module)
         return
     for own, tensor in module.named_parameters(prefix=name, recurse=False):
-        yield _Part(own, {own: tensor})
+        yield Part(own, {own: tensor})
     for child, inner in module.named_children():
         yield from _parts(inner, f"{name}.{child}" if name else child, isinstance(module, nn.ModuleList))
 
 
-def _order(classifier: Classifier, parts: Sequence[_Part]) -> dict[str, int]:
+def _order(classifier: Classifier, parts: Sequence[Part]) -> dict[str, int]:
     """When each part is first called; parts that are never called count from −1 down, last named lowest.
 
     A parameter of the model itself is not called: the last named is then the closest to the head.
@@ -238,14 +240,14 @@ def _order(classifier: Classifier, parts: Sequence[_Part]) -> dict[str, int]:
     return {name: i - len(never) for i, name in enumerate([*never, *dict.fromkeys(called)])}
 
 
-def _by_blocks(parts: Sequence[_Part], first: Mapping[str, int]) -> dict[str, list[_Part]]:
+def _by_blocks(parts: Sequence[Part], first: Mapping[str, int]) -> dict[str, list[Part]]:
     """The head is what comes after the last block; embeddings, what comes before the first, or is named so.
 
     A part between two blocks (a norm at the end of an encoder) is randomised with the block before it.
     """
-    groups: dict[str, list[_Part]] = {"head": []}
-    low: list[_Part] = []
-    between: list[_Part] = []
+    groups: dict[str, list[Part]] = {"head": []}
+    low: list[Part] = []
+    between: list[Part] = []
     blocks = [first[part.name] for part in parts if part.block and first[part.name] >= 0]
     for part in sorted(parts, key=lambda part: -first[part.name]):
         at = first[part.name]
@@ -259,17 +261,3 @@ def _by_blocks(parts: Sequence[_Part], first: Mapping[str, int]) -> dict[str, li
         else:
             between.append(part)
     return groups | {"embeddings": low + between}
-
-
-def _distinct(groups: Mapping[str, Sequence[_Part]]) -> list[Stage]:
-    """Stages without the weights of earlier ones: some models use one table in two places."""
-    seen: set[int] = set()
-    stages = []
-    for name, members in groups.items():
-        own: dict[str, Tensor] = {}
-        for label, tensor in ((n, t) for part in members for n, t in part.tensors.items()):
-            if id(tensor) not in seen and tensor.is_floating_point():
-                own[label] = tensor
-                seen.add(id(tensor))
-        stages += [Stage(name, own)] if own else []
-    return stages

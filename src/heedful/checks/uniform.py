@@ -129,10 +129,14 @@ class Uniform(Checked):
         edit = uniform_edit(Movable(tokens, self.special))
         kinds = (share.classifier.main_kind, "sentence")
         sites = {Where(site.kind, site.layer): site for site in share.reading.weights if site.kind in kinds}
-        return [
-            Finding(self.name, "", "tvd to uniform", _distance(share, site, edit), where.at)
-            for where, site in sites.items()
-        ]
+        findings = []
+        for where, site in sites.items():
+            weights = share.reading.weights[site].detach()
+            # ½ Σ |α − edited α|: mean over heads, and over queries by their share in what is pooled
+            tvd = (weights.double() - edit(site, weights).double()).abs().sum(-1)[0].mean(0) / 2
+            distance = float(share.queries(site) @ (tvd[share.at] if len(tvd) > 1 else tvd))
+            findings.append(Finding(self.name, "", "tvd to uniform", distance, where.at))
+        return findings
 
 
 def own_activation(classifier: Classifier) -> Activation:
@@ -163,13 +167,6 @@ def activation_edit(name: Activation) -> Edit:
         return ACTIVATIONS[name](scores, -1).nan_to_num(0.0)  # a row without an allowed key
 
     return edit
-
-
-def _distance(share: Share, site: Site, edit: Edit) -> float:
-    """½ Σ |α − edited α|: mean over heads, and over queries by their share in what is pooled."""
-    weights = share.reading.weights[site].detach()
-    tvd = (weights.double() - edit(site, weights).double()).abs().sum(-1)[0].mean(0) / 2
-    return float(share.queries(site) @ (tvd[share.at] if len(tvd) > 1 else tvd))
 
 
 def _with_activation(classifier: Classifier, tokens: Tokens, name: Activation) -> Outcomes:

@@ -24,7 +24,7 @@ def sparsemax(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shap
     if has_torch_function_unary(scores):  # true of any tensor while a mode such as the seam's is open
         weights: Tensor = handle_torch_function(sparsemax, (scores,), scores, dim)
         return weights
-    return _Sparsemax.apply(scores, dim)  # type: ignore[no-any-return, no-untyped-call]
+    return _Entmax.apply(scores, dim, 1)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def entmax15(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
@@ -32,7 +32,7 @@ def entmax15(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape
     if has_torch_function_unary(scores):
         weights: Tensor = handle_torch_function(entmax15, (scores,), scores, dim)
         return weights
-    return _Entmax15.apply(scores, dim)  # type: ignore[no-any-return, no-untyped-call]
+    return _Entmax.apply(scores, dim, 2)  # type: ignore[no-any-return, no-untyped-call]
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor, int], Tensor]] = {
@@ -42,40 +42,25 @@ ACTIVATIONS: dict[str, Callable[[Tensor, int], Tensor]] = {
 }
 
 
-class _Sparsemax(torch.autograd.Function):
-    """p = max(z − τ, 0), Σ p = 1."""
+class _Entmax(torch.autograd.Function):
+    """p = max(z/power − τ, 0)^power, Σ p = 1: sparsemax for power 1, 1.5-entmax for power 2."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, dim: int) -> Tensor:
-        p = _above_threshold(_shifted(scores, dim), dim, 1).to(scores.dtype)
-        ctx.dim = dim
+    def forward(ctx: Any, scores: Tensor, dim: int, power: Literal[1, 2]) -> Tensor:
+        p = _above_threshold(_shifted(scores, dim) / power, dim, power).pow_(power).to(scores.dtype)
+        ctx.dim, ctx.power = dim, power
         ctx.save_for_backward(p)
         return p
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        """Inside the support, each gradient less their mean."""
-        (p,) = ctx.saved_tensors
-        return _centred((p > 0).to(p.dtype), slopes[0], ctx.dim), None
-
-
-class _Entmax15(torch.autograd.Function):
-    """p = max(z/2 − τ, 0)², Σ p = 1."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, dim: int) -> Tensor:
-        p = _above_threshold(_shifted(scores, dim) / 2, dim, 2).square_().to(scores.dtype)
-        ctx.dim = dim
-        ctx.save_for_backward(p)
-        return p
-
-    @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
-        """√p times each gradient less their mean weighted by √p."""
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
+        """Inside the support, each gradient less their mean; of 1.5-entmax, both weighted by √p."""
         (p,) = ctx.saved_tensors
         inside = p > 0
         # subtle: √1 outside the support, because the derivative of √0 is infinite
-        return _centred(torch.where(inside, p, 1).sqrt() * inside, slopes[0], ctx.dim), None
+        share = inside.to(p.dtype) if ctx.power == 1 else torch.where(inside, p, 1).sqrt() * inside
+        mean = (share * slopes[0]).sum(ctx.dim, keepdim=True) / share.sum(ctx.dim, keepdim=True)
+        return share * (slopes[0] - mean), None, None
 
 
 def _shifted(scores: Tensor, dim: int) -> Tensor:
@@ -100,8 +85,3 @@ def _above_threshold(z: Tensor, dim: int, power: Literal[1, 2]) -> Tensor:
         tau = tau + step
         if not bool((step > 4 * torch.finfo(z.dtype).eps).any()):  # nor where a score is NaN
             return (z - tau).clamp_(min=0)
-
-
-def _centred(share: Tensor, slope: Tensor, dim: int) -> Tensor:
-    mean = (share * slope).sum(dim, keepdim=True) / share.sum(dim, keepdim=True)
-    return share * (slope - mean)

@@ -67,9 +67,9 @@ def optimise(
     starts = [initial_scores(p.attention.shape, rng, how) for p, rng in zip(problems, rngs, strict=True)]
     candidates: dict[int, Floats] = {}
     for group in _groups([p.attention.size * how.candidates for p in problems]):
-        padded, effects = _pad([problems[i] for i in group])
+        padded, decode = _pad([problems[i] for i in group])
         first = pad_and_stack([starts[i] for i in group], padded.real.shape[1])
-        batch = gradient_search(_affine_decoder(padded, effects), padded, first, how)
+        batch = gradient_search(decode, padded, first, how)
         candidates |= {i: batch[row, ..., : problems[i].attention.shape[1]].numpy() for row, i in enumerate(group)}
     return [candidates[i] for i in range(len(problems))]
 
@@ -134,28 +134,22 @@ def output_change(logits: Tensor, base: Tensor, head: Head) -> Tensor:
     return moved.sum(-1) / 2 if head == "softmax" else moved.mean(-1)
 
 
-def _affine_decoder(problem: Padded, effects: Float[Tensor, "b h n c"]) -> Decode:
-    """The logits as an affine function of attention."""
-    b, _, _, c = effects.shape
-    flat = effects.reshape(b, -1, c)
-    base = problem.logits[:, None] - problem.attention.reshape(b, 1, -1) @ flat
-    return lambda alpha: base + alpha.flatten(2) @ flat
-
-
 def initial_scores(shape: tuple[int, ...], rng: torch.Generator, search: Search) -> Float[Tensor, "k h n"]:
     """log(1/n) + 3·N(0, 1)."""
     noise: Tensor = torch.randn((search.candidates, *shape), generator=rng, dtype=torch.float64)
     return noise * search.spread - float(np.log(shape[-1]))
 
 
-def _pad(problems: Sequence[Problem]) -> tuple[Padded, Tensor]:
-    """One batch, and its effects [b,h,n,c]."""
+def _pad(problems: Sequence[Problem]) -> tuple[Padded, Decode]:
+    """One batch, and its logits as an affine function of attention."""
     width = max(p.attention.shape[1] for p in problems)
     attention = pad_and_stack([torch.from_numpy(p.attention) for p in problems], width)
     effects = pad_and_stack([torch.from_numpy(p.effects).transpose(1, 2) for p in problems], width).transpose(2, 3)
     real = torch.tensor([[i < p.attention.shape[1] for i in range(width)] for p in problems])
     logits = torch.from_numpy(np.stack([p.logits for p in problems]))
-    return Padded(attention, real, logits, problems[0].head), effects
+    flat = effects.flatten(1, 2)  # [b,h·n,c]
+    base = logits[:, None] - attention.flatten(1)[:, None] @ flat
+    return Padded(attention, real, logits, problems[0].head), lambda alpha: base + alpha.flatten(2) @ flat
 
 
 def pad_and_stack(rows: Sequence[Tensor], width: int) -> Tensor:

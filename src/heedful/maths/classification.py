@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
@@ -34,24 +36,20 @@ def single_label(truth: Int[np.ndarray, "n"], probabilities: Float[np.ndarray, "
     """Accuracy, F1 and ROC-AUC; with two labels those of the second, with more the mean over labels (macro)."""
     predicted = probabilities.argmax(1)
     labels = [1] if probabilities.shape[1] == 2 else range(probabilities.shape[1])
-    return {
-        "accuracy": accuracy(truth, predicted),
-        "f1": float(np.mean([f1(truth == c, predicted == c) for c in labels])),
-        "roc_auc": _mean([roc_auc(truth == c, probabilities[:, c]) for c in labels]),
-    }
+    columns = [(truth == c, predicted == c, probabilities[:, c]) for c in labels]
+    return {"accuracy": accuracy(truth, predicted), **_macro(columns)}
 
 
 def multi_label(truth: Bool[np.ndarray, "n c"], probabilities: Float[np.ndarray, "n c"]) -> dict[str, float]:
     """The same where a text has any number of labels: accuracy over all yes-or-no predictions, the others macro."""
-    predicted, columns = probabilities > 0.5, range(truth.shape[1])
-    return {
-        "accuracy": float((truth == predicted).mean()),
-        "f1": float(np.mean([f1(truth[:, c], predicted[:, c]) for c in columns])),
-        "roc_auc": _mean([roc_auc(truth[:, c], probabilities[:, c]) for c in columns]),
-    }
+    predicted = probabilities > 0.5
+    columns = list(zip(truth.T, predicted.T, probabilities.T, strict=True))
+    return {"accuracy": float((truth == predicted).mean()), **_macro(columns)}
 
 
-def _mean(values: list[float]) -> float:
-    """Over the labels that have a value."""
-    known = [v for v in values if not np.isnan(v)]
-    return float(np.mean(known)) if known else float("nan")
+def _macro(columns: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]]) -> dict[str, float]:
+    """The means over labels of F1, and of ROC-AUC where it exists; of each label the truth, predictions and scores."""
+    areas = np.array([roc_auc(truth, scores) for truth, _, scores in columns])
+    known = areas[~np.isnan(areas)]
+    scores = float(np.mean([f1(truth, predicted) for truth, predicted, _ in columns]))
+    return {"f1": scores, "roc_auc": float(known.mean()) if len(known) else float("nan")}

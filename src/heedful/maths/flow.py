@@ -94,7 +94,8 @@ def _to_sink(layers: list[Matrix], supply: NDArray[np.float64], tried: Sequence[
         flow, reached = _solve(layers, used, supply, limit)
         # subtle: a node from which nothing reaches the sink may lie on either side; on the source's it costs nothing
         sides = [side | (below == 0) for side, below in zip(reached, need, strict=True)]
-        upper = min(limit, _cut(layers, supply, sides))
+        crossing = [above @ m @ ~below for above, m, below in zip(sides, layers, sides[1:], strict=False)]
+        upper = min(limit, float(supply[~sides[0]].sum() + sum(crossing)))  # the cut's capacity in the whole network
         if upper - flow <= _PRECISION * limit:
             break
     return upper
@@ -135,9 +136,3 @@ def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> lis
     side = np.zeros(int(starts[-1]), dtype=bool)
     side[reached] = True
     return [side[start : start + size] for start, size in zip(starts, sizes, strict=False)]
-
-
-def _cut(layers: list[Matrix], supply: NDArray[np.float64], sides: list[NDArray[np.bool_]]) -> float:
-    """The capacity of the cut in the whole network."""
-    crossing = [above @ m @ ~below for above, m, below in zip(sides, layers, sides[1:], strict=False)]
-    return float(supply[~sides[0]].sum() + sum(crossing))

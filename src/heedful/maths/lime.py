@@ -80,8 +80,7 @@ def doubled(design_now: Design, sampling: Sampling, rng: np.random.Generator) ->
 
 def kernel(kept: Floats, width: float) -> Floats:
     """LIME's weight of a sample that keeps a share of the words, from the cosine distance: exp(−(1 − √kept)² / 2ν²)."""
-    weights: Floats = np.exp(-((1 - np.sqrt(kept)) ** 2) / (2 * width**2))
-    return weights
+    return np.asarray(np.exp(-((1 - np.sqrt(kept)) ** 2) / (2 * width**2)))
 
 
 def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, width: float = 0.25) -> Design:
@@ -90,22 +89,23 @@ def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, wid
     Strata get samples in proportion to the kernel's weight, and count for as many as lime would have drawn from them.
     """
     weight = kernel(np.arange(d - 1, -1, -1) / d, width)  # of 1 … d features removed
-    sizes = allocate(weight, [comb(d, s) for s in range(1, d + 1)], samples - 1)
+    available = [comb(d, s) for s in range(1, d + 1)]
+    sizes = allocate(weight, available, samples - 1)
     mass = (samples - 1) / d
     parts = [np.ones((1, d), bool)]
     for s, n in enumerate(sizes, start=1):
-        parts.append(~_all_of_size(d, s) if n == comb(d, s) else ~_draw_of_size(d, s, n, rng, paired))
+        parts.append(~subsets_of_size(d, s) if n == comb(d, s) else ~_draw_of_size(d, s, n, rng, paired))
     lengths = [len(part) for part in parts]
     stratum = np.repeat(np.arange(d + 1), lengths)
     counts = np.repeat([1.0, *(mass / n for n in lengths[1:])], lengths)
-    left = np.repeat([0.0, *(_left(d, s, n, paired) for s, n in enumerate(sizes, start=1))], lengths)
-    return Design(np.concatenate(parts), counts, stratum, _pairs(lengths, paired), left)
-
-
-def _left(d: int, s: int, n: int, paired: bool) -> float:
-    """The share of a stratum that n samples leave out; 1 where they may repeat."""
-    whole = comb(d, s)
-    return 1.0 if n < whole and (paired or whole > MAX_LISTED_SUBSETS) else 1 - n / whole
+    left = [0.0]  # the share of each stratum that its samples leave out; 1 where they may repeat
+    for n, whole in zip(sizes, available, strict=True):
+        left.append(1.0 if n < whole and (paired or whole > MAX_LISTED_SUBSETS) else 1 - n / whole)
+    # samples that were drawn together have the same number
+    each = [np.arange(n) // 2 if paired else np.arange(n) for n in lengths]
+    starts = np.cumsum([0, *(int(pair[-1]) + 1 for pair in each[:-1])])
+    pairs = np.concatenate([pair + start for pair, start in zip(each, starts, strict=True)])
+    return Design(np.concatenate(parts), counts, stratum, pairs, np.repeat(left, lengths))
 
 
 def allocate(weight: Floats, available: list[int], samples: int) -> list[int]:
@@ -126,7 +126,7 @@ def allocate(weight: Floats, available: list[int], samples: int) -> list[int]:
     return spent(low)
 
 
-def _all_of_size(d: int, s: int) -> Bools:
+def subsets_of_size(d: int, s: int) -> Bools:
     """Every subset of size s."""
     chosen = np.zeros((comb(d, s), d), dtype=bool)
     for row, subset in enumerate(combinations(range(d), s)):
@@ -137,19 +137,9 @@ def _all_of_size(d: int, s: int) -> Bools:
 def _draw_of_size(d: int, s: int, n: int, rng: np.random.Generator, paired: bool) -> Bools:
     """n subsets of size s, distinct where all can be listed; paired, each second from the other end of its order."""
     if not paired and comb(d, s) <= MAX_LISTED_SUBSETS:
-        return _all_of_size(d, s)[rng.permutation(comb(d, s))[:n]]
+        return subsets_of_size(d, s)[rng.permutation(comb(d, s))[:n]]
     orders = rng.random((-(-n // 2) if paired else n, d)).argsort(1).argsort(1)
-    if not paired:
-        return orders < s
-    both = np.stack([orders < s, orders >= d - s], axis=1)
-    return both.reshape(-1, d)[:n]
-
-
-def _pairs(lengths: list[int], paired: bool) -> NDArray[np.int64]:
-    """Which samples were drawn together."""
-    each = [np.arange(n) // 2 if paired else np.arange(n) for n in lengths]
-    starts = np.cumsum([0, *(int(pair[-1]) + 1 for pair in each[:-1])])
-    return np.concatenate([pair + start for pair, start in zip(each, starts, strict=True)])
+    return np.stack([orders < s, orders >= d - s], axis=1).reshape(-1, d)[:n] if paired else orders < s
 
 
 def fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
@@ -165,9 +155,8 @@ def fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
     centred = x - centre
     normal = (centred * weights[:, None]).T @ centred + ridge * np.eye(x.shape[1])
     if ridge == 0 and np.linalg.matrix_rank(normal, hermitian=True) < len(normal):
-        raise BadInput(
-            f"{len(design)} samples do not determine {len(normal)} coefficients; ask for more, or give a ridge."
-        )
+        few = f"{len(design)} samples do not determine {len(normal)} coefficients"
+        raise BadInput(f"{few}; ask for more, or give a ridge.")
     operator = np.linalg.solve(normal, (centred * weights[:, None]).T)
     mean = float(values[0] + weights @ (values - values[0]) / total)  # exact where all values are equal
     coefficients = operator @ (values - mean)

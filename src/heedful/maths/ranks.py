@@ -138,12 +138,11 @@ def _tau_variance(ties: Float[Floats, "n m"], n: int) -> Floats:
     """Of agreeing less contradicting pairs, with ties (Kendall 1970, §4); sums over ties are taken over words."""
     two, three, five = (((ties - 1) * other).sum(0) for other in (1, ties - 2, 2 * ties + 5))
     m = n * (n - 1)
-    variance: Floats = (
+    return np.asarray(
         (m * (2 * n + 5) - five[:, None] - five) / 18
         + two[:, None] * two / (2 * m)
         + three[:, None] * three / (9 * m * (n - 2))
     )
-    return variance
 
 
 @cache
@@ -173,8 +172,7 @@ def weighted_tau_matrix(table: Float[Floats, "n m m"], rows: Float[Floats, "m n"
 def top_k_membership(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m n"]:
     """The probability that each word is among the k highest, ties at the k-th place broken at random."""
     higher, lower = (rankdata(x, method="min", axis=1) - 1 for x in (-rows, rows))  # words above and below each
-    membership: Floats = np.clip((k - higher) / (rows.shape[1] - higher - lower), 0, 1)
-    return membership
+    return np.asarray(np.clip((k - higher) / (rows.shape[1] - higher - lower), 0, 1))
 
 
 def top_k_overlap(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m m"]:

@@ -7,7 +7,6 @@ difference only: exact for games with interactions of at most two features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from math import comb
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from heedful.core.errors import BadInput
 from heedful.maths import kriging
-from heedful.maths.lime import MAX_LISTED_SUBSETS, allocate
+from heedful.maths.lime import MAX_LISTED_SUBSETS, allocate, subsets_of_size
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -67,14 +66,14 @@ def _sets(d: int, s: int, n: int, available: int, rng: np.random.Generator) -> B
     """n different sets of size s; of size d/2, no two complementary."""
     halves = 2 * s == d
     if available <= max(MAX_LISTED_SUBSETS, 4 * n):  # random draws would repeat sets
-        listed = [c for c in combinations(range(d), s) if not halves or 0 in c]
-        pool = np.zeros((len(listed), d), bool)
-        pool[np.arange(len(listed))[:, None], np.array(listed)] = True
+        pool = subsets_of_size(d, s)
+        pool = pool[pool[:, 0]] if halves else pool
         return pool if n >= available else _dissimilar(pool[rng.permutation(len(pool))], n)
     pool = rng.random((n * POOL_FACTOR, d)).argsort(1).argsort(1) < s
     if halves:
         pool ^= ~pool[:, :1]
-    return _dissimilar(np.unique(pool, axis=0)[rng.permutation(len(np.unique(pool, axis=0)))], n)
+    distinct = np.unique(pool, axis=0)
+    return _dissimilar(distinct[rng.permutation(len(distinct))], n)
 
 
 def _dissimilar(pool: Bools, n: int) -> Bools:

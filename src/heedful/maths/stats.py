@@ -26,7 +26,7 @@ Range = tuple[float, float]
 NAN = float("nan")
 LEVEL = 0.95  # of an interval
 MINIMUM = 30  # texts: nothing is decided below
-FEW = 10  # texts that differ from all others: too few to learn the skewness from
+SKEWNESS_TEXTS = 10  # that differ from all others: so few do not show the skewness
 ROUNDING = 1e-12  # relative: differences below are those of floating-point numbers, not of texts
 
 
@@ -116,15 +116,17 @@ def mean_intervals(rows: Float[Floats, "m n"], level: float = LEVEL) -> tuple[Fl
     """The interval of the mean of each row: Student's t, its skewness taken out by a cubic (Hall 1992).
 
     It errs at O(1/n) on either side, as the studentised bootstrap does, and covered as often in simulation, without
-    resampling. Where all but FEW values are the same, skewness is a matter of which sign those few happen to have, and
+    resampling. Where nearly all values are the same, skewness is a matter of which sign those few happen to have, and
     the interval reaches as far as Student's own if that is wider. Where all are equal it is that value alone: this many
     texts showed no other, which does not say that none exists.
     """
     shape = _shape(rows)
-    hall, student = _hall(shape, level), _student(shape, level)
-    few = _few(rows)
-    low = np.where(few, np.minimum(hall[0], student[0]), hall[0])
-    high = np.where(few, np.maximum(hall[1], student[1]), hall[1])
+    low, high = _limits(shape, level)
+    # at most SKEWNESS_TEXTS values differ from the most common one, which then spans the other places of the sorted row
+    n, ordered = rows.shape[1], np.sort(rows, 1)
+    span = max(1, n - SKEWNESS_TEXTS)
+    few = (ordered[:, : n - span + 1] == ordered[:, span - 1 :]).any(1)
+    low, high = np.where(few, low.min(0), low[0]), np.where(few, high.max(0), high[0])
     return np.minimum(low, shape.mean), np.maximum(high, shape.mean)
 
 
@@ -151,9 +153,8 @@ def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = LEVEL) -
     with np.errstate(invalid="ignore"):  # ∞ − ∞: no difference exists
         x = _existing(np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0, a - b))
     shape = _shape(x[None])
-    hall, student = _hall(shape, level), _student(shape, level)
-    low, high = np.minimum(hall[0], student[0]), np.maximum(hall[1], student[1])
-    return Difference(len(x), float(shape.mean[0]), float(low[0]), float(high[0]), _p(x, shape))
+    low, high = _limits(shape, level)
+    return Difference(len(x), float(shape.mean[0]), float(low.min()), float(high.max()), _p(x, shape))
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -252,22 +253,12 @@ def _means(rows: Float[Floats, "m n"]) -> Float[Floats, "m"]:
     return np.asarray(np.clip(np.sort(rows, 1).mean(1), rows.min(1), rows.max(1)), dtype=np.float64)
 
 
-def _few(rows: Float[Floats, "m n"]) -> NDArray[np.bool_]:
-    """Whether at most FEW values differ from the most common one, which then spans n − FEW places of the sorted row."""
-    n = rows.shape[1]
-    span = max(1, n - FEW)
-    ordered = np.sort(rows, 1)
-    return np.asarray((ordered[:, : n - span + 1] == ordered[:, span - 1 :]).any(1))
-
-
-def _student(shape: _Shape, level: float) -> tuple[Floats, Floats]:
-    half = _quantile(shape.n, level) * shape.error
-    return shape.mean - half, shape.mean + half
-
-
-def _hall(shape: _Shape, level: float) -> tuple[Floats, Floats]:
-    q = _quantile(shape.n, level)
-    return shape.mean - shape.error * _unbent(q, shape), shape.mean - shape.error * _unbent(-q, shape)
+def _limits(shape: _Shape, level: float) -> tuple[Floats, Floats]:
+    """The lower and the upper limits [2,m]: those of Hall's interval, then those of Student's."""
+    upper = _upper(level)
+    q = float(stdtrit(shape.n - 1, upper)) if shape.n > 1 else NAN
+    low, high = (shape.mean - shape.error * np.stack([_unbent(t, shape), np.full_like(shape.mean, t)]) for t in (q, -q))
+    return low, high
 
 
 def _bent(t: Floats, shape: _Shape) -> Floats:
@@ -297,11 +288,6 @@ def _p(x: Floats, shape: _Shape) -> float:
     t = shape.mean / shape.error
     weaker = np.minimum(np.abs(t), np.abs(_bent(t, shape)))
     return max(least, float(2 * stdtr(shape.n - 1, -weaker)[0]))
-
-
-def _quantile(n: int, level: float) -> float:
-    upper = _upper(level)
-    return float(stdtrit(n - 1, upper)) if n > 1 else NAN
 
 
 def _upper(level: float) -> float:

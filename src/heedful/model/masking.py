@@ -48,7 +48,7 @@ def check_masking(way: str) -> None:
 Masking = Annotated[str, Must(check_masking)]
 
 
-def features(tokens: Tokens, unit: Unit) -> list[list[int]]:
+def features(tokens: Tokens, unit: Unit = "word") -> list[list[int]]:
     """The positions of each feature: pieces, words, or ("bag") all occurrences of a word in one text, case kept."""
     if unit not in ("token", "word", "bag"):
         raise BadInput(f"features '{unit}' is not one of token, word, bag.")
