@@ -188,7 +188,7 @@ def test_a_tokenizer_is_used_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyP
         inside.pop()
         return tokenize(*args)
 
-    monkeypatch.setattr("heedful.model.classifier.read", slow_read)
+    monkeypatch.setattr("heedful.model.huggingface.tokenize", slow_read)
     in_threads(lambda i: shared("bert").tokens(TEXTS[0]), 2 * THREADS)
     assert max(most) == 1
 

@@ -115,9 +115,10 @@ def test_what_says_nothing_of_the_processor_is_not_remembered(
     assert not cache.exists()
 
 
-def test_another_boot_or_torch_is_tried_anew(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_boot_or_torch_is_tried_anew(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = precision._cache_file()
-    monkeypatch.setattr(precision, "_boot", lambda: "another")
+    (tmp_path / "boot_id").write_text("another")
+    monkeypatch.setattr(precision, "BOOT_ID", tmp_path / "boot_id")
     second = precision._cache_file()
     monkeypatch.setattr(torch, "__version__", "9.9")
     assert len({first, second, precision._cache_file()}) == 3

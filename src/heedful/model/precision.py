@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 
 TIMEOUT_SECONDS = 120
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # another text after each start of a Linux machine
 # matrices large enough for oneDNN's AMX and AVX512 kernels, forward and backward, and what training uses
 TRIAL = """
 try:
@@ -87,7 +88,7 @@ def _cache_file() -> Path | None:
         return None
     # subtle: two machines of one processor model can differ, and can share a home folder
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+        boot = BOOT_ID.read_text("utf-8").strip()
     except OSError:  # not Linux
         boot = ""
     facts = [torch.__version__, platform.processor(), platform.node(), boot]
