@@ -104,7 +104,7 @@ MODELS: dict[str, Callable[[], Classifier]] = {
     "saturated": saturated,
     "unreadable": lambda: models.build("fnet"),
 }
-SHORT = ("han", "ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
+SHORT = ("ten labels", "a number", "coins", "saturated", "unreadable")  # two texts will do
 # one of each mechanism: the attention of the others is like that of bert or bilstm, and their labels are those of bert
 DEFAULT = tuple(name for name in MODELS if name not in ("multihead", "transformer", "ten labels"))
 SOME = ("bert", "gpt2", "bilstm", "function")  # where what is claimed costs more
@@ -149,7 +149,7 @@ def shared_cases(model: str) -> Mapping[str, Case]:
         ("pair", "word")
         if model in SHORT
         else tuple(TEXTS)
-        if model in ("bert", "bilstm", "function")
+        if model in ("bert", "bilstm", "han", "function")
         else ("text", "pair", "word")
     )
     wanted = {text: examples(built(model))[text] for text in some}
