@@ -117,6 +117,18 @@ def test_the_folder_says_what_was_done(tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "m").iterdir()} == kept
 
 
+def test_without_matplotlib_a_network_is_trained_without_its_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("matplotlib", "heedful.report.figures"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr("heedful.nets.training.train.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    assert not (tmp_path / "m" / "training.svg").exists()
+    assert (tmp_path / "m" / "training.json").exists()
+
+
 def test_scores_are_the_classifiers_own(tmp_path: Path) -> None:
     """What training says of test is what the loaded classifier answers, text by text."""
     split = data()

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +206,11 @@ def _summary(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, flo
 def _write_record(folder: Path, chosen: Recipe, record: Mapping[str, Any], fitted: Fitted) -> None:
     """training.json; and the curve, where matplotlib is installed."""
     write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
-    try:
-        from heedful.report.figures.sheet import encode
-        from heedful.report.figures.training import draw_curve
-    except ImportError:
+    if find_spec("matplotlib") is None:
         return
+    from heedful.report.figures.sheet import encode
+    from heedful.report.figures.training import draw_curve
+
     title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
     write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
 
