@@ -31,7 +31,6 @@ CROSS_MODULE_TESTS = {
     "report.formats": "one report in every format",
     "cli.cli": "what all commands have in common",
     "cli.errors": "how a command ends when something goes wrong",
-    "data.damaged": "damaged files of every format",
 }
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
