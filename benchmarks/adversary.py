@@ -23,7 +23,7 @@ from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful import data
 from heedful.audits.chunk import cases
 from heedful.checks.adversarial_rows import QueryAttention, affine_problem, query_attentions
-from heedful.checks.base import Floats
+from heedful.core.arrays import Floats
 from heedful.data import Example
 from heedful.maths.adversary import Problem
 from heedful.maths.adversary_search import Search, farthest, initial_scores, optimise, pad_and_stack

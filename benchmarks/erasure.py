@@ -23,8 +23,9 @@ from benchmarks.material import Scale, default, named, sentences, trained
 from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful.audits.chunk import cases
 from heedful.checks.agreement import Agreement
-from heedful.checks.base import Case, Finding, Floats, Ints, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, by_unit, ranking, units
 from heedful.checks.input_erasure import InputErasure, count, first
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.target import Target, activation
 from heedful.data import Example
 from heedful.methods import METHODS, method
@@ -33,7 +34,7 @@ from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Engine, answers, sharing
-from heedful.model.masking import Bools, Variants, joined, over_positions
+from heedful.model.masking import Variants, joined, over_positions
 
 JOB = "erasure"
 LOO, CHANCE = "leave-one-out", "one random order"

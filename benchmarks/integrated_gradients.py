@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import heedful
 from benchmarks.material import Scale, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, between, in_turns, l1, total
+from heedful.core.arrays import Floats
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.gradient import IntegratedGradients
@@ -23,7 +23,7 @@ JOB = "integrated gradients to 1 % error"
 NODES = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 FINE, ERROR = 256, 0.01
 BATCHES = (4, 8, 16, None)
-Scores = NDArray[np.float64]
+Scores = Floats
 Way = Callable[[int], Scores]
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.leave_one_out import bf16
 from benchmarks.material import Scale, default, documents, large, named, resolved, sentences, trained
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
+from heedful.core.arrays import Bools, Floats
 from heedful.core.tokens import Tokens
 from heedful.maths.lime import Design, Fit, design, fit, smooth_fit
 from heedful.methods.base import numpy_generator
@@ -21,15 +21,14 @@ from heedful.model.inference import Engine, Precision
 from heedful.model.masking import Variants, features, over_positions
 
 JOB = "lime"
-Bools = NDArray[np.bool_]
 ROWS = 64  # texts per call of the model, as lime's users write it
 WIDTH, RIDGE = 0.25, 1.0
 
 
-def predict(classifier: Classifier, rows: int = ROWS) -> Callable[[Sequence[str]], NDArray[np.float64]]:
+def predict(classifier: Classifier, rows: int = ROWS) -> Callable[[Sequence[str]], Floats]:
     """The function that lime asks: texts -> probabilities."""
 
-    def answer(texts: Sequence[str]) -> NDArray[np.float64]:
+    def answer(texts: Sequence[str]) -> Floats:
         parts = []
         for i in range(0, len(texts), rows):
             some = classifier.tokenizer(list(texts[i : i + rows]), padding=True, truncation=True, return_tensors="pt")
@@ -57,7 +56,7 @@ class Theirs:
 
         self.explainer.base.explain_instance_with_data = recorded
 
-    def __call__(self, text: str, label: int, samples: int) -> NDArray[np.float64]:
+    def __call__(self, text: str, label: int, samples: int) -> Floats:
         """A coefficient for each of lime's words."""
         made = self.explainer.explain_instance(
             text, self.answer, labels=(label,), num_features=10_000, num_samples=samples
@@ -96,14 +95,14 @@ def _text(classifier: Classifier, text: str, samples: int, rounds: int) -> dict[
     tokens = classifier.tokens(text)
     target = resolved(classifier, tokens, "probability")
 
-    def theirs() -> tuple[NDArray[np.float64], Bools]:
+    def theirs() -> tuple[Floats, Bools]:
         package = Theirs(predict(classifier), random_state=0)
         assert isinstance(target.label, int)
         return package(text, target.label, samples), package.masks
 
     masks = theirs()[1]  # also warms up
 
-    def ours(precision: Precision) -> NDArray[np.float64]:
+    def ours(precision: Precision) -> Floats:
         cut = classifier.tokens(text)
         keep = over_positions(groups_of(cut), masks, len(cut))
         rng = torch.Generator().manual_seed(0)
@@ -166,7 +165,7 @@ class Oracle:
         self.groups = features(self.tokens, "bag")
         self.engine = Engine(classifier)
 
-    def __call__(self, keep: Bools) -> tuple[NDArray[np.float64], int]:
+    def __call__(self, keep: Bools) -> tuple[Floats, int]:
         """Values, and how many different inputs they needed."""
         found = self.engine.ask([Variants(self.tokens, over_positions(self.groups, keep, len(self.tokens)))])
         return found.values(self.classifier, self.target), len(np.unique(found.which))
@@ -177,7 +176,7 @@ class Oracle:
         values, passes = self(made.keep)
         return fit(made, values, WIDTH, 0.0), passes
 
-    def estimate(self, way: Lime, samples: int, seed: int) -> tuple[NDArray[np.float64], int]:
+    def estimate(self, way: Lime, samples: int, seed: int) -> tuple[Floats, int]:
         """Coefficients without ridge, so that every number of samples has the same coefficients in the limit."""
         rng = numpy_generator(torch.Generator().manual_seed(seed))
         made = design(len(self.groups), samples, way.sampling, rng)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from benchmarks.lime import needed
 from benchmarks.material import WORDS, Scale, named, resolved, short, trained
 from benchmarks.measure import Report, Row, l2
+from heedful.core.arrays import Floats
 from heedful.maths.shapley import Values, all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
 from heedful.model.masking import Variants, features, over_positions
 
-Floats = NDArray[np.float64]
 Game = Callable[[NDArray[Any]], Floats]
 SIZES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 16_384)
 DRAWN = 1024  # every curve goes at least so far

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 import heedful
 from benchmarks.lime import Theirs
 from benchmarks.material import Scale
 from benchmarks.measure import Report, Row, in_turns, l2
+from heedful.core.arrays import Floats
 from heedful.core.target import Target
 from heedful.methods.theory import TheoryLime
 from heedful.model.classifier import Classifier
@@ -39,8 +39,8 @@ def network(masked: bool) -> Classifier:
     return Classifier(made, tokenizer, name="multihead")
 
 
-def _logits(classifier: Classifier) -> Callable[[Sequence[str]], NDArray[np.float64]]:
-    def answer(texts: Sequence[str]) -> NDArray[np.float64]:
+def _logits(classifier: Classifier) -> Callable[[Sequence[str]], Floats]:
+    def answer(texts: Sequence[str]) -> Floats:
         parts = []
         for i in range(0, len(texts), ROWS):
             ids = classifier.tokenizer(list(texts[i : i + ROWS]), padding=True, return_tensors="pt")["input_ids"]
@@ -66,7 +66,7 @@ def _rows(masked: bool, rounds: int) -> list[Row]:
         tokens = classifier.tokens(text)
         return TheoryLime()(classifier, tokens, target, torch.Generator()).scores[list(tokens.content)]
 
-    def theirs() -> NDArray[np.float64]:
+    def theirs() -> Floats:
         # bow=False puts the string in a word's place; it is in no vocabulary, so it becomes [UNK]
         package = Theirs(_logits(classifier), bow=False, mask_string="UNKWORDZ", random_state=0)
         return package(text, 1, SAMPLES)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from heedful.audits.ranking import (
     Ranking,
@@ -20,14 +19,13 @@ from heedful.audits.ranking import (
     scores,
 )
 from heedful.checks.input_erasure import InputErasure, Text, ask
+from heedful.core.arrays import Floats
 from heedful.core.finding import Findings
 from heedful.maths import stats
 from heedful.maths.shapley import all_subsets
 from heedful.model.inference import Engine
 from tests.support import toys
 from tests.support.cases import one
-
-Floats = NDArray[np.float64]
 
 
 def methods(means: Sequence[float], n: int = 60, noise: float = 0.05, seed: int = 0) -> dict[str, Floats]:

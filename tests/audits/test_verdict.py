@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import norm
 from scipy.stats import t as student
 
@@ -20,7 +19,6 @@ from heedful.core.finding import Findings
 from tests.support import operating, toys
 from tests.support.parameters import mostly_thorough
 
-Floats = NDArray[np.float64]
 POOL = 16
 METHODS = ("attention-mean", "integrated-gradients")
 ANSWERS = ((toys.POINTER, "explanation"), (toys.DEAF, "not explanation"), (toys.BAG_TOY, "undecided"))

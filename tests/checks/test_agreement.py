@@ -20,6 +20,7 @@ from scipy.stats import kendalltau, spearmanr, weightedtau
 
 from heedful.checks.agreement import Agreement
 from heedful.checks.base import Case, by_unit, units
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Finding, Place, place
@@ -34,7 +35,6 @@ from tests.support.cases import FEW, one
 from tests.support.models import build, shared
 from tests.support.twins import spearman, top_k_tau, weighted_tau
 
-Floats = NDArray[np.float64]
 WORDS = "ape bee cat dog elk fox gnu hen ibis jay koi lynx"
 RANKS = ("tau", "significant", "weighted tau", "top-k tau", "top-k overlap", "spearman")
 

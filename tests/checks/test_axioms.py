@@ -13,12 +13,12 @@ import torch
 from captum.metrics import infidelity as captums
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.stats import entropy, pearsonr
 
 from heedful.checks import axioms
 from heedful.checks.axioms import Completeness, Complexity, Infidelity, Sign
 from heedful.checks.base import Case, by_unit, effects, units
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
 from heedful.data import Example
@@ -32,7 +32,6 @@ from tests.support import toys
 from tests.support.cases import FEW, many, one
 from tests.support.models import TEXTS, build, shared
 
-Floats = NDArray[np.float64]
 POINTED = "ape bee yes cat dog elk fox"  # the marker is the third of seven words
 SAME = (toys.build("gpt2", toys.BAG_TOY), "fox fox fox", ())  # the mean of foxes is one, however many there are
 ASKING: tuple[Any, ...] = (Sign(), Infidelity(samples=8))

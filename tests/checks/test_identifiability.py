@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import null_space
 from scipy.optimize import linprog
 from scipy.stats import pearsonr
@@ -21,6 +20,7 @@ from heedful.checks.base import Case
 from heedful.checks.identifiability import Identifiability
 from heedful.checks.identifiability_values import Sources
 from heedful.checks.tables import IdentifiabilityTables
+from heedful.core.arrays import Floats
 from heedful.core.decode import decode
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.files import json_value
@@ -42,7 +42,6 @@ from tests.support.toys import DEAF, POINTER
 
 EPS = float(torch.finfo(torch.float32).eps)
 toy = cache(toys.build)
-Floats = NDArray[np.float64]
 
 
 def case_of(classifier: Classifier, text: str | Example = TEXTS[0]) -> Case:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score, jaccard_score
 
 from heedful.checks.base import Case, units
 from heedful.checks.plausibility import Plausibility, iou_f1, marked, runs, token_f1
 from heedful.checks.tables import MethodMean
+from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.checks.test_agreement import Stand, numbers, plain, said
@@ -26,7 +26,6 @@ from tests.support import toys
 from tests.support.cases import FEW, one
 from tests.support.models import build, shared
 
-Bools = NDArray[np.bool_]
 SIZES = ("auprc", "token f1", "iou", "iou f1")
 
 

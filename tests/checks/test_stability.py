@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from heedful.checks import similarity as alike
 from heedful.checks.base import Case
 from heedful.checks.stability import Stability, sampled
 from heedful.checks.tables import StabilityTables
+from heedful.core.arrays import Floats, Ints
 from heedful.core.errors import BadInput
 from heedful.methods import method
 from heedful.methods.explain import run_method
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from tests.support import cases, models
-from tests.support.findings import FAST, TEXT, Floats, answering, value
+from tests.support.findings import FAST, TEXT, answering, value
 
 
 def with_others(case: Case, **others: Classifier) -> Case:
@@ -131,7 +131,7 @@ def test_a_function_has_no_attention_to_compare() -> None:
 class Stand:
     """Found, as far as tables need it."""
 
-    def __init__(self, jsd: Floats, largest: Floats, predicted: NDArray[np.int64]) -> None:
+    def __init__(self, jsd: Floats, largest: Floats, predicted: Ints) -> None:
         self.jsd, self.largest = jsd, largest
         self.texts = {"predicted": predicted}
         self.labels = ("neg", "pos")

@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 import heedful
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import (
     Attribution,
@@ -177,7 +178,7 @@ def test_an_unknown_way_to_join_is_refused() -> None:
 
 
 @given(hnp.arrays(np.float64, st.integers(1, 6), elements=st.floats(-5, 5)))
-def test_max_is_the_piece_of_largest_magnitude_with_its_sign(x: NDArray[np.float64]) -> None:
+def test_max_is_the_piece_of_largest_magnitude_with_its_sign(x: Floats) -> None:
     assert reduction("max")(x) in x
     assert abs(reduction("max")(x)) == max(map(abs, x))
 
@@ -244,7 +245,7 @@ def full(scores: Any, cut: Tokens) -> Attribution:
 
 
 @given(hnp.arrays(np.float64, 9, elements=st.floats(allow_nan=False, allow_infinity=False)))
-def test_json_keeps_every_bit_of_the_scores(scores: NDArray[np.float64]) -> None:
+def test_json_keeps_every_bit_of_the_scores(scores: Floats) -> None:
     why = full(scores, tokens())
     assert same(from_json(why.to_json()), why)
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 import heedful
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Interaction, Prediction, Source
 from heedful.core.tokens import Tokens
@@ -39,7 +39,7 @@ def interaction(a: Any, special: list[int | None] | None = None, layers: tuple[i
     return Interaction(tokens=tokens(special or [CLS, *[WORD] * (n - 1)]), weights=weights, layers=layers)
 
 
-def sparse(n: int, layers: int, **edges: float) -> NDArray[np.float64]:
+def sparse(n: int, layers: int, **edges: float) -> Floats:
     """sparse(4, 3, l1_2_3=.5): a[1, 2, 3] = .5."""
     a = np.zeros((layers, n, n))
     for name, value in edges.items():
@@ -95,7 +95,7 @@ def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(found: Interacti
 # the authors' program
 
 
-def program(a: NDArray[np.float64], threshold: float) -> tuple[int, set[tuple[int, int]]]:
+def program(a: Floats, threshold: float) -> tuple[int, set[tuple[int, int]]]:
     """The published rules one after the other, for any number of layers from three up; [CLS] stands at 0."""
     layers, n, _ = a.shape
     share = np.stack([layer / abs(layer[1:].max()) if layer[1:].max() else layer * 0 for layer in a])
@@ -191,7 +191,7 @@ def test_the_classification_token_may_stand_last() -> None:
 # the best tree
 
 
-def value(edges: tuple[tuple[int, int, int], ...], a: NDArray[np.float64], penalty: float) -> float | None:
+def value(edges: tuple[tuple[int, int, int], ...], a: Floats, penalty: float) -> float | None:
     """What a set of edges is worth, or None if it is no tree in which tokens pass on what they got higher up."""
     attached = {key: layer for layer, _, key in edges}
     roots = {query for _, query, _ in edges} - set(attached)
@@ -291,7 +291,7 @@ def test_a_search_without_any_result_is_an_error(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("how", ["greedy", "exact"])
 @pytest.mark.parametrize("a", [np.zeros((3, 4, 4)), -np.ones((2, 3, 3)), np.zeros((1, 1, 1))])
-def test_nothing_above_the_threshold_gives_the_root_alone(how: Any, a: NDArray[np.float64]) -> None:
+def test_nothing_above_the_threshold_gives_the_root_alone(how: Any, a: Floats) -> None:
     grown = grow(interaction(a, [WORD] * a.shape[-1]), how)
     assert grown.edges == ()
     assert grown.nodes == (0,)

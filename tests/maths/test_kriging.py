@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from heedful.core.arrays import Floats
 from heedful.maths import kriging
 from heedful.maths.shapley import all_subsets
 from tests.support.games import products, walsh
@@ -15,11 +16,11 @@ from tests.support.games import products, walsh
 RANDOM = np.random.default_rng(0)
 
 
-def uneven(d: int, mean: float) -> kriging.Floats:
+def uneven(d: int, mean: float) -> Floats:
     return np.minimum(0.95, mean * np.random.default_rng(d).uniform(0.5, 1.5, d))
 
 
-def variances(rho: kriging.Floats) -> kriging.Floats:
+def variances(rho: Floats) -> Floats:
     """Of each product of words: Π ρᵢ."""
     return np.array([rho[row].prod() for row in all_subsets(len(rho))])
 

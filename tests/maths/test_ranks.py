@@ -13,10 +13,10 @@ from scipy.stats import entropy as scipy_entropy
 from scipy.stats import kendalltau, spearmanr, weightedtau
 from sklearn.metrics import average_precision_score
 
+from heedful.core.arrays import Floats
 from heedful.maths import ranks
 from tests.support import twins
 
-Floats = ranks.Floats
 CONSTANT = np.full(5, 0.2)
 RISING = np.arange(5.0)
 

@@ -13,11 +13,11 @@ from scipy.optimize import brentq
 from scipy.stats import binom, binomtest, skew, ttest_1samp
 from scipy.stats import t as student
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Difference, Estimate
 
-Floats = stats.Floats
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 SIZES = (50, 60, 100, 200, 300)
 SETS = 2000

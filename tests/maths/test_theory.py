@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
@@ -31,7 +31,6 @@ from tests.support.toys import FILLERS
 from tests.support.toys import tokenizer as words_of
 
 CLS, UNK = 2, 1
-Floats = NDArray[np.float64]
 WIDTHS = [None, 0.1, 0.25, 1.0]
 
 

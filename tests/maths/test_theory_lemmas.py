@@ -12,13 +12,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import integrate, stats
 
+from heedful.core.arrays import Bools, Floats
 from heedful.maths import theory
 from heedful.maths.theory import Draws, Masses
 
-Floats = NDArray[np.float64]
 WIDTHS = [None, 0.1, 0.25, 1.0]
 DOUBLED = [16, 32, 64, 128, 256, 512]
 
@@ -53,7 +52,7 @@ def law(d: int, width: float | None) -> Floats:
     return np.where(m < d, near / ways, 0.0)
 
 
-def mean_given(values: Floats, where: NDArray[np.bool_], weights: Floats | None = None) -> float:
+def mean_given(values: Floats, where: Bools, weights: Floats | None = None) -> float:
     chosen = np.ones(len(values)) if weights is None else weights
     return float(np.average(values[where], weights=chosen[where]))
 

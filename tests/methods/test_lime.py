@@ -17,6 +17,7 @@ from scipy.stats import chisquare
 from sklearn.linear_model import Ridge
 
 import heedful.methods.lime as lime_module
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
@@ -34,7 +35,6 @@ from tests.support.games import at, walsh
 from tests.support.models import build, shared
 from tests.support.parameters import mostly_thorough
 
-Floats = s.Floats
 SAMPLINGS: tuple[s.Sampling, ...] = ("lime", "stratified", "antithetic")
 WORDS = "good film bad story good music awful acting good story great"  # repeated words included
 PROBABILITY = Target(1, scale="probability")

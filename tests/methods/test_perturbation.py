@@ -10,11 +10,11 @@ import pytest
 import torch
 from captum.attr import FeatureAblation
 from captum.attr import Occlusion as CaptumOcclusion
-from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, from_json
 from heedful.core.tokens import Tokens
@@ -28,7 +28,6 @@ from heedful.model.function import Plain
 from heedful.model.masking import features
 from tests.support.models import TEXTS, build, loud, shared, tokenizer
 
-Floats = NDArray[np.float64]
 TEXT = TEXTS[0]
 
 

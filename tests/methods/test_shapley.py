@@ -14,10 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
-from heedful.maths import kriging
 from heedful.maths.shapley import Values, _sets, all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.methods.explain import explain
 from heedful.methods.perturbation import Perturbing
@@ -35,7 +35,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import shap
 
-Floats = kriging.Floats
 YES = Target(1, scale="probability")
 TEN = "good film bad story great music awful acting two sisters"
 

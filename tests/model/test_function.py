@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution, Counterfactual
 from heedful.core.finding import CONTROLS
@@ -38,7 +38,7 @@ def score(text: Any) -> float:
     return 0.3 + sum(WEIGHTS.get(word, 0.0) for word in re.findall(r"\w+", text.lower()))
 
 
-def bag(texts: list[Any]) -> NDArray[np.float64]:
+def bag(texts: list[Any]) -> Floats:
     chances = 1 / (1 + np.exp([-score(text) for text in texts]))
     return np.stack([1 - chances, chances], axis=1)
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Ints
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
 from heedful.methods.conformance import numbers, snapshot
@@ -28,7 +28,6 @@ from tests.model.test_masking import by_hand, edited, masks
 from tests.support.models import EVERY, TEXTS, build, shared
 
 PAIR = ("The film was unbelievably good", "The music was not good")
-Bools = NDArray[np.bool_]
 
 
 @pytest.fixture(autouse=True)
@@ -791,7 +790,7 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
     done: list[int] = []
     real = Engine._answer_ids
 
-    def counted(self: Engine, chunk: Sequence[tuple[Variants, slice]]) -> NDArray[np.int64]:
+    def counted(self: Engine, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
         which = real(self, chunk)
         done.append(len(which))
         return which

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from transformers import BertConfig, BertForMaskedLM, DistilBertConfig, DistilBertForMaskedLM
 
+from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.tokens import Tokens
 from heedful.model.batch import Batch
@@ -25,7 +25,6 @@ from tests.support.models import EVERY, TEXTS, build, shared, tokenizer
 EMOJI = "I ❤️ this 👩‍👧 film 😀, café"
 LONG = "not funny but good music " * 110
 PAIR = ("The film was unbelievably good", "The music was not good, the film was")
-Bools = NDArray[np.bool_]
 
 
 # the twin

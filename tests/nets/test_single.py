@@ -11,10 +11,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.spatial.distance import jensenshannon
 from torch import Tensor, nn
 
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, Unsupported
 from heedful.methods import method
 from heedful.methods.conformance import TEXTS, conforms
@@ -40,7 +40,7 @@ PAIRS = [("bilstm", a) for a in (*LEARNED, "none", "uniform")]
 PAIRS += [("cnn", "additive"), ("average", "dot"), ("average", "none")]
 IDS = [[2, 9, 14, 5, 9, 3], [2, 7, 3], [2, 21, 22, 23, 24, 25, 26, 3]]
 ASKED = [[11, 12, 3], [14, 3], [5, 6, 7, 8, 3]]
-Array = NDArray[np.float64]
+Array = Floats
 
 
 def single(**more: Any) -> Single:
@@ -515,7 +515,7 @@ def test_the_penalty_of_a_saturated_attention_has_finite_gradients() -> None:
 # log-odds
 
 
-def bags(classes: int = 2) -> tuple[list[list[int]], NDArray[np.int64]]:
+def bags(classes: int = 2) -> tuple[list[list[int]], Ints]:
     """Texts of 40 words in which the words 10, 11, … speak for the labels 0, 1, …, unequally many of each."""
     rng = np.random.default_rng(0)
     labels = rng.choice(classes, size=200, p=np.arange(1, classes + 1) / sum(range(1, classes + 1)))
@@ -523,7 +523,7 @@ def bags(classes: int = 2) -> tuple[list[list[int]], NDArray[np.int64]]:
     return texts, labels
 
 
-def total(theta: Array, rows: Any, yes: NDArray[np.bool_]) -> float:
+def total(theta: Array, rows: Any, yes: Bools) -> float:
     return objective(theta, rows, yes)[0] + float(np.abs(theta).sum())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.core.finding import Finding, place
 from heedful.model.classifier import Classifier
 from tests.support import models
@@ -15,8 +15,6 @@ from tests.support import models
 FAST = ("attention-mean", "gradient-x-input", "random", "uniform", "position")
 
 TEXT = "The film was not funny, but its ending moved me to tears."
-
-Floats = NDArray[np.float64]
 
 
 def value(found: Sequence[Finding], measure: str, method: str = "", **at: Any) -> float:

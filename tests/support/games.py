@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats
 from heedful.maths.shapley import all_subsets
 from heedful.model.function import Plain
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 NAMES = ("ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay", "koi", "lynx")
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import heedful
 from heedful.audits.record import load_record
@@ -25,7 +24,6 @@ from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, gather, read
 from heedful.data import Example
 from tests.support import toys
 
-Floats = NDArray[np.float64]
 DIAL = tuple(i / 10 for i in range(11))
 SIZES = (5, 40, 200)
 SEEDS = 20

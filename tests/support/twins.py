@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata, weightedtau
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from heedful.core.arrays import Bools, Floats
+
 NAN = float("nan")
 
 

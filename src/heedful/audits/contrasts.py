@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from heedful.audits.ranking import BOUNDS
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
+from heedful.core.arrays import Ints
 from heedful.core.finding import Findings, Measure, SideBySide
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Difference
@@ -47,8 +47,8 @@ class Contrast:
 class Matching:
     """The texts of two runs: places in a and in b of those that both have, and whether one run has all the other's."""
 
-    a: NDArray[np.int64]
-    b: NDArray[np.int64]
+    a: Ints
+    b: Ints
     same: bool
 
 

@@ -15,15 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 
-import numpy as np
-from numpy.typing import NDArray
-
+from heedful.core.arrays import Floats
 from heedful.core.finding import BOUNDS as BOUNDS
 from heedful.core.finding import Findings
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Estimate
 
-Floats = NDArray[np.float64]
 COMPARABLE = 0.9  # of the most texts that any has: a mean over fewer is one over other texts
 
 

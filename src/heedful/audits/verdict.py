@@ -33,13 +33,12 @@ from functools import reduce
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from heedful.core.arrays import Floats
 from heedful.core.finding import CORRELATION, EVERYWHERE, FRACTION, Findings, Place, Role
 from heedful.maths import stats
 
-Floats = NDArray[np.float64]
 Word = Literal["explanation", "not explanation", "not not explanation", "undecided"]
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]

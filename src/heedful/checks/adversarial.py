@@ -12,8 +12,9 @@ import torch
 
 from heedful.checks import adversarial_rows
 from heedful.checks.adversarial_rows import QueryAttention
-from heedful.checks.base import Case, Finding, Floats, Measure, Together
+from heedful.checks.base import Case, Finding, Measure, Together
 from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram, peaks
+from heedful.core.arrays import Floats
 from heedful.core.finding import DIVERGENCE, FRACTION, Findings, Highlight, Place, Role, SideBySide
 from heedful.core.settings import Between, Ge, Gt
 from heedful.core.tokens import Tokens

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Floats
+from heedful.checks.base import Case
+from heedful.core.arrays import Floats
 from heedful.core.errors import Unsupported
 from heedful.maths.adversary import Problem
 from heedful.maths.distances import changes

@@ -12,8 +12,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Floats, Free, Measure, WordOrToken, by_unit, units
+from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, by_unit, units
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
+from heedful.core.arrays import Floats
 from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Ge
 from heedful.maths import ranks

@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Finding, Floats, Free, Measure, Passes, Together, WordOrToken, units
+from heedful.checks.base import Case, Finding, Free, Measure, Passes, Together, WordOrToken, units
+from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role, SideBySide
 from heedful.core.settings import Ge
@@ -28,7 +29,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Bools, Masking
+from heedful.model.masking import Masking
 
 
 @dataclass(frozen=True)

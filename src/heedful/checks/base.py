@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.explanation import Attribution, Explanation, Prediction
 from heedful.core.finding import Finding as Finding
 from heedful.core.finding import Measure as Measure
@@ -24,7 +24,7 @@ from heedful.methods import Method
 from heedful.methods import Passes as Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
-from heedful.model.masking import Bools, Variants, features, over_positions
+from heedful.model.masking import Variants, features, over_positions
 
 # of checks that explain again, in a quick audit: fewer methods, and two texts more than a decision needs, since some
 # texts cannot be changed
@@ -33,8 +33,6 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
     "texts": MINIMUM + 2,
 }
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 WordOrToken = Literal["word", "token"]
 units = features  # the positions of each word (or token) of the text; special tokens are in none
 

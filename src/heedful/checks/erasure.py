@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Floats, Ints, Measure, Passes, WordOrToken, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, Measure, Passes, WordOrToken, by_unit, ranking, units
 from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import Unsupported
 from heedful.core.finding import CORRELATION, FRACTION, Findings, Highlight, SideBySide
 from heedful.core.settings import Checked, Ge
@@ -38,7 +39,6 @@ from heedful.methods.base import array
 from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site, at, without_positions
-from heedful.model.masking import Bools
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip

@@ -17,10 +17,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Floats, Measure, Passes
+from heedful.checks.base import Case, Finding, Measure, Passes
 from heedful.checks.identifiability_values import Source, Sources
 from heedful.checks.interventions import Where, estimate_finite
 from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
+from heedful.core.arrays import Floats
 from heedful.core.errors import Unsupported
 from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
 from heedful.core.settings import Checked, Ge

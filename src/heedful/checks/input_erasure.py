@@ -25,21 +25,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import (
-    RANDOM_DRAWS,
-    Case,
-    Finding,
-    Floats,
-    Ints,
-    Measure,
-    Passes,
-    Together,
-    by_unit,
-    ranking,
-    units,
-)
+from heedful.checks.base import RANDOM_DRAWS, Case, Finding, Measure, Passes, Together, by_unit, ranking, units
 from heedful.checks.similarity import mean
 from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import BOUNDS, CORRELATION, FRACTION, LEFT_OUT, Findings, Highlight, Role, SideBySide
@@ -53,7 +42,7 @@ from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import TOKENS, WAYS, Bools, Masking, Variants, over_positions
+from heedful.model.masking import TOKENS, WAYS, Masking, Variants, over_positions
 
 Key = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`

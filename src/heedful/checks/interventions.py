@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from heedful.checks.base import Case, Floats, Ints
+from heedful.checks.base import Case
 from heedful.checks.tables import PlacedEstimate
+from heedful.core.arrays import Floats, Ints
 from heedful.core.finding import CORRELATION, FRACTION, Findings, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes

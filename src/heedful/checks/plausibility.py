@@ -12,11 +12,11 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from heedful.checks.base import Case, Finding, Floats, Free, Measure, WordOrToken, claims, findings, ranking, units
+from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, claims, findings, ranking, units
 from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
+from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import FRACTION, Findings, Highlight, SideBySide
 from heedful.core.settings import Gt, Le
@@ -24,7 +24,6 @@ from heedful.core.tokens import Tokens
 from heedful.data import Span
 from heedful.maths.ranks import average_precision, merge_ties
 
-Bools = NDArray[np.bool_]
 _Higher = partial(Measure, better="higher", range=FRACTION)
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Floats, Measure, Passes, by_unit, units
+from heedful.checks.base import Case, Finding, Measure, Passes, by_unit, units
+from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CONTROLS, CORRELATION, DIVERGENCE, FRACTION, LEFT_OUT, Place

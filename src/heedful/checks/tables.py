@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from heedful.core.finding import Findings, Floats, Place
+from heedful.core.arrays import Bools, Floats
+from heedful.core.finding import Findings, Place
 from heedful.maths.stats import Estimate
 
 NAN = float("nan")
@@ -28,7 +28,7 @@ class Peak:
     end: float
 
 
-def peaks(found: Findings, largest: Floats) -> Iterator[tuple[Peak, NDArray[np.bool_]]]:
+def peaks(found: Findings, largest: Floats) -> Iterator[tuple[Peak, Bools]]:
     """Every predicted label and bin of the largest weight, and which texts are in it; 1 is in the last bin."""
     bins = np.clip(np.digitize(largest, PEAK_EDGES) - 1, 0, len(PEAK_EDGES) - 2)
     for i, label in enumerate(found.labels):

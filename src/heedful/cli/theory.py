@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from heedful.methods.theory_comparison import Comparison, Floats, Reduce
+    from heedful.methods.theory_comparison import Comparison, Reduce
+from heedful.core.arrays import Floats
 
 
 @click.command()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
 from heedful.core.tokens import Splitter, Tokens
@@ -168,11 +169,11 @@ class Attribution(Explanation):
     `reduced` says how scores were combined in a coarser view.
     """
 
-    scores: NDArray[np.float64]
+    scores: Floats
     signed: bool = True
     base: float | None = None
     gap: float | None = None
-    errors: NDArray[np.float64] | None = None
+    errors: Floats | None = None
     reduced: Reduction | None = None
 
     def __post_init__(self) -> None:
@@ -180,7 +181,7 @@ class Attribution(Explanation):
         if self.errors is not None:
             object.__setattr__(self, "errors", self._check(self.errors))
 
-    def _check(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _check(self, values: Floats) -> Floats:
         scores = np.array(values, dtype=np.float64)
         if scores.shape != (len(self.tokens),):
             raise ValueError(f"{len(self.tokens)} tokens and scores of shape {scores.shape}; give one score per token")
@@ -218,7 +219,7 @@ class Attribution(Explanation):
         """(token, score) for the tokens of the text, in reading order, special tokens left out."""
         return [(self.tokens.surface(i), float(self.scores[i])) for i in self.tokens.content]
 
-    def strengths(self) -> NDArray[np.float64]:
+    def strengths(self) -> Floats:
         """Scores divided by the largest magnitude among the tokens of the text, for display only, within ±1."""
         content = list(self.tokens.content)
         largest = float(np.abs(self.scores[content]).max(initial=0.0))
@@ -479,9 +480,9 @@ def _unit_error(why: Attribution, group: Sequence[int], how: Reduction) -> float
     return float(errors.sum() if how == "sum" else errors.mean())
 
 
-def reduction(how: Reduction) -> Callable[[NDArray[np.float64]], float]:
+def reduction(how: Reduction) -> Callable[[Floats], float]:
     """The function that joins the scores of a unit's pieces: reduction("max")([1, -3]) -> -3."""
-    known: dict[str, Callable[[NDArray[np.float64]], float]] = {
+    known: dict[str, Callable[[Floats], float]] = {
         "sum": lambda x: float(x.sum()),
         "mean": lambda x: float(x.mean()),
         "max": lambda x: float(x[np.abs(x).argmax()]),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats, Ints
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -20,7 +22,6 @@ BOUNDS = ("greedy", "optimum")  # of input-erasure: not methods, but what could 
 LEFT_OUT = "left out"  # the measure of a finding that says why there is none
 Place = Mapping[str, str | int | float]
 EVERYWHERE: Place = {"layer": "all", "head": "all"}  # where all attention of a model is changed
-Floats = NDArray[np.float64]
 Key = tuple[str, str, str]  # method, measure, at
 FRACTION = (0.0, 1.0)  # the range of a share, a probability or a total variation distance
 CORRELATION = (-1.0, 1.0)  # that of a correlation, Kendall's τ among them
@@ -114,7 +115,7 @@ class Findings:
     """The findings of one check on all texts: for each thing found, a number per text, and which texts have one."""
 
     groups: Mapping[Key, Floats]
-    there: Mapping[Key, NDArray[np.bool_]]
+    there: Mapping[Key, Bools]
     texts: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
 
@@ -126,7 +127,7 @@ class Findings:
         """
         n = len(texts["number"])
         groups: dict[Key, Floats] = {}
-        there: dict[Key, NDArray[np.bool_]] = {}
+        there: dict[Key, Bools] = {}
         for table in tables:
             places = np.searchsorted(texts["number"], table.column("text").to_numpy())
             values = table.column("value").to_numpy()
@@ -156,7 +157,7 @@ class Findings:
         return [key for key in self.groups if key[1] != LEFT_OUT]
 
 
-def _grouped(table: pa.Table) -> Iterator[tuple[Key, NDArray[np.int64]]]:
+def _grouped(table: pa.Table) -> Iterator[tuple[Key, Ints]]:
     """(method, measure, at), and which rows have them."""
     names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
     (a, _), (b, measures), (c, places) = names
@@ -167,7 +168,7 @@ def _grouped(table: pa.Table) -> Iterator[tuple[Key, NDArray[np.int64]]]:
         yield (method, measure, at), some
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+def _coded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     """A column of words as numbers, and the words."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import FORMAT, Explanation, Interaction, Prediction, Source
 from heedful.core.target import Target
@@ -244,9 +244,9 @@ class Field:
     """What trees can grow on: per layer from the lowest up, a[q,k] and its shares, zero where no edge may be."""
 
     layers: tuple[int, ...]
-    a: NDArray[np.float64]
-    shares: NDArray[np.float64]
-    rows: NDArray[np.bool_]
+    a: Floats
+    shares: Floats
+    rows: Bools
 
     @classmethod
     def of(cls, explanation: Interaction, threshold: float, leave_out: LeaveOut) -> Field:
@@ -281,7 +281,7 @@ class Field:
         return Edge(self.layers[layer], query, key, float(self.a[place]), float(self.shares[place]))
 
 
-def _classification_token(special: NDArray[np.bool_]) -> int | None:
+def _classification_token(special: Bools) -> int | None:
     """[CLS] stands first; in XLNet last, behind the closing token; where the text has neither, there is none."""
     if special[0]:
         return 0

@@ -11,15 +11,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.special import expit, softmax
 
+from heedful.core.arrays import Floats
 from heedful.core.target import Head
 from heedful.maths.distances import changes
 from heedful.maths.ranks import jensen_shannon_terms
 
-Floats = NDArray[np.float64]
 Distance = Literal["jsd", "tvd"]
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
 VERTEX_TOLERANCE = 1e-10  # relative: one token whose output is on the border counts as inside

@@ -19,9 +19,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Head, activation
-from heedful.maths.adversary import Floats, Problem, attention_distance
+from heedful.maths.adversary import Problem, attention_distance
 
 MAX_BATCH_WEIGHTS = 2**17  # that are searched together: more do not fit into a processor's cache
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from heedful.core.arrays import Bools, Floats
 
 
 def accuracy(truth: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"]) -> float:
@@ -47,7 +46,7 @@ def multi_label(truth: Bool[np.ndarray, "n c"], probabilities: Float[np.ndarray,
     return {"accuracy": float((truth == predicted).mean()), **_macro(columns)}
 
 
-def _macro(columns: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_], Floats]]) -> dict[str, float]:
+def _macro(columns: Sequence[tuple[Bools, Bools, Floats]]) -> dict[str, float]:
     """The means over labels of F1, and of ROC-AUC where it exists; of each label the truth, predictions and scores."""
     areas = np.array([roc_auc(truth, scores) for truth, _, scores in columns])
     known = areas[~np.isnan(areas)]

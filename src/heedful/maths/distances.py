@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.target import Head, activation
 from heedful.maths.ranks import jensen_shannon
 
@@ -24,9 +24,9 @@ class Changes:
     regression   TVD is |Δ output|; JSD and flip do not exist (NaN)
     """
 
-    tvd: NDArray[np.float64]
-    jsd: NDArray[np.float64]
-    flip: NDArray[np.float64]
+    tvd: Floats
+    jsd: Floats
+    flip: Floats
 
 
 def changes(logits: Float[Tensor, "n c"], base: Float[Tensor, "c"], head: Head) -> Changes:

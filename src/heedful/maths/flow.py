@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from torch import Tensor
 
+from heedful.core.arrays import Bools, Floats
 from heedful.maths.formulas import with_residual
 
 _FLOW_UNITS = 2**30  # scipy's capacities are 32-bit integers: this many are the upper limit of the flow
@@ -72,7 +73,7 @@ def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, 
     return torch.tensor(flows, dtype=torch.float64)
 
 
-def _strongest(matrix: Matrix, kept: int, mass: NDArray[np.float64]) -> Mask:
+def _strongest(matrix: Matrix, kept: int, mass: Floats) -> Mask:
     """The strongest edges out of each node, and all edges out of the nodes with most flow."""
     kept = min(kept, matrix.shape[1])
     use = np.zeros_like(matrix, dtype=bool)
@@ -81,7 +82,7 @@ def _strongest(matrix: Matrix, kept: int, mass: NDArray[np.float64]) -> Mask:
     return use & (mass > 0)[:, None]
 
 
-def _to_sink(layers: list[Matrix], supply: NDArray[np.float64], tried: Sequence[Sequence[Mask]], sink: int) -> float:
+def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Mask]], sink: int) -> float:
     need = [np.eye(layers[-1].shape[1])[sink]]
     for matrix in reversed(layers):
         need.insert(0, matrix @ need[0])
@@ -101,16 +102,14 @@ def _to_sink(layers: list[Matrix], supply: NDArray[np.float64], tried: Sequence[
     return upper
 
 
-def _towards(mask: Mask, need: NDArray[np.float64]) -> Mask:
+def _towards(mask: Mask, need: Floats) -> Mask:
     """Also all edges into the nodes from which most reaches the sink, and none into nodes from which nothing does."""
     use = mask.copy()
     use[:, np.argsort(-need)[:_HUBS]] = mask.any(1, keepdims=True)
     return use & (need > 0)
 
 
-def _solve(
-    layers: list[Matrix], used: list[Mask], supply: NDArray[np.float64], limit: float
-) -> tuple[float, list[NDArray[np.bool_]]]:
+def _solve(layers: list[Matrix], used: list[Mask], supply: Floats, limit: float) -> tuple[float, list[Bools]]:
     """The maximum flow along the used edges, and which nodes of each level lie on the source's side of its cut."""
     sizes = [len(supply), *(m.shape[1] for m in layers)]
     starts = np.cumsum([1, *sizes])  # node 0 is the source
@@ -132,7 +131,7 @@ def _solve(
     return result.flow_value * limit / _FLOW_UNITS, _sides(reached, sizes, starts)
 
 
-def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> list[NDArray[np.bool_]]:
+def _sides(reached: NDArray[Any], sizes: list[int], starts: NDArray[Any]) -> list[Bools]:
     side = np.zeros(int(starts[-1]), dtype=bool)
     side[reached] = True
     return [side[start : start + size] for start, size in zip(starts, sizes, strict=False)]

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from numpy.polynomial import legendre
-from numpy.typing import NDArray
 from torch import Tensor
+
+from heedful.core.arrays import Floats
 
 NESTED = (3, 5, 9, 17)  # how many nodes the nested rules have
 
@@ -38,7 +39,7 @@ def _nested(n: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple((nodes + 1) / 2), tuple(weights / 2)
 
 
-def _extended(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _extended(nodes: Floats) -> Floats:
     """n nodes (odd, symmetric) and the n − 1 best between them: the zeros of E with ∫ Π(x − xᵢ) E p = 0, deg p < n − 1.
 
     E is even and p odd, by symmetry, so half of each basis is enough.

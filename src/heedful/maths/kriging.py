@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import gammaln
 from scipy.stats import binom
 
-Floats = NDArray[np.float64]
-Signs = NDArray[np.float64]
+from heedful.core.arrays import Bools, Floats
+
+Signs = Floats
 
 RHO_GRID = (0.01, 0.05, 0.2, 0.4, 0.7, 1.1, 1.6, 2.3, 3.2, 4.4)  # ρ · number of words; the first is an additive model
 MAX_NODES = 16  # of an integral over [0, 1]
@@ -25,7 +25,7 @@ RHO_SETS = 500  # sets of words on which ρ is chosen
 LEVEL = 10.0  # variance of the mean of all values, in units of the others
 
 
-def signs(keep: NDArray[np.bool_]) -> Signs:
+def signs(keep: Bools) -> Signs:
     """Which words are kept, as ±1."""
     return np.where(keep, 1.0, -1.0)
 

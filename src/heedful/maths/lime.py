@@ -12,13 +12,11 @@ from math import comb
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput
 from heedful.maths import kriging
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Sampling = Literal["lime", "stratified", "antithetic"]
 
 MAX_LISTED_SUBSETS = 20_000  # of one size, up to which all are enumerated
@@ -34,8 +32,8 @@ class Design:
 
     keep: Bools
     counts: Floats
-    stratum: NDArray[np.int64]
-    pair: NDArray[np.int64]
+    stratum: Ints
+    pair: Ints
     left: Floats
 
     def __len__(self) -> int:

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from torch import Tensor
 
-Floats = NDArray[np.float64]
+from heedful.core.arrays import Floats
+
 _LP_ZERO = 1e-9  # what a linear program takes for zero
 MAX_CLIMB_STEPS = 8  # of each search; it stops earlier if a step gains nothing
 

@@ -10,12 +10,11 @@ from functools import cache
 
 import numpy as np
 from jaxtyping import Bool, Float
-from numpy.typing import NDArray
 from scipy.special import ndtr, xlogy
 from scipy.stats import kendalltau, rankdata
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from heedful.core.arrays import Bools, Floats, Ints
+
 NAN = float("nan")
 SCORE_PRECISION = 1e-6  # relative; float32 has 1.2e-7, and a score is computed in several steps
 TOP_SHARE = 0.2  # of the words are "the top", unless a number is given
@@ -209,7 +208,7 @@ def top_k_tau(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m m"]:
     return _nan_if_constant(1 - 2 * share, rows)
 
 
-def _largest_penalty(n: int, sizes: NDArray[np.int64]) -> Floats:
+def _largest_penalty(n: int, sizes: Ints) -> Floats:
     """The largest K of two lists of these sizes out of n; NaN where either is empty."""
     a, b = sizes[:, None].astype(float), sizes.astype(float)
     shared = np.maximum(0, a + b - n)

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
 from heedful.maths import kriging
 from heedful.maths.lime import MAX_LISTED_SUBSETS, allocate, subsets_of_size
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 POOL_FACTOR = 6  # random sets per chosen one: the least similar to those before is chosen
 

@@ -15,12 +15,11 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 
-Floats = NDArray[np.float64]
 Kind = Literal["mean", "rate"]
 Range = tuple[float, float]
 NAN = float("nan")

@@ -12,13 +12,12 @@ from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats, Ints
 from heedful.core.errors import BadInput
 from heedful.maths.formulas import gauss_legendre
 from heedful.maths.lime import kernel
 
-Floats = NDArray[np.float64]
 TRAPEZOID_STEP = 0.4  # of the rule for 1/Z: relative error about 1e-9
 MAX_FITTED_RATIO = 32.0  # up to which a sum of exponentials is fitted to 1/Z
 MAX_BATCH_NUMBERS = 1 << 16  # held at a time: they should fit into the cache
@@ -108,9 +107,7 @@ class Masses:
         )
 
 
-def masses(
-    heads: Heads, vectors: Float[Floats, "t e"], replaced: Float[Floats, "t e"], word: Int[NDArray[np.int64], "t"]
-) -> Masses:
+def masses(heads: Heads, vectors: Float[Floats, "t e"], replaced: Float[Floats, "t e"], word: Int[Ints, "t"]) -> Masses:
     """From the vectors of the text, those of its replacements in place, and the word at each position (−1: fixed)."""
     k, n, d = len(heads.key), len(word), int(word.max()) + 1
     directions = np.concatenate([heads.attention_directions(vectors[0]), heads.logit_directions()])

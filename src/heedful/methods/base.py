@@ -8,9 +8,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.explanation import Explanation
 from heedful.core.settings import Checked
 from heedful.core.target import Target
@@ -78,7 +78,7 @@ class BatchMethod(Checked):
         raise NotImplementedError
 
 
-def array(values: Tensor) -> NDArray[np.float64]:
+def array(values: Tensor) -> Floats:
     """A tensor as a numpy array in float64."""
     return values.detach().double().cpu().numpy()
 

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Checked
 from heedful.core.target import Target
@@ -40,7 +40,7 @@ class Control(Checked):
         scores = spread(groups, self.scores(len(groups), rng), len(tokens))
         return Attribution(tokens=tokens, scores=scores, signed=False)
 
-    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+    def scores(self, n: int, rng: torch.Generator) -> Floats:
         """Of n words, in reading order."""
         raise NotImplementedError
 
@@ -51,7 +51,7 @@ class Random(Control):
 
     summary: ClassVar[str] = "control: a random number for each word"
 
-    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+    def scores(self, n: int, rng: torch.Generator) -> Floats:
         """Uniform on [0, 1)."""
         return array(torch.rand(n, generator=rng))
 
@@ -62,7 +62,7 @@ class Uniform(Control):
 
     summary: ClassVar[str] = "control: the same score for each word"
 
-    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+    def scores(self, n: int, rng: torch.Generator) -> Floats:
         """1/n."""
         return np.full(n, 1 / n)
 
@@ -73,6 +73,6 @@ class Position(Control):
 
     summary: ClassVar[str] = "control: the earlier, the higher"
 
-    def scores(self, n: int, rng: torch.Generator) -> NDArray[np.float64]:
+    def scores(self, n: int, rng: torch.Generator) -> Floats:
         """From 1 for the first down to 1/n for the last."""
         return 1 - np.arange(n) / n

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Counterfactual
 from heedful.core.settings import Ge
@@ -23,8 +23,6 @@ from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
 from heedful.model.masking import features
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass
@@ -48,7 +46,7 @@ class _Search:
         assert self.engine.rng is not None
         return self.engine.ask([self.method.variants(self.tokens, ~gone, self.engine.rng)]).logits
 
-    def margin(self, logits: Tensor) -> NDArray[np.float64]:
+    def margin(self, logits: Tensor) -> Floats:
         """How far the label is from its change: below zero, it has changed (to the wanted one, if there is one)."""
         label = self.label if self.wanted is None else self.wanted
         others = logits.clone()

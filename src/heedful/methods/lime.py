@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import weightedtau
 
+from heedful.core.arrays import Floats
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
@@ -101,7 +101,7 @@ class Lime(Perturbing):
         )
 
 
-def agreement(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def agreement(a: Floats, b: Floats) -> float:
     """Weighted Kendall's τ between two rankings by strength: the strong words count most; 1 where nothing differs."""
     if len(a) < 2 or np.array_equal(a, b):
         return 1.0

@@ -13,9 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Generator, Tensor
 
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanation, Source
 from heedful.core.settings import Checked, Ge
@@ -25,10 +25,9 @@ from heedful.maths.distances import changes
 from heedful.methods.base import BatchMethod, Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
-from heedful.model.masking import Bools, Masking, Unit, Variants, features, over_positions, spread
+from heedful.model.masking import Masking, Unit, Variants, features, over_positions, spread
 
 Change = Literal["target", "variation", "divergence"]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

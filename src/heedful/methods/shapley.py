@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
@@ -22,8 +22,6 @@ from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
 from heedful.model.masking import features
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 MAX_EXACT_WORDS = 16  # of which all sets can be evaluated
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Checked, Gt, Must
@@ -148,7 +149,7 @@ def _heads(classifier: Classifier, network: MultiHead, target: Target) -> theory
 
 
 @cache
-def _coefficients(target: Target, labels: int, head: Head) -> theory.Floats:
+def _coefficients(target: Target, labels: int, head: Head) -> Floats:
     """Of each logit in the target, which is linear in them."""
     return target.of(torch.eye(labels, dtype=torch.float64), head).numpy()
 
@@ -159,10 +160,10 @@ def _filled(network: MultiHead, tokens: Tokens) -> list[int]:
     return [*tokens.ids, *[network.config.pad_token_id] * spare]
 
 
-def _words(network: MultiHead, ids: list[int]) -> theory.Floats:
+def _words(network: MultiHead, ids: list[int]) -> Floats:
     table = network.words.weight.detach()
     return _wide(table.index_select(0, torch.from_numpy(np.array(ids)).to(table.device)))
 
 
-def _wide(matrix: Tensor) -> theory.Floats:
+def _wide(matrix: Tensor) -> Floats:
     return matrix.detach().to("cpu", torch.float64).numpy()

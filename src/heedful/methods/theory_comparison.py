@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
+from heedful.core.arrays import Floats
 from heedful.core.explanation import FORMAT, Attribution, Explanation, Prediction, Source
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
@@ -30,7 +30,6 @@ from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
 from heedful.model.classifier import Classifier
 from heedful.model.masking import features
 
-Floats = NDArray[np.float64]
 Form = Literal["exact", "derived", "paper"]
 Reduce = Literal["x-input", "l2", "l1", "mean"]
 FORMS: tuple[Form, ...] = ("exact", "derived", "paper")

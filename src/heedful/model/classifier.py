@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from heedful.core.arrays import Ints
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head, activation
@@ -172,7 +172,7 @@ class Classifier:
 
         return grouped(texts, budget, mixes)
 
-    def kind(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def kind(self, ids: Ints) -> Ints:
         """What all texts of a batch must have in common: an encoder-decoder's head wants equally many </s> in each."""
         if not getattr(self.config, "is_encoder_decoder", False):
             return np.zeros(ids.shape[:-1], dtype=np.int64)

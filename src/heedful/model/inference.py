@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Floats, Ints
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.target import Target
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
-from heedful.model.masking import Ints, Rows, Variants, joined
+from heedful.model.masking import Rows, Variants, joined
 from heedful.model.precision import bf16_fault, has_bf16_units
 
 Precision = Literal["float32", "bf16"]
@@ -51,7 +52,7 @@ class Answers:
         """How many different inputs there were."""
         return int(self.which.max(initial=-1)) + 1
 
-    def values(self, classifier: Classifier, target: Target) -> NDArray[np.float64]:
+    def values(self, classifier: Classifier, target: Target) -> Floats:
         """The target's value for each variant."""
         return target.of(self.logits, classifier.head).numpy()
 
@@ -64,9 +65,7 @@ class Answers:
             return 0.0, 1
         return float(off.std(correction=1)), len(off)
 
-    def rounding(
-        self, weights: NDArray[np.float64], classifier: Classifier, target: Target, start: int = 0
-    ) -> NDArray[np.float64]:
+    def rounding(self, weights: Floats, classifier: Classifier, target: Target, start: int = 0) -> Floats:
         """The standard error that the precision gives to Σ weights[d,n] · values[start:start+n], for each of d."""
         sigma, checked = self.noise(classifier, target)
         if sigma == 0:

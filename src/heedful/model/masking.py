@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, nearest
 from heedful.core.settings import Must
 from heedful.core.tokens import Tokens
@@ -28,8 +28,6 @@ from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 
 Unit = Literal["token", "word", "bag"]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 TOKENS = {"mask": "mask_token_id", "unk": "unk_token_id", "pad": "pad_token_id"}
 MLM_BATCH_TOKENS = 512  # that a language model reads at a time: its answer is the whole vocabulary for each
@@ -72,7 +70,7 @@ def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) ->
     return table
 
 
-def spread(groups: Sequence[Sequence[int]], scores: NDArray[np.float64], length: int) -> NDArray[np.float64]:
+def spread(groups: Sequence[Sequence[int]], scores: Floats, length: int) -> Floats:
     """A score per feature -> a score per token, in equal parts, so that a feature's tokens add up to its score."""
     by_token = np.zeros(length)
     for group, score in zip(groups, scores, strict=True):
@@ -272,7 +270,7 @@ def _with_something(classifier: Classifier, rows: Rows) -> Rows:
     return Rows(ids, seen, rows.types, np.where(empty, 1, rows.lengths))
 
 
-def _splice(text: str, tokens: Tokens, segment: int, keep: NDArray[np.bool_], word: str | None) -> str:
+def _splice(text: str, tokens: Tokens, segment: int, keep: Bools, word: str | None) -> str:
     """Cut a word out with the white space before it (after it, if it is the first), or put another in its place."""
     places = zip(tokens.segments, tokens.spans, keep, strict=True)
     spans = [(span, stays) for side, span, stays in places if side == segment and span is not None]

@@ -17,13 +17,13 @@ import numpy as np
 import tokenizers
 import torch
 from jaxtyping import Float, Int
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, diags_array
 from scipy.special import expit
 from tokenizers import Regex, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor
 
+from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput
 
 PAD, UNK, BEGIN, END, CLS = "<pad>", "<unk>", "<s>", "</s>", "[CLS]"
@@ -176,10 +176,10 @@ STOPWORDS = frozenset(_COMMON.split())
 
 def log_odds(
     texts: Sequence[Sequence[int]],
-    labels: Int[NDArray[np.int64], "n"] | Int[NDArray[np.int64], "n c"],
+    labels: Int[Ints, "n"] | Int[Ints, "n c"],
     vocabulary: int,
     stopwords: Collection[int] = (),
-) -> Float[NDArray[np.float64], "v"]:
+) -> Float[Floats, "v"]:
     """The weight of each word in an L1 logistic regression on bags of words, classes balanced; 0 for `stopwords`.
 
     Two labels: the log-odds of label 1. More, or a 0/1 matrix of several labels: one against the rest, and of each word
@@ -214,9 +214,7 @@ def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection
     return csr_array(diags_array(1 / np.where(norms > 0, norms, 1)) @ counts)
 
 
-def objective(
-    theta: Float[NDArray[np.float64], "p"], bags: csr_array, yes: NDArray[np.bool_]
-) -> tuple[float, Float[NDArray[np.float64], "p"]]:
+def objective(theta: Float[Floats, "p"], bags: csr_array, yes: Bools) -> tuple[float, Float[Floats, "p"]]:
     """Balanced logistic loss of weights and intercept (the last), and its gradient; ‖theta‖₁ is not in it."""
     sign = np.where(yes, 1.0, -1.0)
     share = len(yes) / 2 / np.where(yes, yes.sum(), (~yes).sum())
@@ -225,14 +223,14 @@ def objective(
     return float(share @ np.logaddexp(0, -margin)), np.append(bags.T @ slope, slope.sum())
 
 
-def regression(bags: csr_array, yes: NDArray[np.bool_]) -> Float[NDArray[np.float64], "p"]:
+def regression(bags: csr_array, yes: Bools) -> Float[Floats, "p"]:
     """Weights and intercept that minimise `objective` + ‖·‖₁.
 
     The intercept pays for its size like any weight, as in liblinear, whose default strength (C = 1) is taken.
     """
     width = bags.shape[1] + 1
 
-    def split(halves: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def split(halves: Floats) -> tuple[float, Floats]:
         # subtle: theta = up - down, both at least 0, makes the L1 norm smooth; exact zeros are bounds that hold
         value, slope = objective(halves[:width] - halves[width:], bags, yes)
         return value + float(halves.sum()), np.concatenate([1 + slope, 1 - slope])

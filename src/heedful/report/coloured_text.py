@@ -8,10 +8,10 @@ from itertools import accumulate
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from heedful.audits.record import Record, TextRow
 from heedful.audits.summary import gold_index
+from heedful.core.arrays import Floats
 from heedful.core.explanation import Prediction
 from heedful.core.tokens import Tokens, word_indices
 from heedful.core.tokens import words as cut
@@ -20,7 +20,6 @@ from heedful.report.phrases import prediction_text
 from heedful.report.sections.parts import ATTENTION, CONTROLS, LOO
 from heedful.report.text_runs import TextRun, text_runs
 
-Floats = NDArray[np.float64]
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
 MAX_METHODS = 3
 MAX_LETTERS = 40  # characters of a word that are shown

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heedful.audits.record import Detail, Record
+from heedful.core.arrays import Floats
 from heedful.core.finding import EVERYWHERE
 from heedful.report.coloured_text import (
     CUT,
@@ -29,7 +29,6 @@ from heedful.report.document import Colouring, Section, Shown
 from heedful.report.phrases import number, texts
 from heedful.report.sections.parts import ATTENTION, LOO
 
-Floats = NDArray[np.float64]
 MAX_EXAMPLES = 8  # examples
 MAX_WRONG = 3  # of them wrong predictions, at most
 MIN_WORDS = 5  # words, below which an order of words says little

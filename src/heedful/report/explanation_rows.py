@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from heedful.core.arrays import Ints
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
 from heedful.core.tokens import Span, Tokens
 from heedful.report.phrases import certainty, details, outcome, score_text
@@ -272,7 +273,7 @@ def heat_map(why: Interaction, cells: int = MAX_CELLS) -> Map:
     return Map(why, {"name": why.method or "weights", "mate": None} | shape | scale, words, details(why.details))
 
 
-def pool_bins(weights: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.float32]:
+def pool_bins(weights: NDArray[np.float32], starts: Ints) -> NDArray[np.float32]:
     """The weight of the largest magnitude, sign kept, in each bin of queries and keys."""
     if len(starts) == weights.shape[-1]:
         return weights

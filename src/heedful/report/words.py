@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heedful.audits.record import Record
+from heedful.core.arrays import Floats
 from heedful.maths import stats
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.coloured_text import MAX_LETTERS, explained, explaining, preferred, read, short
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import bracketed, digits_for, listed, number, slug, texts
 
-Floats = NDArray[np.float64]
 TOP_WORDS = 12  # words of a label
 CHARTED_LABELS = 3  # labels that have a chart; tables have all
 MAX_WORDS = 3  # in a sentence

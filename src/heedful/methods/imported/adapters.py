@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.files import output
 
 Lines = list[dict[str, Any]]
-Floats = NDArray[np.float64]
 
 
 def write(lines: Iterable[Mapping[str, Any]], path: str | Path) -> None:

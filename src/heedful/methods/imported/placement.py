@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heedful.core.alignment import align, plain
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
 from heedful.core.tokens import Span, Tokens, trim, words
 
@@ -32,7 +32,6 @@ _BYTES = {chr(b): b for b in _SHOWN} | {chr(256 + i): b for i, b in enumerate(_H
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # SentencePiece's, where a letter is not in its vocabulary
 
 Place = tuple[int, int, int]  # start and end, in the text (0) or its pair (1)
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def _check_covered(whole: str, places: Sequence[Span | None], own: Sequence[Span
         raise BadInput("less than 90 % of the characters that the model reads of this text have a score.")
 
 
-def _union(spans: Sequence[Span | None], n: int) -> NDArray[np.bool_]:
+def _union(spans: Sequence[Span | None], n: int) -> Bools:
     covered = np.zeros(n, dtype=bool)
     for span in spans:
         if span is not None:

@@ -12,9 +12,9 @@ from jaxtyping import Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heedful.core.arrays import Ints
 from heedful.model.batch import Padding
 
-Ints = NDArray[np.int64]
 RIGHT = Padding("right", 0)
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput, nearest
 from heedful.core.target import activation
 from heedful.data import Example, label_names
@@ -127,7 +128,7 @@ def probabilities(model: Any, texts: Encoded, settings: Batches) -> Float[np.nda
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
     single = model.config.num_labels == 1
     multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
-    chances: list[NDArray[np.float64]] = []
+    chances: list[Floats] = []
     with torch.inference_mode(), autocast(settings.bf16):
         for group in groups:
             logits = forward(model, texts.rows(group)).logits.double()

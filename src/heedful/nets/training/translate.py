@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
 
+from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
 from heedful.core.tokens import check_text
 from heedful.nets import base
@@ -266,7 +267,7 @@ def job(settings: Seq2SeqSettings) -> DatesJob:
     return DatesJob(settings, Translator(model, source, f"seq2seq-{settings.attention}"), data)
 
 
-def right(translator: Translator, pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+def right(translator: Translator, pairs: Sequence[Pair]) -> Bools:
     """Which texts are translated without a mistake."""
     written = translator.translate_all([pair.source for pair in pairs])
     return np.array([w == pair.target for w, pair in zip(written, pairs, strict=True)], dtype=bool)

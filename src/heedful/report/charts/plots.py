@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heedful.core.arrays import Floats
 from heedful.report.charts import svg
 from heedful.report.charts.frame import (
     EDGE,
@@ -32,8 +33,6 @@ from heedful.report.charts.frame import (
 from heedful.report.charts.svg import LINE, WIDTH, Point, Scale
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
-
-Floats = NDArray[np.float64]
 
 HEIGHT = 230.0  # of a plot without its words
 PACKETS = 32  # paths of a cloud: points in one path do not darken each other, those in two do

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heedful.core.arrays import Floats
 from heedful.report.charts import svg
 from heedful.report.charts.frame import (
     Rows,
@@ -27,8 +27,6 @@ from heedful.report.charts.frame import (
 from heedful.report.charts.svg import Point, Scale
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
-
-Floats = NDArray[np.float64]
 
 MIN_DENSITY_VALUES = 5  # values that are shown one by one: a density of so few would be invented
 OUTLINE_POINTS = 61  # points of a violin's outline

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.checks.tables import AdversarialTables
+from heedful.core.arrays import Floats, Ints
 from heedful.report.charts import Words, histogram, violins
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import cautious, interval, listed, texts
@@ -18,8 +18,6 @@ from heedful.report.sections.attention_changes import peak_groups
 from heedful.report.sections.parts import LAYERS, TEXTS, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 MAX_JSD = 0.7  # just above ln 2, as the check's own tables have it
 BINS = np.linspace(0, MAX_JSD, 41)
 SHORT = {"exact": "exact", "upper": "upper bound", "lower": "lower bound", "found": "found by search"}

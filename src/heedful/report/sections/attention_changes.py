@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.checks.tables import PeakSpread, PlacedEstimate
+from heedful.core.arrays import Floats
 from heedful.core.finding import EVERYWHERE
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Group, Words
@@ -17,7 +17,6 @@ from heedful.report.document import Column, Figure, Table
 from heedful.report.phrases import Cell, capital, cautious, exists, interval, place_name, range_name, texts
 from heedful.report.sections.parts import LAYERS, TEXTS, dot, dotted
 
-Floats = NDArray[np.float64]
 MAX_LABELS = 4  # that can be told apart in one chart
 
 
