@@ -26,7 +26,7 @@ from heedful.checks.adversarial_rows import QueryAttention, affine_problem, quer
 from heedful.core.arrays import Floats
 from heedful.data import Example
 from heedful.maths.adversary import Problem
-from heedful.maths.adversary_search import Search, farthest, initial_scores, optimise, pad_and_stack
+from heedful.maths.adversary_search import Search, farthest_candidate, initial_scores, optimise, pad_and_stack
 from heedful.model.classifier import Classifier
 
 JOB = "adversary"
@@ -186,7 +186,7 @@ def _found(given: Sequence[Text], candidates: Sequence[Floats]) -> Floats:
     """ε-max JSD of each text."""
     return np.array(
         [
-            farthest(t.problem.attention, some, t.problem.change(some), EPSILON).jsd
+            farthest_candidate(t.problem.attention, some, t.problem.change(some), EPSILON).jsd
             for t, some in zip(given, candidates, strict=True)
         ]
     )

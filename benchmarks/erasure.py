@@ -23,7 +23,7 @@ from benchmarks.material import Scale, default, named, sentences, trained
 from benchmarks.measure import Report, Row, Timed, in_turns
 from heedful.audits.chunk import cases
 from heedful.checks.agreement import Agreement
-from heedful.checks.base import Case, Finding, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, by_unit, ranking
 from heedful.checks.input_erasure import InputErasure, count, first
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.target import Target, activation
@@ -34,7 +34,7 @@ from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Engine, answers, sharing
-from heedful.model.masking import Variants, joined, over_positions
+from heedful.model.masking import Variants, features, joined, over_positions
 
 JOB = "erasure"
 LOO, CHANCE = "leave-one-out", "one random order"
@@ -61,7 +61,7 @@ class Question:
     def variants(self) -> Variants:
         """The same over positions."""
         case = self.case
-        return Variants(case.tokens, over_positions(units(case.tokens), self.keep, len(case.tokens)))
+        return Variants(case.tokens, over_positions(features(case.tokens), self.keep, len(case.tokens)))
 
     def values(self, logits: torch.Tensor) -> Floats:
         """How far the label's probability falls with each set of words."""
@@ -88,7 +88,7 @@ def _renamed(case: Case) -> dict[str, Any]:
 def scores(case: Case, name: str) -> Floats:
     """A method's scores of the words, as the checks take them."""
     why = case.attributions[name]
-    return by_unit(why.scores if why.signed else np.abs(why.scores), units(case.tokens))
+    return by_unit(why.scores if why.signed else np.abs(why.scores), features(case.tokens))
 
 
 def _order(case: Case, name: str) -> Ints:
@@ -107,7 +107,7 @@ def questions(given: Sequence[Case]) -> dict[Key, Question]:
 
 
 def _kept(case: Case, name: str, measure: str) -> Bools:
-    n = len(units(case.tokens))
+    n = len(features(case.tokens))
     if measure == "loo":
         return ~np.eye(n, dtype=bool)
     top = first(_order(case, name), [count(share, n) for share in SHARES])

@@ -13,7 +13,7 @@ from benchmarks.material import Scale, default, documents, large, named, resolve
 from benchmarks.measure import Report, Row, Timed, apart, between, in_turns, l2, total
 from heedful.core.arrays import Bools, Floats
 from heedful.core.tokens import Tokens
-from heedful.maths.lime import Design, Fit, design, fit, smooth_fit
+from heedful.maths.lime import Design, Fit, design, fit_surrogate, smooth_fit
 from heedful.methods.base import numpy_generator
 from heedful.methods.lime import Lime
 from heedful.model.classifier import Classifier
@@ -107,7 +107,7 @@ def _text(classifier: Classifier, text: str, samples: int, rounds: int) -> dict[
         keep = over_positions(groups_of(cut), masks, len(cut))
         rng = torch.Generator().manual_seed(0)
         found = Engine(classifier, precision, rng).ask([Variants(cut, keep)])
-        return fit(_plainly(masks), found.values(classifier, target), WIDTH, RIDGE).coefficients
+        return fit_surrogate(_plainly(masks), found.values(classifier, target), WIDTH, RIDGE).coefficients
 
     timed = in_turns({"theirs": theirs, "ours": lambda: ours("float32")}, rounds)
     return timed | in_turns({"bf16": lambda: ours("bf16")}, 1)
@@ -174,14 +174,14 @@ class Oracle:
         """The population's coefficients, from very many stratified samples."""
         made = design(len(self.groups), samples, "stratified", np.random.default_rng(10**6))
         values, passes = self(made.keep)
-        return fit(made, values, WIDTH, 0.0), passes
+        return fit_surrogate(made, values, WIDTH, 0.0), passes
 
     def estimate(self, way: Lime, samples: int, seed: int) -> tuple[Floats, int]:
         """Coefficients without ridge, so that every number of samples has the same coefficients in the limit."""
         rng = numpy_generator(torch.Generator().manual_seed(seed))
         made = design(len(self.groups), samples, way.sampling, rng)
         values, passes = self(made.keep)
-        regression = fit if way.estimator == "regression" else smooth_fit
+        regression = fit_surrogate if way.estimator == "regression" else smooth_fit
         return regression(made, values, WIDTH, 0.0).coefficients, passes
 
 

@@ -19,12 +19,12 @@ from heedful.methods.base import numpy_generator
 from heedful.methods.lime import Lime
 from heedful.methods.perturbation import LeaveOneOut, Perturbing
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Rows, features
+from heedful.model.masking import InputRows, features
 
 BUDGETS = (1024, 4096)
 
 
-def inputs(classifier: Classifier, tokens: Tokens, method: Perturbing) -> Rows:
+def inputs(classifier: Classifier, tokens: Tokens, method: Perturbing) -> InputRows:
     """The distinct inputs that the method runs."""
     d = len(features(tokens, method.by))
     rng = torch.Generator().manual_seed(0)
@@ -36,7 +36,7 @@ def inputs(classifier: Classifier, tokens: Tokens, method: Perturbing) -> Rows:
     return rows.take(np.unique(np.array([key.hex() for key in rows.keys()]), return_index=True)[1])  # noqa: SIM118
 
 
-def batched(rows: Rows, budget: int) -> list[Tensor]:
+def batched(rows: InputRows, budget: int) -> list[Tensor]:
     """The inputs in batches of one length."""
     found = []
     for n in np.unique(rows.lengths):

@@ -16,7 +16,7 @@ from heedful.core.arrays import Floats
 from heedful.core.target import Target
 from heedful.methods.theory import TheoryLime
 from heedful.model.classifier import Classifier
-from heedful.nets import MultiHead, Shape
+from heedful.nets import MultiHead, MultiHeadShape
 
 WORDS, SAMPLES, KNOWN = 25, 5000, 20_000
 ROWS = 256
@@ -32,7 +32,7 @@ def network(masked: bool) -> Classifier:
     rules.pre_tokenizer = pre_tokenizers.Whitespace()
     rules.post_processor = processors.TemplateProcessing(single="[CLS] $A", special_tokens=[("[CLS]", 1)])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=rules, unk_token="[UNK]", cls_token="[CLS]", pad_token="[UNK]")
-    made = MultiHead(Shape(vocabulary=KNOWN, masked=masked), torch.Generator().manual_seed(0)).eval()
+    made = MultiHead(MultiHeadShape(vocabulary=KNOWN, masked=masked), torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
         for matrix in (made.query, made.key, made.value, made.out):
             matrix.mul_(2)

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import audit
-from heedful.audits.job import Moment, battery, prepare
+from heedful.audits.job import AuditProgress, battery, prepare
 from heedful.audits.result import Audit
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
@@ -86,7 +86,7 @@ class Stop(Exception):  # noqa: N818
 
 
 def stop_at(texts: int) -> Any:
-    def watch(now: Moment) -> None:
+    def watch(now: AuditProgress) -> None:
         if now.texts >= texts:
             raise Stop
 

@@ -21,7 +21,7 @@ from heedful.audits.result import Audit
 from heedful.checks import CHECKS, check
 from heedful.cli import options
 from heedful.cli.methods import capabilities as command
-from heedful.cli.methods import show
+from heedful.cli.methods import show_capabilities
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import CONTROLS
 from heedful.core.target import Target
@@ -296,7 +296,7 @@ def asked(*args: str) -> Result:
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command finds the function where it would load a model."""
-    monkeypatch.setattr(options, "load", lambda *_: classifier("plain"))
+    monkeypatch.setattr(options, "load_model", lambda *_: classifier("plain"))
 
 
 @pytest.mark.usefixtures("given")
@@ -317,7 +317,7 @@ def test_the_command_gives_json() -> None:
 
 def shown(given: Capabilities) -> str:
     console = Console(width=80, record=True, file=StringIO())
-    show(given, console)
+    show_capabilities(given, console)
     return console.export_text()
 
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from heedful.audits.chunk import cases
-from heedful.checks.base import RANDOM_DRAWS, by_unit, ranking, units
+from heedful.checks.base import RANDOM_DRAWS, by_unit, ranking
 from heedful.core.errors import Unsupported
 from heedful.data import Example
 from heedful.methods import method
+from heedful.model.masking import features
 from tests.support import toys
 from tests.support.cases import many, one
 from tests.support.models import TEXTS, build, shared
@@ -20,7 +21,7 @@ def test_random_orders_of_words_do_not_depend_on_their_pieces() -> None:
     found = many(shared("bert"), [f"{text} {'x' * i}" for i in range(60) for text in TEXTS[2:3]])
     longest, shortest = [], []
     for case in found:
-        groups = units(case.tokens)
+        groups = features(case.tokens)
         sizes = np.array([len(group) for group in groups])
         assert sizes.max() > 2
         for draw in case.draws:

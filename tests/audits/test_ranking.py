@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from heedful.audits.ranking import (
     Ranking,
     Reversal,
-    rank,
+    rank_methods,
     rankings,
     reversals,
-    scores,
+    text_scores,
 )
-from heedful.checks.input_erasure import InputErasure, Text, ask
+from heedful.checks.input_erasure import InputErasure, MaskedText, ask
 from heedful.core.arrays import Floats
 from heedful.core.finding import Findings
 from heedful.maths import stats
@@ -46,31 +46,31 @@ def found(areas: Mapping[tuple[str, str, str], Sequence[float]]) -> Findings:
 
 
 def test_who_is_surely_better_comes_first() -> None:
-    assert places(rank("delete", methods([0.1, 0.5, 0.3]))) == {"b": (1, 1), "c": (2, 2), "a": (3, 3)}
+    assert places(rank_methods("delete", methods([0.1, 0.5, 0.3]))) == {"b": (1, 1), "c": (2, 2), "a": (3, 3)}
 
 
 def test_methods_that_cannot_be_told_apart_share_places() -> None:
     given = methods([0.5, 0.2])
     given["c"] = given["a"] + np.random.default_rng(1).normal(size=60) * 0.2
-    found = rank("delete", given)
+    found = rank_methods("delete", given)
     assert places(found) == {"a": (1, 2), "c": (1, 2), "b": (3, 3)}
     assert set(found.tied) == {"a", "c"}
 
 
 def test_equal_methods_are_tied() -> None:
     given = methods([0.5, 0.2])
-    assert places(rank("delete", given | {"same": given["a"]}))["same"] == (1, 2)
+    assert places(rank_methods("delete", given | {"same": given["a"]}))["same"] == (1, 2)
 
 
 def test_few_texts_rank_nobody() -> None:
-    assert set(places(rank("delete", methods([0.9, 0.1, 0.5], n=29))).values()) == {(1, 3)}
+    assert set(places(rank_methods("delete", methods([0.9, 0.1, 0.5], n=29))).values()) == {(1, 3)}
 
 
 @given(st.integers(0, 1000), st.integers(2, 6))
 @settings(max_examples=30)
 def test_places_are_a_ranking(seed: int, m: int) -> None:
     rng = np.random.default_rng(seed)
-    found = rank("delete", methods(list(rng.uniform(0, 1, m)), noise=0.5, seed=seed))
+    found = rank_methods("delete", methods(list(rng.uniform(0, 1, m)), noise=0.5, seed=seed))
     assert all(1 <= first <= last <= m for first, last in places(found).values())
     assert sum(first for first, _ in places(found).values()) <= m * (m + 1) / 2
     assert [row.mean for row in found.methods] == sorted((row.mean for row in found.methods), reverse=True)
@@ -81,23 +81,23 @@ def test_pairs_are_compared_as_elsewhere() -> None:
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     p = stats.holm(np.array([stats.paired(given[x], given[y]).p for x, y in pairs]))
     sure = {frozenset(pair) for pair, value in zip(pairs, p, strict=True) if value <= 0.05}
-    assert {frozenset(pair) for pair in rank("delete", given).better} == sure
+    assert {frozenset(pair) for pair in rank_methods("delete", given).better} == sure
 
 
 def test_a_method_measured_on_few_texts_is_not_ranked() -> None:
     given = methods([0.5, 0.3])
     given["b"][:10] = np.nan
-    assert (places(rank("delete", given)), rank("delete", given).unranked) == ({"a": (1, 1)}, ("b",))
+    assert (places(rank_methods("delete", given)), rank_methods("delete", given).unranked) == ({"a": (1, 1)}, ("b",))
 
 
 def test_an_order_that_depends_on_the_masking_is_told() -> None:
-    one_way, other = rank("delete", methods([0.5, 0.2])), rank("mask", methods([0.1, 0.4]))
+    one_way, other = rank_methods("delete", methods([0.5, 0.2])), rank_methods("mask", methods([0.1, 0.4]))
     assert reversals([one_way, other]) == [Reversal("a", "b", better="delete", worse="mask")]
 
 
 def test_the_mark_is_insertion_less_deletion() -> None:
     areas = {("a", "insertion", "delete"): [0.9, 0.8], ("a", "deletion", "delete"): [0.2, 0.9]}
-    assert scores(found(areas), "delete")["a"] == pytest.approx([0.7, -0.1])
+    assert text_scores(found(areas), "delete")["a"] == pytest.approx([0.7, -0.1])
 
 
 def test_bounds_are_no_methods() -> None:
@@ -112,7 +112,7 @@ def test_nothing_to_rank() -> None:
 def test_chance_has_a_mark_of_zero() -> None:
     """Over all orders of the words, what stays and what goes are the same sets."""
     case = one(toys.build("bilstm", toys.mix(0.5)), "ape yes cat dog", ())
-    text = Text(case, "delete")
+    text = MaskedText(case, "delete")
     ask(Engine(case.classifier), [(text, all_subsets(4))])
     found = [InputErasure(maskings=("delete",)).numbers(text, np.array(order)) for order in permutations(range(4))]
     assert np.mean([one["insertion", None] - one["deletion", None] for one in found]) == pytest.approx(0, abs=1e-12)

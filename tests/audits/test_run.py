@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from heedful.audits import manifest
 from heedful.audits.manifest import Manifest
-from heedful.audits.parts import FINDINGS, TEXTS
-from heedful.audits.run import CHUNK, Run, open_run, order, read_run
+from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA
+from heedful.audits.run import CHUNK_TEXTS, Run, open_run, order, read_run
 from heedful.core import files as storing
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
@@ -111,7 +111,7 @@ def test_the_columns_of_findings_are_those_that_were_promised(run: Run) -> None:
 
 def test_an_empty_run_has_tables_with_no_rows(run: Run) -> None:
     assert run.findings().schema == FINDINGS
-    assert run.texts().schema == TEXTS
+    assert run.texts().schema == TEXTS_SCHEMA
     assert run.timings() == []
 
 
@@ -185,7 +185,9 @@ def test_only_the_columns_asked_for_are_read(run: Run) -> None:
 
 def test_chunks_are_read_in_their_order_and_share_their_names(run: Run) -> None:
     for chunk in (2, 0, 1):
-        run.write(chunk, [(chunk * CHUNK, Finding(f"c{chunk}", "", "m", 1.0))], [row(chunk * CHUNK)], {"n": chunk})
+        run.write(
+            chunk, [(chunk * CHUNK_TEXTS, Finding(f"c{chunk}", "", "m", 1.0))], [row(chunk * CHUNK_TEXTS)], {"n": chunk}
+        )
     found = run.findings()
     assert found.column("text").to_pylist() == [0, 16, 32]
     assert len({c.dictionary.to_pylist().__repr__() for c in found.column("check").chunks}) == 1
@@ -720,7 +722,10 @@ def test_a_long_value_is_cut() -> None:
 
 
 def test_the_file_of_a_manifest_is_its_dictionary(run: Run) -> None:
-    assert json.loads((run.folder / "manifest.json").read_bytes()) == {"format": manifest.FORMAT, **MANIFEST.to_dict()}
+    assert json.loads((run.folder / "manifest.json").read_bytes()) == {
+        "format": manifest.RUN_FORMAT,
+        **MANIFEST.to_dict(),
+    }
 
 
 # the summary
@@ -767,7 +772,7 @@ def test_compact_json_says_the_same(value: Any) -> None:
 
 def test_pretty_lines_are_short_where_they_can_be() -> None:
     lines = storing.pretty({"a": list(range(100)), "b": {str(i): [i] * 3 for i in range(50)}}).decode().splitlines()
-    assert max(map(len, lines)) <= storing.WIDTH
+    assert max(map(len, lines)) <= storing.JSON_WIDTH
     assert ' "b": {' in lines
     assert '  "7": [7, 7, 7],' in lines
 

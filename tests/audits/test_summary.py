@@ -17,10 +17,10 @@ from rich.console import Console
 from heedful.audits.chunk import metered
 from heedful.audits.manifest import Manifest
 from heedful.audits.parts import FINDINGS
-from heedful.audits.ranking import rank
+from heedful.audits.ranking import rank_methods
 from heedful.audits.record import Record
 from heedful.audits.run import Run
-from heedful.audits.summary import About, CheckSummary, LeftOut, Row, Summary, Texts, left_out, rows
+from heedful.audits.summary import About, CheckSummary, LeftOut, Row, Summary, TextFacts, estimate_rows, left_out
 from heedful.audits.verdict import Evidence, verdict
 from heedful.checks import CHECKS
 from heedful.core.files import json_value
@@ -29,7 +29,7 @@ from heedful.maths import stats
 from heedful.maths.stats import Decision, Difference
 from heedful.report.audit import _left_out
 from heedful.report.document import Document
-from heedful.report.document_terminal import show
+from heedful.report.document_terminal import show_document
 from heedful.report.overview import overview
 from heedful.report.ranking import advice
 
@@ -78,11 +78,13 @@ def test_values_stand_at_their_texts_and_nan_elsewhere() -> None:
 def test_tables_are_taken_one_after_the_other() -> None:
     found = drawn()
     cut = Findings.of([table(found[:50]), table(found[50:])], texts(40))
-    assert repr(rows("c", cut, MEASURES, ["good"])) == repr(rows("c", of(found), MEASURES, ["good"]))
+    assert repr(estimate_rows("c", cut, MEASURES, ["good"])) == repr(estimate_rows("c", of(found), MEASURES, ["good"]))
 
 
 def test_a_number_that_does_not_exist_is_missing_and_an_absent_one_is_not() -> None:
-    made = rows("c", of([(0, Finding("c", "m", "x", 1.0)), (1, Finding("c", "m", "x", np.nan))], 4), MEASURES, [])
+    made = estimate_rows(
+        "c", of([(0, Finding("c", "m", "x", 1.0)), (1, Finding("c", "m", "x", np.nan))], 4), MEASURES, []
+    )
     assert (made[0].n, made[0].missing) == (1, 1)
 
 
@@ -95,7 +97,7 @@ def test_places_and_methods() -> None:
 
 def test_a_row_is_the_summary_of_its_group() -> None:
     found = of(drawn())
-    for row in rows("c", found, MEASURES, ["good", "bad", "random"]):
+    for row in estimate_rows("c", found, MEASURES, ["good", "bad", "random"]):
         values = found.values(row.measure, row.method, row.at)
         wanted = stats.estimate(values[~np.isnan(values)], MEASURES[row.measure].kind)
         assert (row.n, row.mean, row.low, row.high) == (wanted.n, wanted.mean, wanted.low, wanted.high)
@@ -103,7 +105,9 @@ def test_a_row_is_the_summary_of_its_group() -> None:
 
 def test_differences_are_paired_and_corrected_over_the_measure() -> None:
     found = of(drawn())
-    made = {row.method: row for row in rows("c", found, MEASURES, ["good", "bad", "random"]) if row.measure == "x"}
+    made = {
+        row.method: row for row in estimate_rows("c", found, MEASURES, ["good", "bad", "random"]) if row.measure == "x"
+    }
     one = stats.paired(found.values("x", "good"), found.values("x", "random"))
     good, bad = made["good"].versus_random, made["bad"].versus_random
     assert good is not None
@@ -116,7 +120,7 @@ def test_differences_are_paired_and_corrected_over_the_measure() -> None:
 
 
 def test_a_measure_may_ask_not_to_be_compared() -> None:
-    made = rows("c", of(drawn()), {"x": Measure("x", compared=False)}, [])
+    made = estimate_rows("c", of(drawn()), {"x": Measure("x", compared=False)}, [])
     assert not any(row.versus_random for row in made)
 
 
@@ -124,13 +128,13 @@ def test_rows_come_in_the_order_of_measures_methods_and_places() -> None:
     found = of(
         [(0, Finding("c", m, "x", 1.0, at)) for at in ({"layer": 10}, {"layer": 2}, {"layer": "all"}) for m in "ba"], 1
     )
-    made = [(row.method, row.at["layer"]) for row in rows("c", found, MEASURES, ["a", "b"])]
+    made = [(row.method, row.at["layer"]) for row in estimate_rows("c", found, MEASURES, ["a", "b"])]
     assert made == [("a", "all"), ("a", 2), ("a", 10), ("b", "all"), ("b", 2), ("b", 10)]
 
 
 def test_the_order_of_findings_does_not_matter() -> None:
     found = drawn()
-    one, other = (rows("c", of(some), MEASURES, ["good", "bad"]) for some in (found, found[::-1]))
+    one, other = (estimate_rows("c", of(some), MEASURES, ["good", "bad"]) for some in (found, found[::-1]))
     assert repr(one) == repr(other)
 
 
@@ -138,7 +142,7 @@ def test_what_was_left_out_is_counted_by_reason() -> None:
     some = [(i, Finding("c", "", "left out", np.nan, {}, {"reason": f"because {i % 2}"})) for i in range(3)]
     found = left_out([table([*some, (0, Finding("c", "m", "x", 1.0))])])
     assert [(one.reason, one.texts) for one in found] == [("because 0", 2), ("because 1", 1)]
-    assert rows("c", of(some, 3), MEASURES, []) == []
+    assert estimate_rows("c", of(some, 3), MEASURES, []) == []
 
 
 def test_json_has_no_nan() -> None:
@@ -147,13 +151,13 @@ def test_json_has_no_nan() -> None:
 
 
 def test_a_summary_is_the_same_after_json() -> None:
-    rows_ = tuple(rows("c", of(drawn()), MEASURES, ["good", "bad", "random"]))
+    rows_ = tuple(estimate_rows("c", of(drawn()), MEASURES, ["good", "bad", "random"]))
     about = About(title="C", measures=MEASURES, highlights=(Highlight("x", "an x", head="x"),), roles=("points",))
     given = Summary(
         TEXTS,
         {"c": CheckSummary(about, rows_)},
         {"attention-mean": verdict(Evidence())},
-        (rank("delete", {"a": np.arange(40.0), "b": np.arange(40.0)[::-1] / 2}),),
+        (rank_methods("delete", {"a": np.arange(40.0), "b": np.arange(40.0)[::-1] / 2}),),
         (LeftOut("c", "", "so", 3),),
     )
     stored = json.dumps(given.to_dict(), allow_nan=False)
@@ -162,7 +166,7 @@ def test_a_summary_is_the_same_after_json() -> None:
 
 # the terminal
 
-TEXTS = Texts(
+TEXTS = TextFacts(
     40, {"a": 40}, None, stats.estimate(np.array([1.0] * 34 + [0.0] * 6), "rate"), stats.estimate(np.ones(40))
 )
 
@@ -186,7 +190,7 @@ def shown(*given: Row) -> str:
     record = Record(Run(Path(), manifest), Summary(TEXTS, checks, left_out=left), {})
     document = Document("", "", (), (), overview(record), _left_out(record), (), "", {}, advice=advice(record))
     console = Console(file=io.StringIO(), width=120)
-    show(document, console)
+    show_document(document, console)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import audit
-from heedful.audits.job import Job, Moment, battery, describe, restore
-from heedful.audits.workers import Processes, Tell, in_process
+from heedful.audits.job import AuditProgress, Job, battery, describe_job, restore_job
+from heedful.audits.workers import Processes, ReportShare, in_process
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
@@ -36,7 +36,7 @@ def done(folder: Path) -> set[int]:
     return {int(file.name) for file in folder.iterdir()}
 
 
-def until(there: Callable[[], object]) -> Tell:
+def until(there: Callable[[], object]) -> ReportShare:
     """Keep this process busy until something is there."""
 
     def tell(doing: str, share: float) -> None:
@@ -143,7 +143,7 @@ def by_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.py").write_text(f"open({str(folder / 'executed')!r}, 'a').write('{name} ')\n")
     asked: dict[str, Any] = {"methods": ["attention-mean", "leave-one-out"], "checks": ["complexity", "sign", "cost"]}
 
-    def wait(now: Moment) -> None:
+    def wait(now: AuditProgress) -> None:
         if now.texts == 0:  # subtle: on a machine of any speed, until the worker has done a part or is dead
             while children() and not list((folder / "two" / "parts").glob("*[0-9].parquet")):
                 time.sleep(0.02)
@@ -187,8 +187,8 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path) -> None:
     )  # fmt: skip
     examples = [Example("ape yes", "no", ("a", "b"), ((0, 3),), "line 1"), Example("no bee", rationale=())]
     job = Job(POINTER, [*examples, *TEXTS], given, 3, {"other": toys.build("bert", toys.DEAF)}, "name", 7)
-    described = json.loads(json.dumps(describe(job, tmp_path)))
-    again = restore(described)
+    described = json.loads(json.dumps(describe_job(job, tmp_path)))
+    again = restore_job(described)
     assert again.manifest() == job.manifest()
     assert again.examples == job.examples
     assert (again.limit, again.name, again.classifier.name) == (7, "name", "toy-bert")
@@ -197,11 +197,11 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_a_loaded_model_is_described_by_its_source_until_it_is_changed(tmp_path: Path) -> None:
     job = Job(heedful.load(), [Example("A film.")], battery("quick", ["lime"], ["cost"]))
-    assert describe(job, tmp_path)["classifier"]["model"] is None
+    assert describe_job(job, tmp_path)["classifier"]["model"] is None
     with torch.no_grad():
         next(job.classifier.model.parameters()).add_(1.0)
-    assert describe(job, tmp_path)["classifier"]["model"] == str(tmp_path / "model")
-    assert restore(describe(job, tmp_path / "again")).classifier.fingerprint == job.classifier.fingerprint
+    assert describe_job(job, tmp_path)["classifier"]["model"] == str(tmp_path / "model")
+    assert restore_job(describe_job(job, tmp_path / "again")).classifier.fingerprint == job.classifier.fingerprint
 
 
 @dataclass(frozen=True)

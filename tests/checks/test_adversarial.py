@@ -19,7 +19,7 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Finding
 from heedful.data import Example
 from heedful.model.classifier import Classifier
-from heedful.nets import MultiHead, Shape
+from heedful.nets import MultiHead, MultiHeadShape
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import Pair, PairShape
 from heedful.nets.single import Single, SingleShape
@@ -242,7 +242,7 @@ def test_a_witness_that_leaves_what_is_read_leaves_the_output(family: str) -> No
 
 def layered(masked: bool) -> Classifier:
     t = models.tokenizer("wordpiece")
-    shape = Shape(
+    shape = MultiHeadShape(
         len(t), 3, embedding=16, attention=8, value=8, heads=2, max_position_embeddings=40, layers=2, masked=masked,
         pad_token_id=t.pad_token_id,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import kendalltau, spearmanr, weightedtau
 
 from heedful.checks.agreement import Agreement
-from heedful.checks.base import Case, by_unit, units
+from heedful.checks.base import Case, by_unit
 from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
@@ -29,6 +29,7 @@ from heedful.data import Example
 from heedful.maths import ranks
 from heedful.methods.gradient import GradientXInput
 from heedful.methods.perturbation import LeaveOneOut
+from heedful.model.masking import features
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
 from tests.support.cases import FEW, one
@@ -279,7 +280,7 @@ def test_two_words_are_never_significant() -> None:
 def test_random_is_the_mean_over_its_draws() -> None:
     case = said(plain(12), {"a": np.arange(12.0)}, draws=True)
     found = numbers(Agreement()(case), "random", {"with": "a"})
-    groups = units(case.tokens)
+    groups = features(case.tokens)
     pairs = [kendalltau(by_unit(why.scores, groups), np.arange(12.0)) for why in case.draws]
     assert found["tau"] == pytest.approx(np.mean([pair.statistic for pair in pairs]))
     assert found["significant"] == pytest.approx(np.mean([pair.pvalue <= 0.05 for pair in pairs]))
@@ -320,7 +321,7 @@ def test_words_that_tie_share_the_last_place(seed: int, n: int) -> None:
 
 def test_pointing_of_random_is_the_mean_over_its_draws() -> None:
     case = said(plain(10), {"leave-one-out": [0, 0, 0, 5.0, 0, 0, 0, 0, 0, 0]}, draws=True)
-    tops = [np.argsort(-by_unit(why.scores, units(case.tokens)))[:2] for why in case.draws]
+    tops = [np.argsort(-by_unit(why.scores, features(case.tokens)))[:2] for why in case.draws]
     found = numbers(Agreement()(case), "random", {})
     assert found["pointing"] == pytest.approx(np.mean([3 in top for top in tops]))
 
@@ -346,7 +347,7 @@ def test_every_measure_is_listed_and_found(family: str, text: str) -> None:
 
 def test_a_network_with_two_levels() -> None:
     case = one(hierarchical(), "The film was good, good music. Dull story.", ("attention-mean", "leave-one-out"))
-    x, y = (np.abs(by_unit(why.scores, units(case.tokens))) for why in case.attributions.values())
+    x, y = (np.abs(by_unit(why.scores, features(case.tokens))) for why in case.attributions.values())
     assert numbers(Agreement()(case), "attention-mean")["tau"] == pytest.approx(kendalltau(x, y).statistic)
 
 
@@ -360,13 +361,13 @@ def test_a_model_without_attention_still_has_its_other_methods() -> None:
 @pytest.mark.parametrize("more", [{"labels": 10}, {"labels": 1, "problem_type": "regression"}])
 def test_any_number_of_labels(more: dict[str, Any]) -> None:
     case = one(build("bert", **more), "A warm and clever story", ("gradient-x-input", "leave-one-out"))
-    x, y = (np.abs(by_unit(why.scores, units(case.tokens))) for why in case.attributions.values())
+    x, y = (np.abs(by_unit(why.scores, features(case.tokens))) for why in case.attributions.values())
     assert numbers(Agreement()(case), "gradient-x-input")["tau"] == pytest.approx(kendalltau(x, y).statistic)
 
 
 def test_both_texts_of_a_pair_take_part() -> None:
     case = one(shared("bert"), Example("good film", "bad music"), ("gradient-x-input", "leave-one-out"))
-    x, y = (np.abs(by_unit(why.scores, units(case.tokens))) for why in case.attributions.values())
+    x, y = (np.abs(by_unit(why.scores, features(case.tokens))) for why in case.attributions.values())
     assert len(x) == 4
     assert numbers(Agreement()(case), "gradient-x-input")["tau"] == pytest.approx(kendalltau(x, y).statistic)
 

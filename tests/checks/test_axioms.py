@@ -17,7 +17,7 @@ from scipy.stats import entropy, pearsonr
 
 from heedful.checks import axioms
 from heedful.checks.axioms import Completeness, Complexity, Infidelity, Sign
-from heedful.checks.base import Case, by_unit, effects, units
+from heedful.checks.base import Case, by_unit, removal_effects
 from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
@@ -25,7 +25,7 @@ from heedful.data import Example
 from heedful.methods.gradient import IntegratedGradients
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.inference import answers
-from heedful.model.masking import Variants, over_positions
+from heedful.model.masking import Variants, features, over_positions
 from tests.checks.test_agreement import attribution, numbers, plain, said
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
@@ -40,7 +40,7 @@ EVERY: tuple[Any, ...] = (*ASKING, Completeness(), Complexity())
 
 def value(case: Case, kept: list[int]) -> float:
     """The target's value of the text with only these words, asked by itself."""
-    groups = units(case.tokens)
+    groups = features(case.tokens)
     keep = np.array([[j in kept for j in range(len(groups))]])
     rows = Variants(case.tokens, over_positions(groups, keep, len(case.tokens)))
     return float(case.target.of(answers(case.classifier, [rows]).logits, case.classifier.head)[0])
@@ -48,12 +48,12 @@ def value(case: Case, kept: list[int]) -> float:
 
 def removed(case: Case) -> Floats:
     """What taking each word away does, one by one."""
-    n = len(units(case.tokens))
+    n = len(features(case.tokens))
     return np.array([value(case, list(range(n))) - value(case, [j for j in range(n) if j != i]) for i in range(n)])
 
 
 def word_scores(case: Case, name: str) -> Floats:
-    return by_unit(case.attributions[name].scores, units(case.tokens))
+    return by_unit(case.attributions[name].scores, features(case.tokens))
 
 
 # effects
@@ -61,14 +61,14 @@ def word_scores(case: Case, name: str) -> Floats:
 
 def test_effects_are_what_taking_words_away_does() -> None:
     case = one(shared("bert"), TEXTS[0], ())
-    n = len(units(case.tokens))
-    found = effects([case], [~np.eye(n, dtype=bool)], "word", "delete")[0]
+    n = len(features(case.tokens))
+    found = removal_effects([case], [~np.eye(n, dtype=bool)], "word", "delete")[0]
     np.testing.assert_allclose(found, removed(case), atol=1e-5)
 
 
 def test_an_answer_that_moves_by_rounding_only_does_not_move() -> None:
     case = one(*SAME)
-    assert effects([case], [~np.eye(3, dtype=bool)], "word", "delete")[0].tolist() == [0, 0, 0]
+    assert removal_effects([case], [~np.eye(3, dtype=bool)], "word", "delete")[0].tolist() == [0, 0, 0]
 
 
 # sign
@@ -131,7 +131,7 @@ def test_what_moves_nothing_is_no_violation_and_has_no_sign() -> None:
 def test_random_claims_support_in_each_of_its_draws() -> None:
     case = one(shared("bert"), TEXTS[0], ())
     moved = removed(case)
-    tops = [int(np.argmax(by_unit(why.scores, units(case.tokens)))) for why in case.draws]
+    tops = [int(np.argmax(by_unit(why.scores, features(case.tokens)))) for why in case.draws]
     found = numbers(Sign()(case), "random")
     assert found["violation"] == pytest.approx(np.mean(moved[tops] < 0))
     assert found["agreement of signs"] == pytest.approx(np.mean(moved > 0))
@@ -238,7 +238,7 @@ def test_infidelity_is_captums(method: Any, normalize: bool) -> None:
     """The same sets of words, masked in token ids by captum's own perturbation of the input."""
     case = one(shared("bert"), TEXTS[0], (method,))
     (name,) = case.explanations
-    groups = units(case.tokens)
+    groups = features(case.tokens)
     gone = axioms.random_subsets(len(groups), 50, case.rng("infidelity"))
     ids = torch.tensor([case.tokens.ids])
     taken = torch.from_numpy(~over_positions(groups, ~gone, len(case.tokens)))
@@ -260,7 +260,7 @@ def test_infidelity_is_captums(method: Any, normalize: bool) -> None:
     expected = captums(
         forward, perturb, ids, scores, target=case.target.label, n_perturb_samples=50, normalize=normalize
     )
-    effect = effects([case], [~gone], "word", "mask")[0]
+    effect = removal_effects([case], [~gone], "word", "mask")[0]
     found = numbers(Infidelity(masking="mask")(case), name)
     measured = found["infidelity scaled"] * float((effect**2).mean()) if normalize else found["infidelity"]
     assert measured == pytest.approx(float(expected), rel=1e-4)

@@ -14,17 +14,17 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import binomtest
 
 from heedful.checks import check
-from heedful.checks.base import Case, by_unit, units
+from heedful.checks.base import Case, by_unit
 from heedful.checks.erasure import (
     RANKINGS,
     Erased,
     Erasure,
     Items,
+    box_numbers,
     fewer,
     first_flips,
     flips,
     negative,
-    spread,
     stop_values,
 )
 from heedful.checks.tables import Fewer, Flips
@@ -36,6 +36,7 @@ from heedful.maths.distances import Changes
 from heedful.methods.attention import read_shares
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
+from heedful.model.masking import features
 from tests.nets.test_hierarchical import TEXT as SENTENCES
 from tests.nets.test_hierarchical import classifier as han
 from tests.support import toys
@@ -359,7 +360,7 @@ def test_a_word_is_erased_with_all_its_pieces() -> None:
     classifier = build("bert")
     case = one(classifier, "unbelievably good music", METHODS)
     sites, items = Erasure()._items(case)
-    assert items.places == units(case.tokens)
+    assert items.places == features(case.tokens)
     assert max(map(len, items.places)) > 1
     assert items.weights == pytest.approx(by_unit(case.attributions["attention-mean"].scores, items.places))
     got = Erased(classifier, classifier.batch([case.tokens]), sites, items.places).of(np.eye(3, dtype=bool))
@@ -447,9 +448,9 @@ def test_the_p_value_is_the_binomial_test_of_who_needs_fewer() -> None:
 
 
 def test_the_spread_leaves_out_those_that_never_flip_and_counts_them() -> None:
-    got = spread(np.array([0.1, 0.2, 0.3, np.inf, np.nan]))
+    got = box_numbers(np.array([0.1, 0.2, 0.3, np.inf, np.nan]))
     assert (got.median, got.n, got.never_share) == pytest.approx((0.2, 3, 1 / 4))
-    assert np.isnan(spread(np.array([np.inf])).median)
+    assert np.isnan(box_numbers(np.array([np.inf])).median)
 
 
 def test_negative_shares_by_the_difference_of_attention() -> None:

@@ -27,7 +27,7 @@ from heedful.core.files import json_value
 from heedful.core.finding import Finding, Place
 from heedful.data import Example
 from heedful.maths.formulas import effective_attention
-from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
+from heedful.maths.nullspace import Around, constrained, effective_rank, numerical_rank, pearson, reduced
 from heedful.methods.attention import read_shares
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
@@ -81,11 +81,11 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize(("n", "d", "inner"), [(6, 4, 4), (4, 6, 4), (7, 5, 2), (5, 5, 1), (1, 3, 1)])
 def test_rank_is_numpys(n: int, d: int, inner: int) -> None:
     matrix = random(n, inner) @ random(inner, d, seed=1)
-    assert rank(matrix, max(n, d), EPS) == np.linalg.matrix_rank(matrix.numpy()) == inner
+    assert numerical_rank(matrix, max(n, d), EPS) == np.linalg.matrix_rank(matrix.numpy()) == inner
 
 
 def test_the_rank_of_nothing_is_none() -> None:
-    assert rank(torch.zeros(4, 3), 4, EPS) == 0
+    assert numerical_rank(torch.zeros(4, 3), 4, EPS) == 0
 
 
 @pytest.mark.parametrize("wide", [3, 4, 9])

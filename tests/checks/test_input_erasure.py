@@ -13,8 +13,8 @@ import torch
 from scipy.integrate import trapezoid
 
 from heedful.checks import check
-from heedful.checks.base import Case, units
-from heedful.checks.input_erasure import InputErasure, Text, _mean, area, count, first, one_more, steps
+from heedful.checks.base import Case
+from heedful.checks.input_erasure import InputErasure, MaskedText, _mean, area, count, first, one_more, steps
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
 from heedful.core.target import Target, activation
@@ -23,6 +23,7 @@ from heedful.maths.shapley import all_subsets
 from heedful.model.batch import Batch
 from heedful.model.function import Plain
 from heedful.model.inference import sharing
+from heedful.model.masking import features
 from tests.support import toys
 from tests.support.cases import FEW, many, one
 from tests.support.models import TEXTS, build, shared
@@ -48,7 +49,7 @@ class Slow:
 
     @property
     def words(self) -> list[list[int]]:
-        return units(self.case.tokens)
+        return features(self.case.tokens)
 
     def logits(self, kept: Iterable[int]) -> torch.Tensor:
         tokens, classifier = self.case.tokens, self.case.classifier
@@ -252,7 +253,7 @@ def test_a_model_that_always_says_the_same_has_nothing_to_lose() -> None:
 
 def _drawn(case: Case, orders: Iterable[Sequence[int]]) -> Case:
     """The case with draws that put its words in these orders."""
-    firsts = [group[0] for group in units(case.tokens)]
+    firsts = [group[0] for group in features(case.tokens)]
     draws = []
     for order in orders:
         scores = np.zeros(len(case.tokens))
@@ -288,9 +289,9 @@ def test_words_of_many_pieces_do_not_come_first_by_chance() -> None:
     from heedful.checks.input_erasure import _orders
 
     case = one(shared("bert"), "unbelievably a", ("random",))
-    assert len(units(case.tokens)[0]) == 3  # by their sum, it would come first in 23 of 24 orders
+    assert len(features(case.tokens)[0]) == 3  # by their sum, it would come first in 23 of 24 orders
     draws = [d for seed in range(20) for d in one(shared("bert"), "unbelievably a", ("random",), seed=seed).draws]
-    orders = _orders(Text(replace(case, draws=tuple(draws)), "delete"))["random"]
+    orders = _orders(MaskedText(replace(case, draws=tuple(draws)), "delete"))["random"]
     assert np.mean([order[0] for order in orders]) == pytest.approx(0.5, abs=0.1)
 
 

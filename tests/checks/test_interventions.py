@@ -41,7 +41,7 @@ def test_padding_that_a_network_adds_takes_no_part() -> None:
 def test_copies_are_answered_as_if_each_were_alone(family: str) -> None:
     classifier = shared(family)
     case = case_of(classifier)
-    places = [WHOLE_MODEL, *interventions.heads(classifier)[::-1], *interventions.layers(classifier)[::-1]]
+    places = [WHOLE_MODEL, *interventions.head_places(classifier)[::-1], *interventions.layers(classifier)[::-1]]
     found = outcomes(classifier, case.tokens, [Copy(where, edits.uniform) for where in places]).tvd
     alone = [tvd(classifier, case, at_head(edits.uniform, where)) for where in places]
     assert len(places) > 2

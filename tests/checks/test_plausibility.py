@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, f1_score, jaccard_score
 
-from heedful.checks.base import Case, units
+from heedful.checks.base import Case
 from heedful.checks.plausibility import Plausibility, iou_f1, marked, runs, token_f1
 from heedful.checks.tables import MethodMean
 from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
 from heedful.data import Example
+from heedful.model.masking import features
 from tests.checks.test_agreement import Stand, numbers, plain, said
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
@@ -31,7 +32,7 @@ SIZES = ("auprc", "token f1", "iou", "iou f1")
 
 def noted(case: Case, which: list[int]) -> Case:
     """The case with these words marked, each by itself."""
-    spans = [case.tokens.spans[group[0]] for group in units(case.tokens)]
+    spans = [case.tokens.spans[group[0]] for group in features(case.tokens)]
     rationale = tuple(span for i in which if (span := spans[i]) is not None)
     return replace(case, example=replace(case.example, rationale=rationale))
 
@@ -52,13 +53,13 @@ def noted(case: Case, which: list[int]) -> Case:
 )
 def test_a_word_is_marked_if_one_of_its_characters_is(spans: Any, expected: list[bool]) -> None:
     tokens = plain(3).tokens  # "ape bee cat"
-    assert marked(tokens, units(tokens), spans).tolist() == expected
+    assert marked(tokens, features(tokens), spans).tolist() == expected
 
 
 def test_a_word_of_several_pieces_is_marked_by_any_of_them() -> None:
     tokens = shared("bert").tokens("unbelievably good")
-    assert len(units(tokens)[0]) > 1
-    assert marked(tokens, units(tokens), ((11, 12),)).tolist() == [True, False]
+    assert len(features(tokens)[0]) > 1
+    assert marked(tokens, features(tokens), ((11, 12),)).tolist() == [True, False]
 
 
 def test_only_the_first_text_of_a_pair_takes_part() -> None:

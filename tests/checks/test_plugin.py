@@ -16,7 +16,7 @@ from heedful.checks.conformance import conforms
 from heedful.data import Example
 from heedful.report.audit import report
 from heedful.report.compare import compare
-from heedful.report.document_terminal import show
+from heedful.report.document_terminal import show_document
 from heedful.report.writers import WRITERS
 from tests.support import toys
 
@@ -119,7 +119,7 @@ def test_its_numbers_are_in_the_tables_of_a_spreadsheet(record: Record) -> None:
 
 def test_it_has_a_column_on_the_terminal(record: Record) -> None:
     console = Console(file=io.StringIO(), width=120)
-    show(report(record), console)
+    show_document(report(record), console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     assert "loud: letters of the highest word" in printed
 

@@ -82,7 +82,7 @@ def test_a_copy_with_nothing_randomised_says_the_same() -> None:
     copy = Classifier(copied(case.classifier), case.classifier.tokenizer)
     randomise({}, "shuffle", 0)
     (why,) = run_method(copy, case.methods["gradient-x-input"], [case.tokens], [case.target])
-    assert alike.compare(case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(1)
+    assert alike.compare_explanations(case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("family", ["bert", "bilstm", "multihead", "bart"])
@@ -136,7 +136,7 @@ def test_position_knows_nothing_of_the_model() -> None:
 
 def test_unrelated_explanations_stand_beside_each_stage() -> None:
     case = cases.one(models.shared("bert"), TEXT, FAST)
-    scores = [np.array(list(alike.by_word(draw).values())) for draw in case.draws]
+    scores = [np.array(list(alike.word_scores(draw).values())) for draw in case.draws]
     pairs = zip(scores, scores[1:] + scores[:1], strict=True)
     expected = np.mean([scipy.stats.kendalltau(a, b).statistic for a, b in pairs])
     found = Randomisation(stages=1)(case)

@@ -13,7 +13,7 @@ from heedful.checks import similarity as alike
 from heedful.checks.sensitivity import FUNCTION_WORDS, Sensitivity
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
-from heedful.core.tokens import words
+from heedful.core.tokens import word_spans
 from heedful.methods import method
 from heedful.methods.explain import run_method
 from heedful.model.function import Plain
@@ -51,7 +51,7 @@ def test_negations_are_never_dropped() -> None:
 def test_every_word_that_stays_is_found_again() -> None:
     text = "The film , a good one, was not  funny (it's of 1,000 kinds): the end. "
     for change in Sensitivity(limit=99).of(text, "And is the pair, too"):
-        old, new = ([t[slice(*s)] for t in both for s in words(t)] for both in _both(text, change))
+        old, new = ([t[slice(*s)] for t in both for s in word_spans(t)] for both in _both(text, change))
         assert all(old[i].casefold() == new[j].casefold() for i, j in change.moved.items())
         assert len(old) - len(change.moved) == (1 if len(new) < len(old) else 0)
 
@@ -96,7 +96,7 @@ def test_sensitivity_as_computed_by_hand() -> None:
     classifier, tokens = case.classifier, case.classifier.tokens("Dull film.")
     why = run_method(classifier, method("gradient-x-input"), [tokens], [case.target], 0)[0]
     assert isinstance(why, Attribution)
-    a, b = ([alike.by_word(x)[i] for i in (0, 1)] for x in (case.attributions["gradient-x-input"], why))
+    a, b = ([alike.word_scores(x)[i] for i in (0, 1)] for x in (case.attributions["gradient-x-input"], why))
     kept = classifier.predictions([tokens])[0].index == case.prediction.index
     expected = math.dist(a, b) / math.hypot(*a) if kept else math.nan
     found = Sensitivity()(case)

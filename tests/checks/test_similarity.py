@@ -102,7 +102,7 @@ def test_words_are_compared_by_their_place_and_not_by_pieces() -> None:
         Attribution(tokens=t, scores=np.array([0.0 if w is None else float(w) for w in t.words]))
         for t in (models.shared(family).tokens("A dull short film") for family in ("bert", "roberta"))
     ]
-    assert list(alike.by_word(why[0])) == list(alike.by_word(why[1])) == [0, 1, 2, 3]
+    assert list(alike.word_scores(why[0])) == list(alike.word_scores(why[1])) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,15 @@ from heedful.core.target import Target
 from heedful.methods.explain import Step, explain
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryLime
-from heedful.methods.theory_comparison import FORMS, REDUCES, Comparison, Form, Trial, agreement, compare
+from heedful.methods.theory_comparison import (
+    FORMS,
+    REDUCES,
+    Form,
+    TheoryComparison,
+    Trial,
+    closeness,
+    compare_with_theory,
+)
 from heedful.report.figures import draw_theory, encode
 from heedful.report.figures.sheet import Picture
 from heedful.report.figures.theory import MAX_LETTERS, MAX_WORDS, WORDS_PER_ROW, Coefficients
@@ -42,8 +50,8 @@ def classifier() -> heedful.Classifier:
 
 
 @pytest.fixture(scope="module")
-def found(classifier: heedful.Classifier) -> Comparison:
-    return compare(classifier, TEXT, QUICK)
+def found(classifier: heedful.Classifier) -> TheoryComparison:
+    return compare_with_theory(classifier, TEXT, QUICK)
 
 
 def by_word(why: Any) -> dict[str, float]:
@@ -58,24 +66,24 @@ def by_word(why: Any) -> dict[str, float]:
 # what is compared
 
 
-def test_words_are_distinct_and_in_reading_order(found: Comparison) -> None:
+def test_words_are_distinct_and_in_reading_order(found: TheoryComparison) -> None:
     assert found.words == tuple(dict.fromkeys(TEXT.replace(",", " ,").split()))
 
 
-def test_each_run_can_be_made_again_by_its_seed(classifier: heedful.Classifier, found: Comparison) -> None:
+def test_each_run_can_be_made_again_by_its_seed(classifier: heedful.Classifier, found: TheoryComparison) -> None:
     settings = Lime(masking="unk", by="bag", samples=60)
     for run, seed in zip(found.runs, QUICK.seeds(), strict=True):
         again = by_word(explain(classifier, TEXT, settings, seed=seed))
         assert run == pytest.approx([again[word] for word in found.words], abs=1e-12)
 
 
-def test_runs_are_independent_and_other_seeds_give_others(found: Comparison) -> None:
+def test_runs_are_independent_and_other_seeds_give_others(found: TheoryComparison) -> None:
     assert len({run.tobytes() for run in found.runs}) == 3
     assert not set(Trial(seed=0).seeds()) & set(Trial(seed=1).seeds())
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_are_those_of_theory_lime(form: Any, classifier: heedful.Classifier, found: Comparison) -> None:
+def test_forms_are_those_of_theory_lime(form: Any, classifier: heedful.Classifier, found: TheoryComparison) -> None:
     twin = by_word(explain(classifier, TEXT, TheoryLime(form=form)))
     assert found.forms[form] == pytest.approx([twin[word] for word in found.words], abs=1e-12)
 
@@ -99,21 +107,21 @@ def by_hand(classifier: heedful.Classifier, how: str) -> list[float]:
 def test_the_gradient_and_theorem_4_1_are_the_gradient_by_hand(how: Any, masked: bool) -> None:
     wide = multihead(masked=masked)
     wide.model.double()
-    found = compare(wide, TEXT, Trial(runs=1, samples=2, reduce=how))
+    found = compare_with_theory(wide, TEXT, Trial(runs=1, samples=2, reduce=how))
     twin = by_hand(wide, how)
     assert found.gradient == pytest.approx(twin, abs=1e-12)
     assert found.slopes == pytest.approx(twin, abs=1e-12)
     assert found.worst < 1e-12
 
 
-def test_the_theorem_as_stated_is_off_at_the_first_token_alone(found: Comparison) -> None:
+def test_the_theorem_as_stated_is_off_at_the_first_token_alone(found: TheoryComparison) -> None:
     differs = np.abs(found.stated - found.gradient) > 1e-5
     assert differs.tolist() == [True] + [False] * (len(found.tokens) - 1)
     assert found.overlooked == abs(found.stated[0] - found.gradient[0])
 
 
 def test_with_many_samples_lime_is_at_the_exact_form_and_not_at_the_papers(classifier: heedful.Classifier) -> None:
-    found = compare(classifier, TEXT, Trial(runs=3, samples=4000))
+    found = compare_with_theory(classifier, TEXT, Trial(runs=3, samples=4000))
     exact, paper = found.agreement("exact").off, found.agreement("paper").off
     assert exact is not None
     assert paper is not None
@@ -121,20 +129,25 @@ def test_with_many_samples_lime_is_at_the_exact_form_and_not_at_the_papers(class
 
 
 def test_the_target_is_the_predicted_label_or_the_one_asked_for(classifier: heedful.Classifier) -> None:
-    one, other, both = (compare(classifier, TEXT, QUICK, t) for t in (1, 2, Target(1, against=2)))
-    assert str(compare(classifier, TEXT, QUICK).target) == "logit of LABEL_0"
+    one, other, both = (compare_with_theory(classifier, TEXT, QUICK, t) for t in (1, 2, Target(1, against=2)))
+    assert str(compare_with_theory(classifier, TEXT, QUICK).target) == "logit of LABEL_0"
     assert str(both.target) == "logit of LABEL_1 against LABEL_2"
     assert both.runs == pytest.approx(one.runs - other.runs, abs=1e-6)
     assert both.gradient == pytest.approx(one.gradient - other.gradient, abs=1e-6)
 
 
 def test_a_word_of_both_texts_of_a_pair_is_two_words(classifier: heedful.Classifier) -> None:
-    assert compare(classifier, "good film", QUICK, pair="good music").words == ("good", "film", "good", "music")
+    assert compare_with_theory(classifier, "good film", QUICK, pair="good music").words == (
+        "good",
+        "film",
+        "good",
+        "music",
+    )
 
 
 def test_progress_hears_of_every_run(classifier: heedful.Classifier) -> None:
     heard: list[Step] = []
-    compare(classifier, TEXT, QUICK, watch=heard.append)
+    compare_with_theory(classifier, TEXT, QUICK, watch=heard.append)
     assert heard == [Step("LIME, run", n, 3, 60) for n in (1, 2, 3)]
 
 
@@ -144,7 +157,7 @@ def test_progress_hears_of_every_run(classifier: heedful.Classifier) -> None:
 def test_agreement_is_pearson_kendall_and_a_relative_distance() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 30)).round(1)
-    near = agreement(one, other)
+    near = closeness(one, other)
     assert near.pearson == pytest.approx(scipy.stats.pearsonr(one, other).statistic)
     signs = [np.sign((one[i] - one[j]) * (other[i] - other[j])) for i, j in combinations(range(30), 2)]
     untied = [sum(a != b for a, b in combinations(x.tolist(), 2)) for x in (one, other)]
@@ -156,17 +169,17 @@ def test_agreement_is_pearson_kendall_and_a_relative_distance() -> None:
 def test_where_nothing_varies_there_is_no_correlation(
     found: list[float], measured: list[float], off: float | None
 ) -> None:
-    near = agreement(np.array(found), np.array(measured))
+    near = closeness(np.array(found), np.array(measured))
     assert (near.pearson, near.kendall, near.off) == (None, None, off)
 
 
-def test_chance_is_the_standard_error_of_the_mean(found: Comparison) -> None:
+def test_chance_is_the_standard_error_of_the_mean(found: TheoryComparison) -> None:
     errors = scipy.stats.sem(found.runs, axis=0)
     assert found.chance == pytest.approx(np.linalg.norm(errors) / np.linalg.norm(found.runs.mean(0)))
 
 
 def test_a_single_run_tells_nothing_of_chance(classifier: heedful.Classifier) -> None:
-    assert compare(classifier, TEXT, Trial(runs=1, samples=20)).chance is None
+    assert compare_with_theory(classifier, TEXT, Trial(runs=1, samples=20)).chance is None
 
 
 # what is refused
@@ -175,7 +188,7 @@ def test_a_single_run_tells_nothing_of_chance(classifier: heedful.Classifier) ->
 def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
     other = build("bilstm")
     with pytest.raises(Unsupported, match="tiny-bilstm is a Single; theory-lime holds for a"):
-        compare(other, TEXT)
+        compare_with_theory(other, TEXT)
     assert other.forwards <= 1
 
 
@@ -202,7 +215,7 @@ def run(monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, *args: 
 
 
 def test_json_is_one_line_with_all_that_was_found(
-    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: TheoryComparison
 ) -> None:
     result = run(monkeypatch, classifier, TEXT, "--json")
     assert (result.exit_code, result.stdout) == (0, found.to_json() + "\n")
@@ -215,7 +228,7 @@ def test_json_is_one_line_with_all_that_was_found(
 
 
 def test_words_are_listed_by_size_and_the_rest_is_counted(
-    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: TheoryComparison
 ) -> None:
     lines = run(monkeypatch, classifier, TEXT, "--words", "4").stdout.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["word", "LIME"]) + 1
@@ -229,7 +242,7 @@ def test_words_are_listed_by_size_and_the_rest_is_counted(
 
 
 def test_agreement_and_the_worst_difference_are_printed(
-    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: Comparison
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, found: TheoryComparison
 ) -> None:
     shown = run(monkeypatch, classifier, TEXT).stdout
     near = found.agreement("derived")
@@ -272,7 +285,7 @@ def test_the_command_refuses_another_model(monkeypatch: pytest.MonkeyPatch) -> N
 # the figure
 
 
-def made(found: Comparison, words: int, repeat: str = "extraordinarily") -> Comparison:
+def made(found: TheoryComparison, words: int, repeat: str = "extraordinarily") -> TheoryComparison:
     """The same with so many words, long ones among them, and as many tokens."""
     rng = np.random.default_rng(words)
     names = tuple(repeat if i % 3 == 0 else f"w{i}" for i in range(words))
@@ -294,7 +307,7 @@ def marked(axes: Axes, marker: str) -> list[float]:
     return next(np.asarray(line.get_ydata()).tolist() for line in axes.get_lines() if line.get_marker() == marker)
 
 
-def test_words_are_drawn_by_size_with_theorys_marks_on_their_boxes(found: Comparison) -> None:
+def test_words_are_drawn_by_size_with_theorys_marks_on_their_boxes(found: TheoryComparison) -> None:
     axes = draw_theory(found).axes[0]
     order = sorted(range(len(found.words)), key=lambda j: -abs(found.mean[j]))
     assert names(axes) == [found.words[j] for j in order]
@@ -305,7 +318,7 @@ def test_words_are_drawn_by_size_with_theorys_marks_on_their_boxes(found: Compar
     assert [[box.y0, box.y1] for box in boxes] == [pytest.approx(ends) for ends in quartiles.tolist()]
 
 
-def test_the_gradient_lies_over_theory_and_the_ring_over_the_theorem_as_stated(found: Comparison) -> None:
+def test_the_gradient_lies_over_theory_and_the_ring_over_the_theorem_as_stated(found: TheoryComparison) -> None:
     axes = draw_theory(found).axes[-1]
     points, ring = [line for line in axes.get_lines() if line.get_marker() == "o"]
     assert np.asarray(points.get_xdata()).tolist() == found.slopes.tolist()
@@ -325,7 +338,7 @@ def extents(figure: Picture, axes: Axes) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("words", [2, 74, 200])
-def test_no_name_touches_another_or_leaves_the_sheet(words: int, found: Comparison) -> None:
+def test_no_name_touches_another_or_leaves_the_sheet(words: int, found: TheoryComparison) -> None:
     figure = draw_theory(made(found, words))
     width, height = figure.get_size_inches() * figure.dpi
     for axes in figure.axes:
@@ -336,7 +349,7 @@ def test_no_name_touches_another_or_leaves_the_sheet(words: int, found: Comparis
     assert len(extents(figure, figure.axes[-1])[1]) > 1
 
 
-def test_many_words_go_on_below_and_the_largest_are_shown(found: Comparison) -> None:
+def test_many_words_go_on_below_and_the_largest_are_shown(found: TheoryComparison) -> None:
     many = made(found, 200)
     rows = [names(axes) for axes in draw_theory(many).axes[:-1]]
     largest = [many.words[j] for j in many.order[:MAX_WORDS]]
@@ -347,11 +360,11 @@ def test_many_words_go_on_below_and_the_largest_are_shown(found: Comparison) -> 
     assert f"the {MAX_WORDS} largest of 200 words" in note
 
 
-def test_the_same_comparison_is_drawn_the_same(found: Comparison) -> None:
+def test_the_same_comparison_is_drawn_the_same(found: TheoryComparison) -> None:
     assert encode(draw_theory(found), "svg") == encode(draw_theory(found), "svg")
 
 
-def test_nothing_in_a_word_breaks_the_figure(found: Comparison) -> None:
+def test_nothing_in_a_word_breaks_the_figure(found: TheoryComparison) -> None:
     nasty = ("$x^2$", "日本語", "\\frac{1}", "👩‍👧", "a_b", "$")
     drawn = draw_theory(replace(made(found, 6), words=nasty))
     assert encode(drawn, "png").startswith(b"\x89PNG")
@@ -359,5 +372,5 @@ def test_nothing_in_a_word_breaks_the_figure(found: Comparison) -> None:
 
 
 def test_one_word_and_one_run_are_drawn(classifier: heedful.Classifier) -> None:
-    alone = compare(classifier, "good good good", Trial(runs=1, samples=20))
+    alone = compare_with_theory(classifier, "good good good", Trial(runs=1, samples=20))
     assert names(draw_theory(alone).axes[0]) == ["good"]

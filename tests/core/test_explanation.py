@@ -33,7 +33,7 @@ from heedful.core.explanation import (
 )
 from heedful.core.target import Target
 from heedful.core.tokens import Span, Tokens, word_indices
-from heedful.methods.explain import CHUNK, explain, explain_all
+from heedful.methods.explain import STREAM_TEXTS, explain, explain_all
 from heedful.methods.gradient import GradientXInput, IntegratedGradients
 from heedful.model.classifier import Classifier
 from tests.support.models import TEXTS, build, shared
@@ -414,10 +414,10 @@ def test_explain_all_takes_texts_as_they_are_needed() -> None:
     found = explain_all(shared("bert"), texts, "uniform")
     assert texts.taken == 0
     next(found)
-    assert 0 < texts.taken <= CHUNK
-    for _ in range(CHUNK):
+    assert 0 < texts.taken <= STREAM_TEXTS
+    for _ in range(STREAM_TEXTS):
         next(found)
-    assert CHUNK < texts.taken <= 2 * CHUNK
+    assert STREAM_TEXTS < texts.taken <= 2 * STREAM_TEXTS
 
 
 def test_explain_all_refuses_a_bad_method_at_once() -> None:

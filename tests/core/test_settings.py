@@ -160,22 +160,22 @@ class Later:
 
 
 def test_the_key_is_the_name_and_the_settings_in_the_order_of_the_fields() -> None:
-    name, values = settings.key("old", Old(4))
+    name, values = settings.draw_key("old", Old(4))
     assert (name, list(values.items())) == ("old", [("steps", 4), ("width", 0.5)])
 
 
 def test_a_renamed_class_with_a_renamed_and_a_new_setting_draws_the_old_numbers() -> None:
-    old, later = (seeded(0, "a text", *settings.key(*one)) for one in (("old", Old(4)), ("later", Later(4))))
+    old, later = (seeded(0, "a text", *settings.draw_key(*one)) for one in (("old", Old(4)), ("later", Later(4))))
     assert old.initial_seed() == later.initial_seed()
 
 
 def test_a_new_setting_that_is_not_at_its_default_enters_the_key() -> None:
-    assert settings.key("later", Later(fast=True))[1] == {"steps": 3, "width": 0.5, "fast": True}
+    assert settings.draw_key("later", Later(fast=True))[1] == {"steps": 3, "width": 0.5, "fast": True}
 
 
 def test_the_key_of_a_method_is_what_it_was() -> None:
     """LIME on a text: a draw of the first version."""
-    rng = seeded(0, "a text", None, *settings.key("lime", method("lime")))
+    rng = seeded(0, "a text", None, *settings.draw_key("lime", method("lime")))
     assert rng.initial_seed() == 6897364050419758998
 
 

@@ -19,9 +19,9 @@ from tokenizers import models as tk
 from tokenizers import normalizers, pre_tokenizers, processors
 from transformers import ByT5Tokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
 
-from heedful.core.alignment import align
+from heedful.core.alignment import align_pieces
 from heedful.core.errors import BadInput
-from heedful.core.tokens import Span, Tokens, check_text, sentences, trim, word_indices, words
+from heedful.core.tokens import Span, Tokens, check_text, sentence_spans, trim, word_indices, word_spans
 from heedful.model.classifier import Classifier
 from heedful.model.huggingface import tokenize
 from tests.support.models import shared, tokenizer
@@ -233,7 +233,7 @@ def test_pieces_follow_the_text_without_white_space_at_their_ends(kind: str, tex
 @every_kind
 @every_text
 def test_a_piece_belongs_to_the_word_that_holds_its_first_character(kind: str, text: str) -> None:
-    tokens, units = tokenize(tokenizer(kind), text), words(text)
+    tokens, units = tokenize(tokenizer(kind), text), word_spans(text)
     begins = {i: span[0] for i in tokens.content if (span := tokens.spans[i]) is not None and span[0] < span[1]}
     assert all(tokens.words[i] == next(w for w, (a, b) in enumerate(units) if a <= k < b) for i, k in begins.items())
 
@@ -392,7 +392,7 @@ def test_bytes_without_offsets_lead_to_their_characters() -> None:
     ],
 )
 def test_align_finds(text: str, surfaces: list[str | None], expected: list[str]) -> None:
-    assert [text[slice(*span)] for span in align(text, surfaces)] == expected
+    assert [text[slice(*span)] for span in align_pieces(text, surfaces)] == expected
 
 
 def stripped(text: str) -> str:
@@ -404,13 +404,13 @@ def stripped(text: str) -> str:
 def test_align_recovers_the_pieces_of_lower_cased_text_without_accents(cut: list[list[str]]) -> None:
     text = "  ".join("".join(word) for word in cut)
     pieces = [piece for word in cut for piece in word]
-    assert [text[slice(*span)] for span in align(text, [stripped(piece) for piece in pieces])] == pieces
+    assert [text[slice(*span)] for span in align_pieces(text, [stripped(piece) for piece in pieces])] == pieces
 
 
 @settings(deadline=None, max_examples=200)
 @given(st.text(max_size=40), st.lists(st.none() | st.text(max_size=4), max_size=12))
 def test_align_gives_ordered_spans_inside_the_text_whatever_it_is_given(text: str, surfaces: list[str | None]) -> None:
-    spans = align(text, surfaces)
+    spans = align_pieces(text, surfaces)
     assert len(spans) == len(surfaces)
     assert all(0 <= a <= b <= len(text) for a, b in spans)
     assert [a for a, _ in spans] == sorted(a for a, _ in spans)
@@ -435,13 +435,13 @@ def test_align_gives_ordered_spans_inside_the_text_whatever_it_is_given(text: st
     ],
 )
 def test_words(text: str, expected: list[str]) -> None:
-    assert [text[a:b] for a, b in words(text)] == expected
+    assert [text[a:b] for a, b in word_spans(text)] == expected
 
 
 @settings(max_examples=300)
 @given(st.text())
 def test_words_hold_every_visible_character_once(text: str) -> None:
-    held = [k for a, b in words(text) for k in range(a, b)]
+    held = [k for a, b in word_spans(text) for k in range(a, b)]
     assert len(held) == len(set(held))
     assert {k for k, c in enumerate(text) if not c.isspace()} <= set(held)
 
@@ -459,7 +459,7 @@ def test_words_hold_every_visible_character_once(text: str) -> None:
     ],
 )
 def test_sentences(text: str, expected: list[str]) -> None:
-    assert [text[a:b] for a, b in sentences(text)] == expected
+    assert [text[a:b] for a, b in sentence_spans(text)] == expected
 
 
 @given(st.text("ab .\n"))

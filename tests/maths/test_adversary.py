@@ -20,7 +20,7 @@ from heedful.maths.adversary import (
     attention_distance,
     bracket,
     envelope,
-    exact,
+    exact_witness,
     limits,
     null_dimension,
     one_hot_distances,
@@ -28,7 +28,7 @@ from heedful.maths.adversary import (
     preserving_rows,
     tvd_bound,
 )
-from heedful.maths.adversary_search import Padded, Search, farthest, loss_gradient, optimise
+from heedful.maths.adversary_search import Padded, Search, farthest_candidate, loss_gradient, optimise
 from heedful.maths.distances import changes
 
 DISTANCES: tuple[Distance, ...] = ("jsd", "tvd")
@@ -153,7 +153,7 @@ def test_exact_is_what_a_fine_grid_finds(distance: Distance, seed: int) -> None:
     p = problem(seed, n=3)
     points = grid(400)[:, None]
     kept = points[p.change(points) <= EPSILON]
-    found, best = exact(p, EPSILON, distance), attention_distance(kept, p.attention, distance).max()
+    found, best = exact_witness(p, EPSILON, distance), attention_distance(kept, p.attention, distance).max()
     assert found is not None
     assert best - 1e-12 <= found.distance <= best + 0.02
 
@@ -162,7 +162,7 @@ def test_exact_is_what_a_fine_grid_finds(distance: Distance, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_exact_total_variation_is_the_integer_programs(made: Any, seed: int) -> None:
     p = made(seed)
-    found = exact(p, EPSILON, "tvd")
+    found = exact_witness(p, EPSILON, "tvd")
     solved = tvd_bound(polytope(p, limits(p, EPSILON)[0]), seconds=20)
     assert found is not None
     assert found.distance == pytest.approx(solved.lower.distance, abs=1e-6)
@@ -173,7 +173,7 @@ def test_exact_total_variation_is_the_integer_programs(made: Any, seed: int) -> 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_exact_witness_keeps_the_output_and_is_as_far_as_it_says(made: Any, distance: Distance) -> None:
     for p in map(made, range(20)):
-        found = exact(p, EPSILON, distance)
+        found = exact_witness(p, EPSILON, distance)
         assert found is not None
         assert p.change(found.attention[None])[0] <= EPSILON + 1e-9
         assert found.attention.sum() == pytest.approx(1)
@@ -183,7 +183,7 @@ def test_the_exact_witness_keeps_the_output_and_is_as_far_as_it_says(made: Any, 
 
 def test_with_no_room_the_mean_of_the_logits_stays() -> None:
     p = problem(2)
-    found = exact(p, 0.0, "jsd")
+    found = exact_witness(p, 0.0, "jsd")
     assert found is not None
     assert found.distance > 0.1
     assert p.change(found.attention[None])[0] == pytest.approx(0, abs=1e-12)
@@ -191,21 +191,21 @@ def test_with_no_room_the_mean_of_the_logits_stays() -> None:
 
 def test_with_all_room_the_furthest_token_gets_everything() -> None:
     p = problem(2)
-    found = exact(p, 1.0, "tvd")
+    found = exact_witness(p, 1.0, "tvd")
     assert found is not None
     assert found.distance == pytest.approx(1 - p.attention.min())
 
 
 def test_a_deaf_network_has_the_furthest_token_too() -> None:
     p = replace(problem(2), effects=np.zeros((1, 12, 2)))
-    found = exact(p, 0.0, "jsd")
+    found = exact_witness(p, 0.0, "jsd")
     assert found is not None
     assert found.distance == pytest.approx(one_hot_distances(p.attention, "jsd").max())
 
 
 def test_one_word_has_one_attention() -> None:
     p = Problem(np.ones((1, 1)), np.ones((1, 1, 2)), np.array([0.3, 1.0]))
-    found = exact(p, EPSILON, "jsd")
+    found = exact_witness(p, EPSILON, "jsd")
     assert found is not None
     assert found.distance == 0
     assert bracket(p, EPSILON, "tvd").upper == 0
@@ -214,14 +214,14 @@ def test_one_word_has_one_attention() -> None:
 def test_two_words_move_as_far_as_the_output_lets_them() -> None:
     """z = ±1 at equal weights: the output is ½, and the share that moves it by ε is ½ + logit(½ + ε) / 2."""
     p = Problem(np.array([[0.5, 0.5]]), np.array([[[0.0, -1.0], [0.0, 1.0]]]), np.zeros(2))
-    found = exact(p, EPSILON, "tvd")
+    found = exact_witness(p, EPSILON, "tvd")
     assert found is not None
     assert found.distance == pytest.approx(np.log(0.55 / 0.45) / 2)
 
 
 def test_several_heads_or_classes_have_no_exact_answer() -> None:
-    assert exact(problem(0, heads=2), EPSILON, "jsd") is None
-    assert exact(problem(0, classes=3), EPSILON, "jsd") is None
+    assert exact_witness(problem(0, heads=2), EPSILON, "jsd") is None
+    assert exact_witness(problem(0, classes=3), EPSILON, "jsd") is None
 
 
 # brackets
@@ -231,7 +231,7 @@ def test_several_heads_or_classes_have_no_exact_answer() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_bracket_holds_the_exact_answer(distance: Distance, seed: int) -> None:
     p = problem(seed)
-    found, bounds = exact(p, EPSILON, distance), bracket(p, EPSILON, distance)
+    found, bounds = exact_witness(p, EPSILON, distance), bracket(p, EPSILON, distance)
     assert found is not None
     assert bounds.lower.distance - 1e-9 <= found.distance <= bounds.upper + 1e-7
 
@@ -245,7 +245,7 @@ def test_the_bracket_holds_what_the_search_finds(heads: int, classes: int, head:
         bounds = bracket(p, EPSILON, "jsd")
         assert p.change(bounds.lower.attention[None])[0] <= EPSILON
         assert (
-            max(bounds.lower.distance, farthest(p.attention, candidates, p.change(candidates), EPSILON).jsd)
+            max(bounds.lower.distance, farthest_candidate(p.attention, candidates, p.change(candidates), EPSILON).jsd)
             <= bounds.upper + 1e-7
         )
 
@@ -371,18 +371,18 @@ def test_the_search_lowers_its_loss() -> None:
 def test_the_search_never_exceeds_the_exact_answer() -> None:
     problems = [problem(seed, n=4 + seed) for seed in range(12)] + [problem(seed, scale=9.0) for seed in range(12)]
     for p, candidates in zip(problems, optimise(problems, rngs(24)), strict=True):
-        most = exact(p, EPSILON, "jsd")
+        most = exact_witness(p, EPSILON, "jsd")
         assert most is not None
-        assert farthest(p.attention, candidates, p.change(candidates), EPSILON).jsd <= most.distance + 1e-9
+        assert farthest_candidate(p.attention, candidates, p.change(candidates), EPSILON).jsd <= most.distance + 1e-9
 
 
 def test_the_search_gets_half_as_far_as_it_could_on_the_whole() -> None:
     problems = [problem(seed, n=5) for seed in range(10)]
     found = [
-        farthest(p.attention, c, p.change(c), EPSILON).jsd
+        farthest_candidate(p.attention, c, p.change(c), EPSILON).jsd
         for p, c in zip(problems, optimise(problems, rngs(10)), strict=True)
     ]
-    most = [exact(p, EPSILON, "jsd") for p in problems]
+    most = [exact_witness(p, EPSILON, "jsd") for p in problems]
     assert np.mean(found) > 0.5 * np.mean([m.distance for m in most if m is not None])
 
 
@@ -413,8 +413,8 @@ def test_candidates_are_distributions_even_beside_a_weight_of_zero() -> None:
 def test_without_a_candidate_that_keeps_the_output_the_original_remains() -> None:
     p = problem(0, scale=50.0)
     far = np.eye(12)[[int(np.abs(p.effects[0, :, 0] - p.effects[0, :, 1]).argmax())]][None]
-    assert farthest(p.attention, far, p.change(far), 1e-6).jsd == 0
-    assert farthest(p.attention, far, p.change(far), 1e-6).change == 0
+    assert farthest_candidate(p.attention, far, p.change(far), 1e-6).jsd == 0
+    assert farthest_candidate(p.attention, far, p.change(far), 1e-6).change == 0
 
 
 def test_a_search_without_candidates_is_refused() -> None:

@@ -47,7 +47,7 @@ def test_gauss_legendre_is_captums() -> None:
 
 def test_path_goes_from_start_to_end() -> None:
     start, end = normal(3, 2), normal(3, 2, seed=1)
-    points = f.path(start, end, torch.tensor([0.0, 0.25, 1.0], dtype=torch.float64))
+    points = f.straight_path(start, end, torch.tensor([0.0, 0.25, 1.0], dtype=torch.float64))
     assert torch.equal(points[0], start)
     assert torch.allclose(points[1], 0.75 * start + 0.25 * end)
     assert torch.allclose(points[2], end)
@@ -58,7 +58,7 @@ def test_path_goes_from_start_to_end() -> None:
 def test_the_path_integral_of_a_polynomial_is_complete(t: int, d: int, seed: int) -> None:
     start, end, a = normal(t, d, seed=seed), normal(t, d, seed=seed + 1), normal(t, d, seed=seed + 2)
     nodes, weights = f.gauss_legendre(4)
-    points = f.path(start, end, nodes).requires_grad_()
+    points = f.straight_path(start, end, nodes).requires_grad_()
 
     def value(x: Tensor) -> Tensor:
         return (a * x).sum((-1, -2)) ** 3 + (x**2).sum((-1, -2))

@@ -47,7 +47,7 @@ def test_the_odd_covariance_is_that_of_the_odd_products(d: int, mean: float) -> 
 def test_a_level_adds_to_the_mean_of_all_values(d: int, mean: float) -> None:
     rho, x = uneven(d, mean), kriging.signs(all_subsets(d))
     whole = variances(rho)
-    whole[0] = kriging.LEVEL  # the product of no words
+    whole[0] = kriging.MEAN_VARIANCE  # the product of no words
     twin = (products(d) * whole) @ products(d).T
     assert_allclose(kriging.with_level(x, x, rho), twin, rtol=1e-10, atol=1e-12)
 

@@ -21,11 +21,11 @@ from heedful.core.target import Target
 from heedful.maths import theory
 from heedful.maths.formulas import gauss_legendre
 from heedful.methods import method
-from heedful.methods.conformance import TEXTS, conforms
+from heedful.methods.conformance import PROBE_TEXTS, conforms
 from heedful.methods.explain import explain
 from heedful.methods.theory import TheoryGradient, TheoryLime
 from heedful.model.classifier import Classifier
-from heedful.nets import MultiHead, Shape, sinusoidal
+from heedful.nets import MultiHead, MultiHeadShape, sinusoidal
 from tests.support.models import multihead, tokenizer
 from tests.support.toys import FILLERS
 from tests.support.toys import tokenizer as words_of
@@ -182,12 +182,12 @@ def test_without_a_mask_padding_takes_attention() -> None:
 
 
 def test_weights_start_as_in_the_paper() -> None:
-    net = MultiHead(Shape(5000), torch.Generator().manual_seed(0))
+    net = MultiHead(MultiHeadShape(5000), torch.Generator().manual_seed(0))
     assert [tuple(p.shape) for p in (net.query, net.key, net.value, net.out)] == [(6, 64, 128)] * 3 + [(6, 2, 64)]
     assert float(net.words.weight.detach().std()) == pytest.approx(1, abs=0.01)
     assert all(0.099 < float(p.detach().abs().max()) <= 0.1 for p in (net.query, net.key, net.value))
     assert all(p.requires_grad for p in net.parameters())
-    again = MultiHead(Shape(5000), torch.Generator().manual_seed(0))
+    again = MultiHead(MultiHeadShape(5000), torch.Generator().manual_seed(0))
     assert torch.equal(net.query, again.query)
 
 
@@ -446,7 +446,7 @@ def test_theory_gradient_reduces_the_gradient(how: Any, masked: bool) -> None:
 
 def test_theory_gradient_is_the_gradient_that_the_seam_finds() -> None:
     of = multihead()
-    found, measured = (attribution(of, name, sentence=TEXTS[0]) for name in ("theory-gradient", "gradient-l2"))
+    found, measured = (attribution(of, name, sentence=PROBE_TEXTS[0]) for name in ("theory-gradient", "gradient-l2"))
     assert found.scores == pytest.approx(measured.scores, rel=1e-4, abs=1e-6)
 
 
@@ -533,7 +533,7 @@ def test_other_models_are_refused_by_name(name: str) -> None:
     with pytest.raises(
         Unsupported, match=rf"^tiny-bilstm is a Single; {name} holds for a heedful\.nets\.MultiHead, the single-layer"
     ):
-        explain(shared("bilstm"), TEXTS[0], name)
+        explain(shared("bilstm"), PROBE_TEXTS[0], name)
 
 
 def test_the_query_must_stay() -> None:
@@ -582,5 +582,5 @@ def test_the_theory_of_a_float32_network_is_computed_in_float64() -> None:
     narrow, wide = multihead(), multihead()
     wide.model.double()
     assert tokenizer("wordpiece") is narrow.tokenizer
-    found = [attribution(c, "theory-lime", sentence=TEXTS[0]).scores for c in (narrow, wide)]
+    found = [attribution(c, "theory-lime", sentence=PROBE_TEXTS[0]).scores for c in (narrow, wide)]
     assert found[0] == pytest.approx(found[1], abs=1e-12)

@@ -4,7 +4,7 @@ import pytest
 
 from heedful.core.errors import Unsupported
 from heedful.methods import METHODS, method
-from heedful.methods.conformance import TEXTS, conforms, numbers
+from heedful.methods.conformance import PROBE_TEXTS, as_array, conforms
 from heedful.methods.explain import explain
 from tests.support.models import DIVERSE, EVERY, OUTSIDE, SINGLE, shared
 from tests.support.parameters import mostly_thorough
@@ -46,9 +46,9 @@ def test_conforms_with_attention_held(name: str, family: str) -> None:
 
 def test_unreadable_attention_names_the_model() -> None:
     with pytest.raises(Unsupported, match=r"tiny-fnet \(FNetForSequenceClassification\): its attention cannot be read"):
-        explain(shared("fnet"), TEXTS[0], "attention-mean")
+        explain(shared("fnet"), PROBE_TEXTS[0], "attention-mean")
 
 
 @pytest.mark.parametrize("name", NO_ATTENTION)
 def test_methods_without_attention_work_where_it_cannot_be_read(name: str) -> None:
-    assert numbers(explain(shared("fnet"), TEXTS[0], name)).any()
+    assert as_array(explain(shared("fnet"), PROBE_TEXTS[0], name)).any()

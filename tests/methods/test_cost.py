@@ -10,7 +10,7 @@ import pytest
 from heedful.core.errors import BadInput
 from heedful.methods import METHODS
 from heedful.methods.base import Passes, total
-from heedful.methods.cost import Cost, Plan, plan
+from heedful.methods.cost import CostForecast, MethodCost, plan
 from heedful.methods.explain import cut_text, explain
 from heedful.report.terminal import cost_table
 from tests.support.models import shared
@@ -31,7 +31,7 @@ def test_every_method_says_what_it_will_cost(name: str) -> None:
 def test_the_passes_follow_the_settings(given: dict[str, Any]) -> None:
     found = explain(shared("bert"), TEXT, "ig", **given).source
     planned = plan(shared("bert"), TEXT, "ig", **given)
-    assert planned.costs == (Cost("integrated-gradients", Passes(found.forwards, found.backwards)),)
+    assert planned.costs == (MethodCost("integrated-gradients", Passes(found.forwards, found.backwards)),)
 
 
 def test_windows_cost_what_they_cost_together() -> None:
@@ -75,7 +75,9 @@ def test_a_sum_is_exact_only_where_its_parts_are() -> None:
     assert total([Passes(1, 2), Passes(3, 4, exactly=False)]) == Passes(4, 6, exactly=False)
 
 
-PLAN = Plan((Cost("a", Passes(1000, 2)), Cost("b", Passes(5, exactly=False)), Cost("c", None)), 3)
+PLAN = CostForecast(
+    (MethodCost("a", Passes(1000, 2)), MethodCost("b", Passes(5, exactly=False)), MethodCost("c", None)), 3
+)
 
 
 def test_the_table_says_at_most_and_unknown() -> None:

@@ -27,10 +27,10 @@ from heedful.audits.summary import LeftOut
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
-from heedful.core.tokens import Tokens, words
+from heedful.core.tokens import Tokens, word_spans
 from heedful.data import Example
 from heedful.methods.imported import adapters as adapting
-from heedful.methods.imported.placement import Line, map_scores
+from heedful.methods.imported.placement import GivenScores, map_scores
 from heedful.methods.imported.reading import ImportedMethod, explained_examples, read, read_files
 from heedful.model.classifier import Classifier
 from tests.support import toys
@@ -48,7 +48,7 @@ def written(path: Path, *lines: Any) -> Path:
 
 
 def line(text: str = FILM, **more: Any) -> dict[str, Any]:
-    scores = more.pop("scores", None) or [1.0] * len(words(text))
+    scores = more.pop("scores", None) or [1.0] * len(word_spans(text))
     return {"text": text, "method": "mine", "scores": scores} | more
 
 
@@ -64,7 +64,7 @@ def answered(method: ImportedMethod, text: str = FILM, target: int = 0, pair: st
 
 def on(own: Tokens, scores: Sequence[float], **more: Any) -> Any:
     """The scores of `mapped`."""
-    return map_scores(Line(own.text, "mine", tuple(scores), own.pair, **more), own).scores
+    return map_scores(GivenScores(own.text, "mine", tuple(scores), own.pair, **more), own).scores
 
 
 def numbers(n: int) -> list[float]:
@@ -340,7 +340,7 @@ def test_tokens_of_any_style_are_found(style: str, family: str) -> None:
     if style == "unknown":
         scores[6] = 12.0
     found = heedful.Attribution(tokens=tokens, scores=on(tokens, scores, tokens=given_tokens)).by("word")
-    expected = [float(len(FILM[slice(*span)])) for span in words(FILM)]
+    expected = [float(len(FILM[slice(*span)])) for span in word_spans(FILM)]
     assert [score for _, score in found.as_list()] == pytest.approx(expected)
 
 
@@ -365,7 +365,7 @@ def test_accents_and_bytes_are_found(tokens: tuple[str, ...]) -> None:
 def test_special_tokens_are_kept_where_the_model_has_as_many(given_tokens: tuple[str, ...], kept: bool) -> None:
     tokens = shared("bert").tokens(FILM)
     scores = tuple(numbers(len(given_tokens)))
-    found = map_scores(Line(FILM, "mine", scores, tokens=given_tokens), tokens)
+    found = map_scores(GivenScores(FILM, "mine", scores, tokens=given_tokens), tokens)
     ends = [scores[0], scores[-1]] if kept else [0, 0]
     assert found.scores[[0, -1]].tolist() == ends
     assert found.details == ({} if kept else {"dropped": scores[-1]})
@@ -425,7 +425,7 @@ def test_a_text_with_the_name_of_a_special_token_needs_spans(tmp_path: Path) -> 
 def test_scores_of_what_the_model_does_not_read_are_refused() -> None:
     whole = shared("bert").tokens(FILM)
     tokens = whole.cut(6)
-    inside = [1.0 if span[1] <= 17 else 0.0 for span in words(FILM)]
+    inside = [1.0 if span[1] <= 17 else 0.0 for span in word_spans(FILM)]
     assert on(tokens, inside).sum() == 4
     with pytest.raises(BadInput, match="more than 10 % of the scores"):
         on(tokens, [1.0] * 8)
@@ -668,7 +668,7 @@ def test_limes_weights_arrive_on_their_words(bow: bool, tmp_path: Path) -> None:
     """Of a bag of words, "good" stands for both."""
     found = lime_found(bow)
     why = through(adapting.from_lime(found, FILM), tmp_path, target=2)
-    expected = dict.fromkeys(words(FILM), 0.0)
+    expected = dict.fromkeys(word_spans(FILM), 0.0)
     for feature, weight in found.as_map()[2]:
         string = found.domain_mapper.indexed_string
         starts = [int(start) for start in string.string_position(feature)]
@@ -794,6 +794,6 @@ def test_scores_that_are_not_finite_are_refused() -> None:
 
 def test_any_text_survives_the_file(tmp_path: Path) -> None:
     text = 'a\u2028b \x85 " \\ 🙂'
-    adapting.write([line(text, scores=[0.1 + 0.2] * len(words(text)))], tmp_path / "x.jsonl")
+    adapting.write([line(text, scores=[0.1 + 0.2] * len(word_spans(text)))], tmp_path / "x.jsonl")
     (brought,) = read(tmp_path / "x.jsonl").values()
     assert brought.knows(text)

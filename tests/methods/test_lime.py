@@ -25,7 +25,7 @@ from heedful.maths import kriging
 from heedful.maths import lime as s
 from heedful.maths.shapley import all_subsets
 from heedful.methods.explain import explain
-from heedful.methods.lime import Lime, agreement
+from heedful.methods.lime import Lime, strength_tau
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.inference import answers
@@ -96,7 +96,7 @@ def as_design(data: Floats) -> s.Design:
 @pytest.mark.parametrize("bow", [True, False])
 def test_the_lime_packages_numbers_from_its_masks_and_labels(bow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found, data, labels = package(shared("bert"), WORDS, monkeypatch, bow=bow)
-    fitted = s.fit(as_design(data), labels[:, 1], width=0.25, ridge=1.0)
+    fitted = s.fit_surrogate(as_design(data), labels[:, 1], width=0.25, ridge=1.0)
     theirs = dict(found.local_exp[1])
     assert len(theirs) == (8 if bow else 11)
     assert fitted.coefficients == pytest.approx([theirs[i] for i in range(len(theirs))], abs=1e-6)
@@ -122,7 +122,7 @@ def test_the_lime_packages_masks_through_our_engine(
     asked = how.variants(tokens, data.astype(bool), torch.Generator())
     values = answers(classifier, [asked]).values(classifier, PROBABILITY)
     assert values == pytest.approx(labels[:, 1], abs=1e-5)
-    fitted = s.fit(as_design(data), values, how.kernel_width, how.ridge)
+    fitted = s.fit_surrogate(as_design(data), values, how.kernel_width, how.ridge)
     theirs = dict(found.local_exp[1])
     assert fitted.coefficients == pytest.approx([theirs[i] for i in range(len(theirs))], abs=1e-5)
 
@@ -143,7 +143,7 @@ def test_the_fit_is_scikit_learns_weighted_ridge(width: float, ridge: float) -> 
     values = at(walsh(7, 0.3, seed=1), made.keep)
     weights = made.counts * s.kernel(made.keep.mean(1), width)
     theirs = Ridge(alpha=ridge, fit_intercept=True).fit(made.keep.astype(float), values, sample_weight=weights)
-    fitted = s.fit(made, values, width, ridge)
+    fitted = s.fit_surrogate(made, values, width, ridge)
     assert fitted.coefficients == pytest.approx(theirs.coef_, abs=1e-8)
     assert fitted.intercept == pytest.approx(theirs.intercept_, abs=1e-8)
     assert fitted.r2 == pytest.approx(theirs.score(made.keep.astype(float), values, sample_weight=weights), abs=1e-8)
@@ -234,7 +234,7 @@ def test_allocation_spends_no_more_than_it_has(weight: list[float], available: l
 
 def draws(values: Floats, samples: int, sampling: s.Sampling, smooth: bool, seeds: int) -> tuple[Floats, Floats]:
     d = len(values).bit_length() - 1
-    regression = s.smooth_fit if smooth else s.fit
+    regression = s.smooth_fit if smooth else s.fit_surrogate
     made = [design(d, samples, sampling, seed) for seed in range(seeds)]
     fits = [regression(one, at(values, one.keep), 0.25, 1.0) for one in made]
     return np.array([f.coefficients for f in fits]), np.array([f.errors for f in fits])
@@ -253,7 +253,7 @@ def test_every_design_estimates_the_same_with_the_error_it_says(sampling: s.Samp
     A regression on a random design is off by a small part of its own spread, like the package's.
     """
     values = walsh(8, 0.2, seed=3)
-    truth = s.fit(whole(8, 120), values, 0.25, 1.0).coefficients
+    truth = s.fit_surrogate(whole(8, 120), values, 0.25, 1.0).coefficients
     found, errors = draws(values, 120, sampling, smooth, 100 if smooth else 200)
     spread = found.std(0, ddof=1)
     off = found.mean(0) - truth
@@ -267,7 +267,7 @@ def test_every_design_estimates_the_same_with_the_error_it_says(sampling: s.Samp
 @pytest.mark.parametrize("rho", mostly_thorough((0.05, 0.3), (0.3,)))
 def test_strata_pairs_and_kriging_do_no_harm(rho: float) -> None:
     values = walsh(8, rho, seed=5)
-    truth = s.fit(whole(8, 120), values, 0.25, 1.0).coefficients
+    truth = s.fit_surrogate(whole(8, 120), values, 0.25, 1.0).coefficients
 
     def error(sampling: s.Sampling, smooth: bool) -> float:
         return float(np.sqrt(((draws(values, 120, sampling, smooth, 40)[0] - truth) ** 2).mean()))
@@ -285,8 +285,8 @@ def test_all_sets_are_exact(sampling: s.Sampling, smooth: bool) -> None:
     values = walsh(6, 0.5, seed=0)
     made = design(6, 500, sampling)
     assert len(made) == 64
-    fitted = (s.smooth_fit if smooth else s.fit)(made, at(values, made.keep), 0.25, 1.0)
-    truth = s.fit(whole(6, 500), values, 0.25, 1.0)
+    fitted = (s.smooth_fit if smooth else s.fit_surrogate)(made, at(values, made.keep), 0.25, 1.0)
+    truth = s.fit_surrogate(whole(6, 500), values, 0.25, 1.0)
     assert fitted.coefficients == pytest.approx(truth.coefficients, abs=1e-6)
     assert fitted.intercept == pytest.approx(truth.intercept, abs=1e-6)
     assert fitted.errors == pytest.approx(np.zeros(6), abs=1e-12)
@@ -300,7 +300,7 @@ def test_the_population_in_closed_form_is_a_regression_on_all_sets(d: int, rho: 
     keep = all_subsets(d)[rng.permutation(2**d)[: min(2**d, 12)]]
     weights = rng.normal(size=len(keep))
     guess = kriging.with_level(kriging.signs(all_subsets(d)), kriging.signs(keep), np.full(d, rho)) @ weights
-    twin = s.fit(whole(d, 77), guess, 0.25, ridge)
+    twin = s.fit_surrogate(whole(d, 77), guess, 0.25, ridge)
     found = s.population(design(d, 77), rho, 0.25, ridge, keep, weights)
     assert_allclose(found, twin.coefficients, rtol=1e-9, atol=1e-9 * np.abs(guess).max())
 
@@ -316,20 +316,20 @@ def test_a_value_that_chance_moves_still_corrects_the_guess() -> None:
     other = s.Design(made.keep[order], made.counts, made.stratum, made.pair, made.left)
     one = s.smooth_fit(made, values, 0.25, 1.0).coefficients
     two = s.smooth_fit(other, values[order], 0.25, 1.0).coefficients
-    assert np.abs(one - two).max() < 3 * np.sqrt(2) * s.fit(made, values, 0.25, 1.0).errors.max()
+    assert np.abs(one - two).max() < 3 * np.sqrt(2) * s.fit_surrogate(made, values, 0.25, 1.0).errors.max()
 
 
 def test_too_few_samples_without_a_ridge_are_refused() -> None:
     made = design(9, 5)
     with pytest.raises(BadInput, match="5 samples do not determine 9 coefficients; ask for more, or give a ridge"):
-        s.fit(made, made.keep.sum(1).astype(float), 0.25, 0.0)
+        s.fit_surrogate(made, made.keep.sum(1).astype(float), 0.25, 0.0)
 
 
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_constant_gives_zeros(sampling: s.Sampling, smooth: bool) -> None:
     made = design(5, 50, sampling)
-    fitted = (s.smooth_fit if smooth else s.fit)(made, np.full(len(made), 0.7), 0.25, 1.0)
+    fitted = (s.smooth_fit if smooth else s.fit_surrogate)(made, np.full(len(made), 0.7), 0.25, 1.0)
     assert not fitted.coefficients.any()
     assert not fitted.errors.any()
     assert fitted.intercept == pytest.approx(0.7)
@@ -487,10 +487,10 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], message: str) -> None
 
 def test_agreement_of_rankings() -> None:
     one = np.array([3.0, -2.0, 1.0, 0.5])
-    assert agreement(one, -one) == pytest.approx(1)  # by strength
-    assert agreement(one, one) == 1
-    assert agreement(one, one[::-1].copy()) == pytest.approx(-1)
-    assert agreement(one[:1], -2 * one[:1]) == 1
-    assert agreement(np.zeros(3), np.zeros(3)) == 1
+    assert strength_tau(one, -one) == pytest.approx(1)  # by strength
+    assert strength_tau(one, one) == 1
+    assert strength_tau(one, one[::-1].copy()) == pytest.approx(-1)
+    assert strength_tau(one[:1], -2 * one[:1]) == 1
+    assert strength_tau(np.zeros(3), np.zeros(3)) == 1
     swapped_weak, swapped_strong = np.array([3.0, -2.0, 0.5, 1.0]), np.array([2.0, -3.0, 1.0, 0.5])
-    assert agreement(one, swapped_weak) > agreement(one, swapped_strong)
+    assert strength_tau(one, swapped_weak) > strength_tau(one, swapped_strong)

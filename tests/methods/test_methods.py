@@ -11,7 +11,7 @@ from captum.attr import IntegratedGradients as CaptumIG
 from captum.attr import LayerGradientXActivation, LayerIntegratedGradients
 from torch import Tensor, nn
 
-from heedful.audits.verdict import ATTENTION
+from heedful.audits.verdict import ATTENTION_METHODS
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Attribution, Interaction
 from heedful.core.target import Target
@@ -415,7 +415,7 @@ def test_the_quick_profile_is_what_the_methods_say() -> None:
 
 def test_the_verdict_is_on_the_methods_that_say_that_they_read_attention() -> None:
     """The verdict module needs no torch, so it has a list of names."""
-    assert {name for name, cls in METHODS.items() if getattr(cls, "reads_attention", False)} == set(ATTENTION)
+    assert {name for name, cls in METHODS.items() if getattr(cls, "reads_attention", False)} == set(ATTENTION_METHODS)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("theory-")])

@@ -17,8 +17,8 @@ from heedful.core.explanation import Attribution, Counterfactual
 from heedful.core.finding import CONTROLS
 from heedful.core.target import Target
 from heedful.methods import METHODS, method
-from heedful.methods.conformance import CLAIMS, SEED, numbers
-from heedful.methods.conformance import TEXTS as CONFORMANCE_TEXTS
+from heedful.methods.conformance import CLAIMS, SEED, as_array
+from heedful.methods.conformance import PROBE_TEXTS as CONFORMANCE_TEXTS
 from heedful.methods.explain import explain, explain_all
 from heedful.model.classifier import Classifier
 from heedful.model.function import ROWS, Plain
@@ -436,7 +436,7 @@ def test_many_texts_are_explained_together(plain: Plain) -> None:
     for name in WORKS:
         together = list(explain_all(plain, texts, name))
         for (text, pair), one in zip(texts, together, strict=True):
-            assert numbers(one) == pytest.approx(numbers(explain(plain, text, name, pair=pair)), abs=1e-9), name
+            assert as_array(one) == pytest.approx(as_array(explain(plain, text, name, pair=pair)), abs=1e-9), name
 
 
 def test_methods_cost_what_they_say(plain: Plain) -> None:

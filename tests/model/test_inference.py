@@ -15,7 +15,7 @@ from torch import Tensor
 from heedful.core.arrays import Ints
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
-from heedful.methods.conformance import numbers, snapshot
+from heedful.methods.conformance import as_array, snapshot
 from heedful.methods.explain import explain
 from heedful.model import inference
 from heedful.model.batch import Batch, Padding
@@ -362,7 +362,7 @@ def test_ten_thousand_variants_are_made_a_chunk_at_a_time(monkeypatch: pytest.Mo
     keep = np.random.default_rng(0).random((10_000, len(tokens))) < 0.5
     found = answers(classifier, [Variants(tokens, keep, "unk")])
     assert sum(parts) == 10_000
-    assert max(parts) <= inference.CHUNK < 10_000
+    assert max(parts) <= inference.CHUNK_VARIANTS < 10_000
     assert max(batch.ids.numel() for batch in batches) <= 4096
     assert sum(map(len, batches)) == found.distinct
     monkeypatch.undo()
@@ -382,7 +382,7 @@ def test_small_texts_share_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Engine, "_recall", counted)
     answers(classifier, asked(classifier))
     assert len(runs) == 1
-    monkeypatch.setattr(inference, "CHUNK", 10)
+    monkeypatch.setattr(inference, "CHUNK_VARIANTS", 10)
     assert off(answers(classifier, asked(classifier)).logits, alone(classifier, asked(classifier))) < 1e-5
     assert len(runs) > 2
 
@@ -571,7 +571,7 @@ def test_fused_attention_answers_as_eager_does(family: str) -> None:
 def test_gradients_still_work_after_inference_mode(family: str) -> None:
     fresh, used = build(family), build(family)
     answers(used, asked(used))
-    one, other = (numbers(explain(c, TEXTS[0], "gradient-l2")) for c in (fresh, used))
+    one, other = (as_array(explain(c, TEXTS[0], "gradient-l2")) for c in (fresh, used))
     assert other == pytest.approx(one, rel=1e-6)
 
 
@@ -784,7 +784,7 @@ def test_a_model_that_answers_nan_under_bf16_runs_in_float32() -> None:
 @pytest.mark.usefixtures("bf16")
 def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     classifier = build("bert")
-    monkeypatch.setattr(inference, "CHUNK", 9)
+    monkeypatch.setattr(inference, "CHUNK_VARIANTS", 9)
     variants = asked(classifier, "mask")  # no input of one text is also one of another
     twin = alone(classifier, variants)
     done: list[int] = []

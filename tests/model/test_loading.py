@@ -25,7 +25,7 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods.conformance import snapshot
 from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
-from heedful.model.huggingface import fingerprint
+from heedful.model.huggingface import model_fingerprint
 from heedful.model.loading import load
 from heedful.nets.weights import Contents
 from tests.support.models import FAMILIES, TEXTS, build, shared, tokenizer
@@ -629,10 +629,10 @@ def test_a_model_that_answers_nan_is_refused(folder: Path, original: Classifier,
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_the_users_model_is_not_changed(family: str, method: str) -> None:
     classifier = build(family)
-    model, before = classifier.model, (snapshot(classifier), fingerprint(classifier.model))
+    model, before = classifier.model, (snapshot(classifier), model_fingerprint(classifier.model))
     settings = copy.deepcopy(model.config.to_dict())
     explain(Classifier(model, classifier.tokenizer, name=classifier.name), TEXT, method)
-    assert (snapshot(classifier), fingerprint(model)) == before
+    assert (snapshot(classifier), model_fingerprint(model)) == before
     assert model.config.to_dict() == settings
     assert all(p.grad is None and p.requires_grad for p in model.parameters())
 

@@ -19,7 +19,16 @@ from heedful.core.tokens import Tokens
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.loading import language_model
-from heedful.model.masking import Rows, Variants, check_masking, features, joined, over_positions, spread, stand_in
+from heedful.model.masking import (
+    InputRows,
+    Variants,
+    check_masking,
+    features,
+    joined,
+    over_positions,
+    spread_scores,
+    stand_in,
+)
 from tests.support.models import EVERY, TEXTS, build, shared, tokenizer
 
 EMOJI = "I ❤️ this 👩‍👧 film 😀, café"
@@ -62,7 +71,7 @@ def made(classifier: Classifier, tokens: Tokens, keep: Bools, way: str) -> list[
     return [listed(rows, i) for i in range(len(rows))]
 
 
-def listed(rows: Rows, i: int) -> tuple[list[int], list[int] | None, list[bool]]:
+def listed(rows: InputRows, i: int) -> tuple[list[int], list[int] | None, list[bool]]:
     n = int(rows.lengths[i])
     types = None if rows.types is None else rows.types[i, :n].tolist()
     return rows.ids[i, :n].tolist(), types, rows.seen[i, :n].tolist()
@@ -132,7 +141,7 @@ def test_positions_of_a_feature_stay_or_go_together() -> None:
 
 
 def test_spread_scores_add_up_to_the_features() -> None:
-    scores = spread([[1, 4], [2]], np.array([3.0, -1.0]), 6)
+    scores = spread_scores([[1, 4], [2]], np.array([3.0, -1.0]), 6)
     assert scores.tolist() == [0, 1.5, -1, 0, 1.5, 0]
 
 
@@ -339,19 +348,19 @@ def test_the_same_input_has_one_key_however_wide_its_table() -> None:
 def test_different_inputs_have_different_keys() -> None:
     ids, seen, types = np.array([[5, 6, 7]]), np.ones((1, 3), bool), np.zeros((1, 3), np.int64)
     rows = [
-        Rows(ids, seen, types, np.array([3])),
-        Rows(ids, seen, types, np.array([2])),
-        Rows(ids[:, ::-1], seen, types, np.array([3])),
-        Rows(ids, np.array([[True, False, True]]), types, np.array([3])),
-        Rows(ids, seen, np.array([[0, 1, 1]]), np.array([3])),
-        Rows(np.array([[5, 6, 7, 0]]), np.ones((1, 4), bool), np.zeros((1, 4), np.int64), np.array([4])),
+        InputRows(ids, seen, types, np.array([3])),
+        InputRows(ids, seen, types, np.array([2])),
+        InputRows(ids[:, ::-1], seen, types, np.array([3])),
+        InputRows(ids, np.array([[True, False, True]]), types, np.array([3])),
+        InputRows(ids, seen, np.array([[0, 1, 1]]), np.array([3])),
+        InputRows(np.array([[5, 6, 7, 0]]), np.ones((1, 4), bool), np.zeros((1, 4), np.int64), np.array([4])),
     ]
     assert len({row.keys()[0] for row in rows}) == len(rows)
 
 
 def test_what_lies_beyond_the_length_is_no_part_of_the_input() -> None:
     seen, types = np.ones((1, 3), bool), np.zeros((1, 3), np.int64)
-    one, other = (Rows(np.array([[5, 6, x]]), seen, types, np.array([2])) for x in (7, 8))
+    one, other = (InputRows(np.array([[5, 6, x]]), seen, types, np.array([2])) for x in (7, 8))
     assert one.keys() == other.keys()
 
 

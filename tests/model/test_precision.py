@@ -18,7 +18,7 @@ from heedful.methods.perturbation import LeaveOneOut
 from heedful.model import inference, precision
 from heedful.model.inference import Engine, answers
 from heedful.model.loading import load
-from heedful.model.masking import Rows
+from heedful.model.masking import InputRows
 from heedful.model.precision import bf16_fault, use_bf16
 from heedful.nets.training.train import train
 from tests.model.test_inference import asked, rng
@@ -199,7 +199,7 @@ def test_bf16_runs_with_and_without_bf16_units(
 ) -> None:
     ran: list[int] = []
 
-    def run(self: Engine, rows: Rows) -> bool:
+    def run(self: Engine, rows: InputRows) -> bool:
         ran.append(len(rows))
         return False
 

@@ -13,13 +13,13 @@ import torch
 
 import heedful
 from heedful.core.errors import BadInput, Unsupported
-from heedful.nets import Hierarchical, MultiHead, Net, Pair, Shape, Single, Transformer
+from heedful.nets import Hierarchical, MultiHead, MultiHeadShape, Net, Pair, Single, Transformer
 from heedful.nets.base import Saved, save
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.pair import PairShape
 from heedful.nets.single import SingleShape
 from heedful.nets.transformer import TransformerShape
-from heedful.nets.vocabulary import Cut, Frame, learned, specials
+from heedful.nets.vocabulary import Frame, TokenRules, learned, specials
 
 TEXTS = ["The film was not funny. Its ending moved me!", "A warm story, and a clever one."]
 LABELS = ("bad", "good")
@@ -30,7 +30,7 @@ def shapes(v: int) -> dict[str, tuple[Frame, Callable[[], Net]]]:
     return {
         "multihead": (
             "cls",
-            lambda: MultiHead(Shape(v, 2, LABELS, embedding=8, attention=4, value=4, heads=2, layers=2)),
+            lambda: MultiHead(MultiHeadShape(v, 2, LABELS, embedding=8, attention=4, value=4, heads=2, layers=2)),
         ),
         "single": ("ends", lambda: Single(SingleShape(v, 1, LABELS, embedding=6, hidden=4, special=(2, 3)))),
         "log-odds": ("ends", lambda: Single(SingleShape(v, 1, LABELS, embedding=6, hidden=4, attention="log-odds"))),
@@ -51,10 +51,10 @@ def shapes(v: int) -> dict[str, tuple[Frame, Callable[[], Net]]]:
 
 
 def made(name: str) -> Saved:
-    size = learned(TEXTS, Cut()).get_vocab_size()
+    size = learned(TEXTS, TokenRules()).get_vocab_size()
     frame, network = shapes(size)[name]
     torch.manual_seed(0)
-    return Saved(network().eval(), learned(TEXTS, Cut(frame)), specials(frame))
+    return Saved(network().eval(), learned(TEXTS, TokenRules(frame)), specials(frame))
 
 
 NAMES = sorted(shapes(9))

@@ -21,7 +21,7 @@ from heedful.methods import METHODS, method
 from heedful.methods.attattr import AttAttrTokens
 from heedful.methods.attention import AttentionGradient, AttentionMean, AttentionWeights, EffectiveAttention
 from heedful.methods.attention_layers import AttentionNorm
-from heedful.methods.conformance import conforms, numbers
+from heedful.methods.conformance import as_array, conforms
 from heedful.methods.explain import explain
 from heedful.model import seam
 from heedful.model.batch import Batch
@@ -324,7 +324,7 @@ def levels(c: Classifier, text: str) -> tuple[Tensor, Tensor]:
 def test_attention_of_a_word_is_that_of_its_sentence_times_its_own(special: bool) -> None:
     c = classifier(special=special)
     alpha, beta = levels(c, TEXT)
-    found = numbers(explain(c, TEXT, AttentionMean()))
+    found = as_array(explain(c, TEXT, AttentionMean()))
     assert found == pytest.approx((beta @ alpha).numpy(), abs=1e-7)
     assert found.sum() == pytest.approx(1)
     assert (beta > 0).sum() > 3
@@ -332,7 +332,7 @@ def test_attention_of_a_word_is_that_of_its_sentence_times_its_own(special: bool
 
 def test_attention_of_sentences_stands_at_their_last_words() -> None:
     c = classifier()
-    found = numbers(explain(c, TEXT, AttentionMean(kind="sentence")))
+    found = as_array(explain(c, TEXT, AttentionMean(kind="sentence")))
     assert found == pytest.approx(levels(c, TEXT)[1].numpy(), abs=1e-7)
 
 
@@ -367,8 +367,8 @@ def test_effective_attention_brings_each_query_what_attention_brings(kind: Liter
     reading = c.read(c.batch([c.tokens(TEXT)]), values=True)
     site = reading.layers(kind)[0]
     values = reading.values[site][0, 0].detach().double().numpy()
-    usual = numbers(explain(c, TEXT, AttentionMean(kind=kind)))
-    effective = numbers(explain(c, TEXT, EffectiveAttention(kind=kind)))
+    usual = as_array(explain(c, TEXT, AttentionMean(kind=kind)))
+    effective = as_array(explain(c, TEXT, EffectiveAttention(kind=kind)))
     assert np.abs(effective - usual).max() > 1e-2
     for keys in np.unique(site.allowed[0, 0].numpy(), axis=0):
         assert effective[keys] @ values[keys] == pytest.approx(usual[keys] @ values[keys], abs=1e-6)
@@ -378,7 +378,7 @@ def test_effective_attention_brings_each_query_what_attention_brings(kind: Liter
 def test_attention_gradient_is_what_erasing_a_weight_begins_to_cost(kind: Literal["self", "sentence"]) -> None:
     c = classifier()
     batch, target, step = c.batch([c.tokens(TEXT)]), Target("LABEL_1").resolved(c.labels, 0), 1e-2
-    found = numbers(explain(c, TEXT, AttentionGradient(kind=kind), target=Target("LABEL_1")))
+    found = as_array(explain(c, TEXT, AttentionGradient(kind=kind), target=Target("LABEL_1")))
 
     def value(token: int, factor: float) -> float:
         keep = torch.ones(len(found))
@@ -400,7 +400,7 @@ def test_attattr_adds_up_at_each_level(kind: Literal["self", "sentence"]) -> Non
         whole = float(target.of(c.logits(batch), c.head))
         with c.attention(at(scaled(0.0), kind=kind)):
             none = float(target.of(c.logits(batch), c.head))
-    assert numbers(found).sum() == pytest.approx(whole - none, abs=2e-2 * abs(whole - none))
+    assert as_array(found).sum() == pytest.approx(whole - none, abs=2e-2 * abs(whole - none))
 
 
 def test_attention_norm_of_sentences_goes_through_the_last_layer() -> None:
@@ -408,7 +408,7 @@ def test_attention_norm_of_sentences_goes_through_the_last_layer() -> None:
     reading = c.read(c.batch([c.tokens(TEXT)]), values=True)
     site = reading.layers("sentence")[0]
     brought = reading.weights[site][0, 0, 0][:, None] * (reading.values[site][0, 0] @ c.model.out.weight.T)
-    found = numbers(explain(c, TEXT, AttentionNorm(kind="sentence")))
+    found = as_array(explain(c, TEXT, AttentionNorm(kind="sentence")))
     assert found == pytest.approx(brought.norm(dim=-1).detach().numpy(), abs=1e-5)
 
 
@@ -421,7 +421,7 @@ def test_what_goes_through_layers_is_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in METHODS if not n.startswith("theory")])
 def test_nothing_else_is_refused(name: str) -> None:
     if name not in THROUGH_LAYERS | {"attention-norm"}:
-        assert np.isfinite(numbers(explain(classifier(), TEXT, method(name, QUICK.get(name))))).all()
+        assert np.isfinite(as_array(explain(classifier(), TEXT, method(name, QUICK.get(name))))).all()
 
 
 @pytest.mark.parametrize("name", INSIDE)

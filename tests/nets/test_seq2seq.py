@@ -20,14 +20,14 @@ from torch import Tensor
 from heedful.cli.train import translate
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods import method
-from heedful.methods.conformance import conforms, numbers
+from heedful.methods.conformance import as_array, conforms
 from heedful.methods.explain import explain
 from heedful.model.edits import uniform
 from heedful.model.seam import implementation
-from heedful.nets.seq2seq import ATTENTIONS, END, Attention, Seq2Seq, Seq2SeqShape, greedy
+from heedful.nets.seq2seq import ATTENTIONS, END, DecoderAttention, Seq2Seq, Seq2SeqShape, decode_greedily
 from heedful.nets.training import dates
-from heedful.nets.training.dates import Pair, examples, splits
-from heedful.nets.training.loop import Plan, fit
+from heedful.nets.training.dates import DatePair, date_pairs, date_splits
+from heedful.nets.training.loop import TrainingPlan, fit
 from heedful.nets.training.translate import (
     PAD,
     STOP,
@@ -44,17 +44,17 @@ from heedful.report.figures import encode
 from heedful.report.figures.maps import draw_alignment, draw_lengths
 from tests.support.models import loud
 
-WITH: tuple[Attention, ...] = ("additive", "multiplicative")
+WITH: tuple[DecoderAttention, ...] = ("additive", "multiplicative")
 TEXTS = ("3 May 1999", "due 12.4.07", "we met on the 5th of June, 1987 and no sooner")
 TINY = Seq2SeqSettings(embedding=5, hidden=6, units=4, batch=8, n_train=40, n_dev=10, n_test=10, most=2)
 
 
 @cache
-def _made(attention: Attention) -> Translator:
+def _made(attention: DecoderAttention) -> Translator:
     return job(replace(TINY, attention=attention, n_train=1, n_dev=1, n_test=1)).translator
 
 
-def translator(attention: Attention = "additive", seed: int = 1) -> Translator:
+def translator(attention: DecoderAttention = "additive", seed: int = 1) -> Translator:
     found = deepcopy(_made(attention))
     loud(found.model, seed, 1.2)
     return replace(found, name=f"tiny-{attention}")
@@ -111,7 +111,7 @@ def slowly(model: Any, text: Sequence[int], before: Sequence[int]) -> tuple[Tens
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_the_network_is_the_formula(attention: Attention) -> None:
+def test_the_network_is_the_formula(attention: DecoderAttention) -> None:
     found = translator(attention)
     model = found.model.double()
     text, symbols = ids(found, TEXTS[0]), torch.tensor([[3, 1, 4, 1, END]])
@@ -125,7 +125,7 @@ def test_the_network_is_the_formula(attention: Attention) -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_as_a_classifier_it_gives_the_logits_of_the_taught_step(attention: Attention) -> None:
+def test_as_a_classifier_it_gives_the_logits_of_the_taught_step(attention: DecoderAttention) -> None:
     found = translator(attention)
     view = Seq2Seq(replace(found.model.config, before=(3, 1)))
     view.load_state_dict(found.model.state_dict())
@@ -136,7 +136,7 @@ def test_as_a_classifier_it_gives_the_logits_of_the_taught_step(attention: Atten
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("side", ["left", "right", "middle"])
-def test_what_is_masked_might_as_well_not_be_there(attention: Attention, side: str) -> None:
+def test_what_is_masked_might_as_well_not_be_there(attention: DecoderAttention, side: str) -> None:
     found = translator(attention)
     model, plain = found.model, ids(found, TEXTS[1])
     junk = torch.full((1, 3), 7)
@@ -151,7 +151,7 @@ def test_what_is_masked_might_as_well_not_be_there(attention: Attention, side: s
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_a_text_without_tokens_gets_the_same_finite_answer_whatever_it_hides(attention: Attention) -> None:
+def test_a_text_without_tokens_gets_the_same_finite_answer_whatever_it_hides(attention: DecoderAttention) -> None:
     found = translator(attention)
     with torch.no_grad():
         one, other = (found.model(ids(found, t), torch.zeros(1, len(t))).logits for t in TEXTS[:2])
@@ -160,7 +160,7 @@ def test_a_text_without_tokens_gets_the_same_finite_answer_whatever_it_hides(att
 
 
 @pytest.mark.parametrize("attention", WITH)
-def test_the_fast_way_has_the_same_logits_and_gradients(attention: Attention) -> None:
+def test_the_fast_way_has_the_same_logits_and_gradients(attention: DecoderAttention) -> None:
     found = translator(attention)
     model, text = found.model, ids(found, TEXTS[2])
     open_ = model(text)
@@ -176,7 +176,7 @@ def test_the_fast_way_has_the_same_logits_and_gradients(attention: Attention) ->
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_the_shape_survives_json_and_rebuilds_the_network(attention: Attention) -> None:
+def test_the_shape_survives_json_and_rebuilds_the_network(attention: DecoderAttention) -> None:
     found = translator(attention)
     told = json.loads(json.dumps(asdict(found.model.config)))
     told.pop("_attn_implementation_internal")
@@ -195,13 +195,13 @@ def test_an_attention_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_each_symbol_is_the_likeliest_after_those_before_it(attention: Attention) -> None:
+def test_each_symbol_is_the_likeliest_after_those_before_it(attention: DecoderAttention) -> None:
     varied = 0
     for seed in range(8):
         found = translator(attention, seed)
         text = ids(found, TEXTS[2])
         with torch.no_grad():
-            out = greedy(found.model, text, None, 8)
+            out = decode_greedily(found.model, text, None, 8)
             taught = found.model.taught(text, None, out.symbols)
         length = [*out.symbols[0].tolist(), END].index(END) + 1
         varied += len(set(out.symbols[0].tolist())) > 2
@@ -212,14 +212,14 @@ def test_each_symbol_is_the_likeliest_after_those_before_it(attention: Attention
 def test_nothing_follows_the_end() -> None:
     found = translator()
     found.model.out.bias.data[END] += 2.0
-    out = found.align_all([pair.source for pair in examples(40, 5, dates=(1, 1))])
+    out = found.align_all([pair.source for pair in date_pairs(40, 5, dates=(1, 1))])
     ends = [a.symbols.index(STOP) for a in out if STOP in a.symbols]
     assert len(set(ends)) > 1, "the texts end at different steps"
     assert all(a.symbols.index(STOP) == len(a.symbols) - 1 for a in out if STOP in a.symbols)
 
 
 @pytest.mark.parametrize("attention", WITH)
-def test_a_translation_does_not_depend_on_its_company(attention: Attention) -> None:
+def test_a_translation_does_not_depend_on_its_company(attention: DecoderAttention) -> None:
     found = translator(attention)
     for text, beside in zip(TEXTS, found.align_all(TEXTS, 12), strict=True):
         alone = found.align(text, 12)
@@ -228,7 +228,7 @@ def test_a_translation_does_not_depend_on_its_company(attention: Attention) -> N
 
 
 @pytest.mark.parametrize("attention", WITH)
-def test_each_row_of_an_alignment_adds_up_to_one(attention: Attention) -> None:
+def test_each_row_of_an_alignment_adds_up_to_one(attention: DecoderAttention) -> None:
     found = translator(attention).align(TEXTS[1], 9)
     assert found.weights.shape == (len(found.symbols), len(TEXTS[1]))
     np.testing.assert_allclose(found.weights.sum(1), 1, rtol=1e-5)
@@ -245,7 +245,7 @@ def test_translating_leaves_training_mode_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_the_classifier_of_a_step_predicts_what_was_written_there(attention: Attention) -> None:
+def test_the_classifier_of_a_step_predicts_what_was_written_there(attention: DecoderAttention) -> None:
     found = translator(attention)
     written = found.align(TEXTS[0]).symbols
     for step in range(min(4, len(written))):
@@ -254,7 +254,7 @@ def test_the_classifier_of_a_step_predicts_what_was_written_there(attention: Att
 
 
 @pytest.mark.parametrize("attention", WITH)
-def test_the_seam_sees_the_attention_of_that_step_and_its_edits_matter(attention: Attention) -> None:
+def test_the_seam_sees_the_attention_of_that_step_and_its_edits_matter(attention: DecoderAttention) -> None:
     found = translator(attention)
     classifier = found.classifier(TEXTS[1], 2)
     classifier.check_attention()
@@ -296,7 +296,7 @@ def test_without_attention_its_methods_refuse_and_the_others_work() -> None:
     classifier = translator("none").classifier(TEXTS[0], 1)
     with pytest.raises(HeedfulError, match="tiny-none, symbol 1"):
         explain(classifier, TEXTS[0], "attention-mean")
-    assert numbers(explain(classifier, TEXTS[0], "gradient-l2")).any()
+    assert as_array(explain(classifier, TEXTS[0], "gradient-l2")).any()
 
 
 def test_a_step_beyond_the_end_is_refused() -> None:
@@ -320,7 +320,7 @@ def test_the_dates_are_right() -> None:
     """An outside library reads them, those with the year in full and the day in digits."""
     parser = pytest.importorskip("dateutil.parser")
     checked = 0
-    for pair in examples(3000, 11, dates=(1, 1)):
+    for pair in date_pairs(3000, 11, dates=(1, 1)):
         text = re.sub(r"(?<=\d)(st|nd|rd|th)\b", "", pair.source, flags=re.IGNORECASE)
         if not re.search(r"\b\d{4}\b", text) or not re.search(r"\b\d{1,2}\b(?!\d)", text.replace(pair.target[:4], "")):
             continue
@@ -333,7 +333,7 @@ def test_the_dates_are_right() -> None:
 
 
 def test_a_year_of_two_digits_lies_around_the_turn_of_the_century() -> None:
-    short = [p for p in examples(2000, 12, dates=(1, 1)) if not re.search(r"\d{4}", p.source)]
+    short = [p for p in date_pairs(2000, 12, dates=(1, 1)) if not re.search(r"\d{4}", p.source)]
     years = {int(p.target[:4]) for p in short}
     assert min(years) >= 1970
     assert max(years) <= 2069
@@ -341,31 +341,31 @@ def test_a_year_of_two_digits_lies_around_the_turn_of_the_century() -> None:
 
 
 def test_every_text_is_in_the_alphabet_and_every_day_of_a_month_occurs() -> None:
-    pairs = examples(3000, 0)
+    pairs = date_pairs(3000, 0)
     assert set("".join(p.source for p in pairs)) <= set(dates.SOURCE)
     assert set("".join(p.target for p in pairs)) == set(dates.TARGET)
     assert {int(p.target[8:10]) for p in pairs} == set(range(1, 32))
 
 
 def test_examples_come_from_their_seed_alone() -> None:
-    assert examples(20, 3) == examples(20, 3)
-    assert examples(20, 3) != examples(20, 4)
+    assert date_pairs(20, 3) == date_pairs(20, 3)
+    assert date_pairs(20, 3) != date_pairs(20, 4)
 
 
 def test_examples_are_as_long_as_asked() -> None:
-    assert {len(p.source) for p in examples(60, 0, length=(20, 24))} == set(range(20, 25))
+    assert {len(p.source) for p in date_pairs(60, 0, length=(20, 24))} == set(range(20, 25))
 
 
 def test_no_text_is_in_two_splits() -> None:
-    found = splits(3000, 500, 500, seed=2, dates=(1, 1))
+    found = date_splits(3000, 500, 500, seed=2, dates=(1, 1))
     sources = [p.source for part in (found.train, found.dev, found.test) for p in part]
     assert len(sources) == len(set(sources)) == 4000
 
 
 def test_texts_that_may_not_be_among_the_examples_are_not() -> None:
-    known = {p.source for p in examples(500, 6, length=(6, 8), dates=(1, 1))}
-    assert known & {p.source for p in examples(500, 7, length=(6, 8), dates=(1, 1))}
-    assert not known & {p.source for p in examples(500, 7, length=(6, 8), dates=(1, 1), without=known)}
+    known = {p.source for p in date_pairs(500, 6, length=(6, 8), dates=(1, 1))}
+    assert known & {p.source for p in date_pairs(500, 7, length=(6, 8), dates=(1, 1))}
+    assert not known & {p.source for p in date_pairs(500, 7, length=(6, 8), dates=(1, 1), without=known)}
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_texts_that_may_not_be_among_the_examples_are_not() -> None:
 )
 def test_what_cannot_be_generated_is_refused(asked: Any, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        examples(5, 0, **asked)
+        date_pairs(5, 0, **asked)
 
 
 # training
@@ -416,9 +416,9 @@ def test_job_leaves_torchs_chance_alone_and_repeats_itself() -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_training_learns(attention: Attention, tmp_path: Path) -> None:
+def test_training_learns(attention: DecoderAttention, tmp_path: Path) -> None:
     made = job(replace(TINY, attention=attention, hidden=24, embedding=16, n_train=60, n_dev=2, most=1, batch=20))
-    history = fit(made, Plan(epochs=5, lr=1e-2, clip=1.0), tmp_path).history
+    history = fit(made, TrainingPlan(epochs=5, lr=1e-2, clip=1.0), tmp_path).history
     assert history[-1]["loss"] < 0.8 * history[0]["loss"]
     assert list(history[0]) == ["epoch", "loss", "exact match"]
 
@@ -431,7 +431,7 @@ class Oracle:
 
 
 def test_exact_match_by_length() -> None:
-    pairs = [Pair("x" * n, "right") for n in range(1, 31)]
+    pairs = [DatePair("x" * n, "right") for n in range(1, 31)]
     oracle: Any = Oracle()
     assert exact_match(oracle, pairs) == pytest.approx(20 / 30)
     assert by_length(oracle, pairs, width=10, fewest=5) == [
@@ -453,7 +453,7 @@ def test_the_interval_is_wilsons(right: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)
-def test_a_saved_translator_is_the_same_afterwards(attention: Attention, tmp_path: Path) -> None:
+def test_a_saved_translator_is_the_same_afterwards(attention: DecoderAttention, tmp_path: Path) -> None:
     found = translator(attention)
     found.save(tmp_path / "new" / "model")
     again = Translator.load(tmp_path / "new" / "model")

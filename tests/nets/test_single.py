@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, Unsupported
 from heedful.methods import method
-from heedful.methods.conformance import TEXTS, conforms
-from heedful.methods.conformance import numbers as numbers_of
+from heedful.methods.conformance import PROBE_TEXTS, conforms
+from heedful.methods.conformance import as_array as numbers_of
 from heedful.methods.explain import explain
 from heedful.model import seam
 from heedful.model.classifier import Classifier
@@ -350,7 +350,7 @@ KINDS = ("additive", "dot", "general", "uniform", "log-odds", "given", "pair")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_seam_sees_the_one_attention(kind: str) -> None:
     made = classifier(kind)
-    tokens = made.batch([made.tokens(TEXTS[1], TEXTS[0]), made.tokens(TEXTS[2])])
+    tokens = made.batch([made.tokens(PROBE_TEXTS[1], PROBE_TEXTS[0]), made.tokens(PROBE_TEXTS[2])])
     with torch.no_grad(), made.attention() as seen:
         made.logits(tokens)
     (weights,) = seen[0].values()
@@ -367,7 +367,7 @@ def test_the_seam_sees_the_one_attention(kind: str) -> None:
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "uniform"])
 def test_an_edit_moves_the_answer(kind: str) -> None:
     made = classifier(kind)
-    tokens = made.batch([made.tokens(TEXTS[0])])
+    tokens = made.batch([made.tokens(PROBE_TEXTS[0])])
     with torch.no_grad(), made.attention(uniform):
         edited = made.logits(tokens)
     assert not torch.allclose(edited, made.logits(tokens), atol=1e-3)
@@ -375,7 +375,7 @@ def test_an_edit_moves_the_answer(kind: str) -> None:
 
 def test_uniform_attention_is_what_the_uniform_edit_makes() -> None:
     made = classifier("uniform")
-    tokens = made.batch([made.tokens(text) for text in TEXTS])
+    tokens = made.batch([made.tokens(text) for text in PROBE_TEXTS])
     with torch.no_grad(), made.attention(uniform):
         assert torch.allclose(made.logits(tokens), made.model(tokens.ids, tokens.mask).logits, atol=1e-6)
 
@@ -386,7 +386,7 @@ def test_a_network_without_attention_says_so() -> None:
         made.check_attention()
     with pytest.raises(Unsupported, match="no attention to report"):
         made.model.attend(torch.tensor([[2, 9, 3]]))
-    assert np.any(numbers_of(explain(made, TEXTS[0], "leave-one-out")))
+    assert np.any(numbers_of(explain(made, PROBE_TEXTS[0], "leave-one-out")))
 
 
 QUICK: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.nets.base import Net
 from heedful.nets.multihead import MultiHead
-from heedful.nets.multihead import Shape as MultiHeadShape
+from heedful.nets.multihead import MultiHeadShape as MultiHeadShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation
 from tests.methods.test_conformance import QUICK
 from tests.support.models import INSIDE, TEXTS, loud, tokenizer

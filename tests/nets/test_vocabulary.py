@@ -11,7 +11,7 @@ import torch
 from heedful.core.errors import BadInput
 from heedful.model.huggingface import tokenize
 from heedful.model.loading import wrapped
-from heedful.nets.vocabulary import CLS, UNK, Cut, ids, learned, specials, vectors
+from heedful.nets.vocabulary import CLS, UNK, TokenRules, ids, learned, specials, vectors
 
 TEXTS = [
     "It's a well-made film, isn't it?<br /><br />Yes!",
@@ -20,24 +20,24 @@ TEXTS = [
 ]
 
 
-def cut(text: str, how: Cut) -> list[str]:
+def cut(text: str, how: TokenRules) -> list[str]:
     return list(learned([*TEXTS, text], how).encode(text, add_special_tokens=False).tokens)
 
 
 def test_words_keep_their_apostrophes_and_lose_tags() -> None:
-    assert cut(TEXTS[0], Cut()) == ["it's", "a", "well-made", "film", ",", "isn't", "it", "?", "yes", "!"]
+    assert cut(TEXTS[0], TokenRules()) == ["it's", "a", "well-made", "film", ",", "isn't", "it", "?", "yes", "!"]
 
 
 def test_marks_can_be_left_out() -> None:
-    assert cut(TEXTS[1], Cut(punctuation=False)) == ["the", "film", "of", "1999", "costs", "3.5", "dollars"]
+    assert cut(TEXTS[1], TokenRules(punctuation=False)) == ["the", "film", "of", "1999", "costs", "3.5", "dollars"]
 
 
 def test_words_with_digits_can_become_one_word() -> None:
-    assert cut("costs 3.5 dollars in 1999 or 2nd", Cut(digits=True))[1::2] == ["qqq", "in", "or"]
+    assert cut("costs 3.5 dollars in 1999 or 2nd", TokenRules(digits=True))[1::2] == ["qqq", "in", "or"]
 
 
 def test_letters_can_keep_their_case() -> None:
-    assert cut("a Film", Cut(lower=False)) == ["a", "Film"]
+    assert cut("a Film", TokenRules(lower=False)) == ["a", "Film"]
 
 
 @pytest.mark.parametrize(
@@ -49,32 +49,32 @@ def test_letters_can_keep_their_case() -> None:
     ],
 )
 def test_frames(frame: str, single: list[str], pair: list[str]) -> None:
-    made = learned(TEXTS, Cut(frame=frame))  # type: ignore[arg-type]
+    made = learned(TEXTS, TokenRules(frame=frame))  # type: ignore[arg-type]
     assert made.encode("film").tokens == single
     assert made.encode("film", "yes").tokens == pair
     assert made.encode("film", "yes").type_ids[-1] == 1
 
 
 def test_the_papers_numbers_of_special_tokens() -> None:
-    made = learned(TEXTS, Cut())
+    made = learned(TEXTS, TokenRules())
     assert [made.token_to_id(t) for t in ("<pad>", "<unk>", "<s>", "</s>")] == [0, 1, 2, 3]
 
 
 def test_rare_words_are_unknown() -> None:
-    made = learned(TEXTS, Cut(frame="none", min_count=2))
+    made = learned(TEXTS, TokenRules(frame="none", min_count=2))
     assert made.encode("a dollars film").tokens == ["a", UNK, "film"]
-    assert learned(TEXTS, Cut(most=2)).get_vocab_size() == len(specials("ends")) + 2
+    assert learned(TEXTS, TokenRules(most=2)).get_vocab_size() == len(specials("ends")) + 2
 
 
-@pytest.mark.parametrize("how", [Cut(), Cut(pieces=60)])
-def test_the_order_of_the_texts_does_not_matter(how: Cut) -> None:
+@pytest.mark.parametrize("how", [TokenRules(), TokenRules(pieces=60)])
+def test_the_order_of_the_texts_does_not_matter(how: TokenRules) -> None:
     texts = [f"{a}{b} {c}" for a in "abc" for b in ("ing", "ed", "") for c in ("film", "films", "story")]
     shuffled = random.Random(0).sample(texts, len(texts))
     assert learned(texts, how).to_str() == learned(shuffled, how).to_str()
 
 
 def test_pieces_keep_their_characters() -> None:
-    made = learned([*TEXTS, "filming filmed films"] * 3, Cut(pieces=40, frame="none"))
+    made = learned([*TEXTS, "filming filmed films"] * 3, TokenRules(pieces=40, frame="none"))
     text = "Filming, well!"
     tokens = tokenize(wrapped(made, specials("none")), text)
     assert "".join(text[slice(*(span or (0, 0)))] for span in tokens.spans) == text.replace(" ", "")
@@ -82,19 +82,19 @@ def test_pieces_keep_their_characters() -> None:
 
 
 def test_words_keep_their_characters() -> None:
-    tokens = tokenize(wrapped(learned(TEXTS, Cut()), specials("ends")), TEXTS[0])
+    tokens = tokenize(wrapped(learned(TEXTS, TokenRules()), specials("ends")), TEXTS[0])
     assert tokens.surface(1) == "It's"
     assert tokens.text[slice(*(tokens.spans[-2] or (0, 0)))] == "!"
 
 
 def test_ids_finds_words_and_pieces_that_begin_one() -> None:
-    assert ids(learned(TEXTS, Cut()), [".", "no-such-word"]) == (learned(TEXTS, Cut()).token_to_id("."),)
-    assert len(ids(learned(TEXTS * 3, Cut(pieces=60)), ["!"])) >= 1
+    assert ids(learned(TEXTS, TokenRules()), [".", "no-such-word"]) == (learned(TEXTS, TokenRules()).token_to_id("."),)
+    assert len(ids(learned(TEXTS * 3, TokenRules(pieces=60)), ["!"])) >= 1
 
 
 def test_nothing_to_learn_is_said() -> None:
     with pytest.raises(BadInput, match="no words to learn"):
-        learned([" ", ""], Cut())
+        learned([" ", ""], TokenRules())
 
 
 # word vectors

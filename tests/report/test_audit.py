@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 
 import heedful
 from heedful.audits.manifest import Manifest
-from heedful.audits.ranking import rank
+from heedful.audits.ranking import rank_methods
 from heedful.audits.record import Record, load_record
 from heedful.audits.run import Run
 from heedful.audits.summary import About, CheckSummary, Row, Summary
@@ -28,7 +28,7 @@ from heedful.core.errors import BadInput
 from heedful.data import Example
 from heedful.report.audit import report
 from heedful.report.ranking import advice, ranking_section
-from heedful.report.verdict import sentences, verdict_section
+from heedful.report.verdict import verdict_section, verdict_sentences
 from tests.audits.test_verdict import numbers, shares
 from tests.support import toys
 from tests.support.operating import SMALL
@@ -69,7 +69,7 @@ def ran(*args: object) -> Result:
 
 @cache
 def _words(a: float, b: float, c: float) -> tuple[str, ...]:
-    return sentences(judged(shares(a, b, c)))
+    return verdict_sentences(judged(shares(a, b, c)))
 
 
 def test_the_head_says_the_verdict() -> None:
@@ -85,17 +85,17 @@ def test_each_question_has_its_answer_and_numbers() -> None:
 
 
 def test_an_undecided_verdict_says_why() -> None:
-    assert sentences(judged(shares(1, 1, 1), n=20))[0].endswith("could not be decided: fewer than 30 texts.")
+    assert verdict_sentences(judged(shares(1, 1, 1), n=20))[0].endswith("could not be decided: fewer than 30 texts.")
 
 
 def test_what_was_not_measured_is_said() -> None:
-    said = sentences(verdict(Evidence()))
+    said = verdict_sentences(verdict(Evidence()))
     assert said[1] == "Does attention point at the words that matter? Undecided: it was not measured."
 
 
 def test_only_what_holds_qualifies() -> None:
     given = replace(numbers(shares(1, 1, 1)), elsewhere=np.full(60, 0.9), steady=np.full(60, 0.9))
-    last = sentences(verdict(given))[-1]
+    last = verdict_sentences(verdict(given))[-1]
     assert last.startswith("Caveats: attention is not the only possibility")
     assert "unstable" not in last
 
@@ -124,7 +124,9 @@ def ranked(scores: Mapping[str, Any], costs: Mapping[str, float] | None = None) 
     checks = {"cost": CheckSummary(About(roles=("cost",)), tuple(rows))}
     texts: Any = None
     manifest = Manifest({"labels": []}, {}, {"methods": [], "checks": {}}, 0, {})
-    return Record(Run(Path(), manifest), Summary(texts, checks, {}, (rank("delete", scores),) if scores else ()), {})
+    return Record(
+        Run(Path(), manifest), Summary(texts, checks, {}, (rank_methods("delete", scores),) if scores else ()), {}
+    )
 
 
 def scored(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from heedful.report.charts import (
     Box,
     Group,
     Interval,
-    Line,
+    PlottedCurve,
     Words,
     boxes,
     brief,
@@ -99,7 +99,7 @@ def every(name: str = "a", n: int = 3) -> dict[str, Figure]:
         "dots": dots(words, [Interval(m, i, i - 1, i + 1, m, m) for i, m in enumerate(many)], 0.0),
         "boxes": boxes(words, [Box(m, 0, 1, 2, 3, 4, m, 7) for m in many]),
         "violins": violins(words, [Group(m, RNG.normal(size=20), m) for m in many]),
-        "lines": lines(words, [Line(m, [0, 1], [i, 2], [i, 1], [i, 3]) for i, m in enumerate(many)]),
+        "lines": lines(words, [PlottedCurve(m, [0, 1], [i, 2], [i, 1], [i, 3]) for i, m in enumerate(many)]),
         "histogram": histogram(words, {m: ([0, 1, 2], [3, 4]) for m in many}, {name: 0.5}),
         "scatter": scatter(words, range(n), range(n), many),
         "matrix": matrix(words, many, [[0.1 * i for i in range(n)]] * n),
@@ -117,7 +117,7 @@ EMPTY = {
     "no dot": dots(WORDS, [Interval("a", NAN, None, None)]),
     "no box": boxes(WORDS, [Box("a", 0, 1, NAN, 3, 4)]),
     "no value": violins(WORDS, [Group("a", np.array([NAN, NAN]))]),
-    "no point": lines(WORDS, [Line("a", [0, 1], [NAN, NAN])]),
+    "no point": lines(WORDS, [PlottedCurve("a", [0, 1], [NAN, NAN])]),
     "no count": histogram(WORDS, {"a": ([0, 1], [0])}),
     "no pair": scatter(WORDS, [NAN], [1.0]),
     "no cell": matrix(WORDS, ["a"], [[None]]),
@@ -186,7 +186,7 @@ def test_points_of_a_cloud_stand_at_their_numbers() -> None:
 
 
 def test_a_curve_runs_through_its_means_and_its_band_around_them() -> None:
-    made = lines(WORDS, [Line("a", [0, 1, 2], [0.1, 0.7, 0.4], [0, 0.6, 0.3], [0.2, 0.8, 0.5])], (0, 1))
+    made = lines(WORDS, [PlottedCurve("a", [0, 1, 2], [0.1, 0.7, 0.4], [0, 0.6, 0.3], [0.2, 0.8, 0.5])], (0, 1))
     up = read_y(made)
     curve = [up(y) for _, y in corners(of_class(made, "c-d0")[0].get("d", ""))]
     band = [up(y) for _, y in corners(of_class(made, "c-band")[0].get("d", ""))]
@@ -195,7 +195,7 @@ def test_a_curve_runs_through_its_means_and_its_band_around_them() -> None:
 
 
 def test_a_number_that_is_not_there_is_a_gap_in_a_curve_and_the_lone_one_is_marked() -> None:
-    made = lines(WORDS, [Line("a", [0, 1, 2, 3], [0.1, 0.2, NAN, 0.4], faint=True)])
+    made = lines(WORDS, [PlottedCurve("a", [0, 1, 2, 3], [0.1, 0.2, NAN, 0.4], faint=True)])
     d = of_class(made, "c-d0")[0].get("d", "")
     assert (d.count("M"), d.count("L")) == (2, 1)
     assert len(spots(of_class(made, "c-fill")[0].get("d", ""))) == 1
@@ -227,7 +227,7 @@ def test_a_number_beyond_the_limits_widens_the_axis() -> None:
     made = dots(WORDS, [Interval("a", 1.5, 1.2, 1.8)], limits=(0, 1))
     x = spots(of_class(made, "c-fill")[0].get("d", ""))[0][0]
     assert read_x(made)(x) == pytest.approx(1.5, abs=5e-3)
-    assert x < svg.WIDTH
+    assert x < svg.CHART_WIDTH
 
 
 # densities
@@ -289,7 +289,7 @@ def test_a_histogram_tells_how_many_and_where_most_are() -> None:
 
 
 def test_a_curve_is_told_at_its_ends_and_in_the_middle() -> None:
-    made = lines(WORDS, [Line("a", [0, 1, 2], [0.9, 0.2, 0.5], [0.8, 0.1, 0.4], [1, 0.3, 0.6])])
+    made = lines(WORDS, [PlottedCurve("a", [0, 1, 2], [0.9, 0.2, 0.5], [0.8, 0.1, 0.4], [1, 0.3, 0.6])])
     assert made.alt == "a 0.90 [0.80, 1.00] at 0, 0.20 [0.10, 0.30] at 1, 0.50 [0.40, 0.60] at 2"
 
 
@@ -362,14 +362,14 @@ def test_a_thousand_points_are_small() -> None:
 
 
 def test_names_of_curves_that_end_together_do_not_overlap() -> None:
-    made = lines(WORDS, [Line(f"line {i}", [0, 1], [i, 0.5]) for i in range(20)])
+    made = lines(WORDS, [PlottedCurve(f"line {i}", [0, 1], [i, 0.5]) for i in range(20)])
     places = sorted(y for _, y, words in texts(made) if words.startswith("line "))
     assert len(places) == 20
     assert min(b - a for a, b in itertools.pairwise(places)) >= svg.SIZE
 
 
 def test_curves_that_end_together_are_named_in_the_order_of_their_means() -> None:
-    made = lines(WORDS, [Line(f"line {m}", [0, 1, 2], [0.5, m, 0.5]) for m in (0.2, 0.9, 0.4)])
+    made = lines(WORDS, [PlottedCurve(f"line {m}", [0, 1, 2], [0.5, m, 0.5]) for m in (0.2, 0.9, 0.4)])
     names = sorted((y, words) for _, y, words in texts(made) if words.startswith("line "))
     assert [words for _, words in names] == ["line 0.9", "line 0.4", "line 0.2"]
 
@@ -419,7 +419,7 @@ def test_ticks_have_digits_enough_and_a_true_minus() -> None:
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=12))
 def test_spread_keeps_order_gap_and_bounds(wanted: list[float]) -> None:
-    found = svg.spread(wanted, 15, 0, 200)
+    found = svg.spread_places(wanted, 15, 0, 200)
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     assert all(found[b] - found[a] >= 15 - 1e-9 for a, b in itertools.pairwise(order))
     assert min(found) >= -1e-9
@@ -430,7 +430,7 @@ def test_spread_moves_as_little_as_can_be() -> None:
     wanted = [10.0, 12.0, 13.0, 60.0, 66.0, 120.0]
     apart = [{"type": "ineq", "fun": lambda y, i=i: y[i + 1] - y[i] - 15} for i in range(5)]
     best = minimize(lambda y: ((y - wanted) ** 2).sum(), np.arange(6) * 20.0, constraints=apart, tol=1e-12)
-    assert svg.spread(wanted, 15, -500, 500) == pytest.approx(best.x, abs=1e-3)
+    assert svg.spread_places(wanted, 15, -500, 500) == pytest.approx(best.x, abs=1e-3)
 
 
 @given(st.text(max_size=60), st.floats(20, 200))

@@ -15,18 +15,18 @@ from scipy.stats import kendalltau
 import heedful
 from heedful.audits.manifest import Manifest
 from heedful.audits.record import Record, TextRow, load_record
-from heedful.audits.run import CHUNK, open_run
-from heedful.audits.summary import About, CheckSummary, Row, Summary, Texts
+from heedful.audits.run import CHUNK_TEXTS, open_run
+from heedful.audits.summary import About, CheckSummary, Row, Summary, TextFacts
 from heedful.checks import CHECKS
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Finding
 from heedful.data import Example
 from heedful.maths import stats
 from heedful.methods import method
-from heedful.report.coloured_text import CUT, MAX_WORDS_SHOWN, PAIR_SIGN, canvas, preferred, read
-from heedful.report.document import Shown, Word
-from heedful.report.examples import MAX_EXAMPLES, examples, keeps
-from heedful.report.words import in_text, ranked, words
+from heedful.report.coloured_text import CUT, MAX_WORDS_SHOWN, PAIR_SIGN, canvas, preferred, read_text_row
+from heedful.report.document import ColouredWord, Shown
+from heedful.report.examples import MAX_EXAMPLES, example_section, keeps
+from heedful.report.words import in_text, ranked, word_section
 from tests.support import toys
 
 HOSTILE = ("<script>alert(1)</script>", '"&amp;" & \\textbf{x}', "👩‍👧 | `code`", "../../etc/passwd", "x" * 300)
@@ -94,23 +94,23 @@ def by_hand(tmp_path: Path) -> Callable[..., Record]:
         settings = {"methods": {name: {} for name in methods}, "checks": {}, "target": {"label": target}}
         model = {"name": "m", "fingerprint": "f", "labels": list(labels)}
         run = open_run(tmp_path / "run", Manifest(model, {"name": "d", "texts": len(texts)}, settings, 0, {}))
-        for c in range(-(-len(texts) // CHUNK)):
-            some = texts[c * CHUNK : (c + 1) * CHUNK]
-            run.write(c, [(n, f) for n, f in findings if n // CHUNK == c], some, {})
+        for c in range(-(-len(texts) // CHUNK_TEXTS)):
+            some = texts[c * CHUNK_TEXTS : (c + 1) * CHUNK_TEXTS]
+            run.write(c, [(n, f) for n, f in findings if n // CHUNK_TEXTS == c], some, {})
         nothing = stats.estimate(np.zeros(0))
         row = Row(**vars(nothing), measure="m")
         checks = {f.check: CheckSummary(About(roles=CHECKS[f.check].roles), (row,)) for _, f in findings}
-        run.finish(Summary(Texts(len(texts), {}, None, None, nothing), checks).to_dict(), {})
+        run.finish(Summary(TextFacts(len(texts), {}, None, None, nothing), checks).to_dict(), {})
         return load_record(tmp_path / "run")
 
     return made
 
 
 def titled(record: Record, words: str) -> list[Shown]:
-    return [one for one in examples(record).examples if words in one.title]
+    return [one for one in example_section(record).examples if words in one.title]
 
 
-def joined(coloured: Sequence[Word]) -> str:
+def joined(coloured: Sequence[ColouredWord]) -> str:
     return "".join(word.space + word.text for word in coloured).strip()
 
 
@@ -127,7 +127,7 @@ def test_a_words_score_is_the_sum_that_an_explanation_has() -> None:
     expected = Attribution(tokens=whole, scores=scores).by("word")
     starts, ends = zip(*(span or (-1, -1) for span in spans), strict=True)
     given = {"pieces": list(pieces), "starts": starts, "ends": ends, "segments": [-1, 0, 0, 0, 0, 0, -1]}
-    one = read(TextRow.of(row(0, text, given)))
+    one = read_text_row(TextRow.of(row(0, text, given)))
     assert one.summed(scores) == pytest.approx(expected.scores, abs=1e-12)
     assert one.view.pieces == expected.tokens.pieces
 
@@ -137,14 +137,14 @@ def test_a_words_score_is_the_sum_that_an_explanation_has() -> None:
     ["a b  c\n\nd", "it 's, well", *HOSTILE[:3], "数据 ok", "a\u202eb c", "  led by space ", "one"],
 )
 def test_coloured_words_read_as_the_text_does(text: str) -> None:
-    one = read(TextRow.of(row(0, text)))
+    one = read_text_row(TextRow.of(row(0, text)))
     shown = canvas(one, [np.ones(len(one.groups))]).coloured(np.ones(len(one.groups)), True, 1.0)
     assert joined(shown) == " ".join(text.split())
 
 
 def test_characters_that_no_piece_has_stay_and_have_no_score() -> None:
     given = {"pieces": ["a", "c"], "starts": [0, 6], "ends": [1, 7], "segments": [0, 0]}
-    one = read(TextRow.of(row(0, "a ☃ b c and what was cut off") | given))
+    one = read_text_row(TextRow.of(row(0, "a ☃ b c and what was cut off") | given))
     shown = canvas(one, [np.ones(2)]).coloured(np.array([1.0, -2.0]), True, 2.0)
     assert joined(shown) == "a ☃ b c and what was cut off"
     assert [(w.text, w.tone, w.strength, w.score) for w in shown if w.score is not None] == [
@@ -155,7 +155,7 @@ def test_characters_that_no_piece_has_stay_and_have_no_score() -> None:
 
 def test_a_long_text_is_cut_to_the_window_with_the_largest_scores() -> None:
     n = 300
-    one = read(TextRow.of(row(0, " ".join(f"w{i}" for i in range(n)))))
+    one = read_text_row(TextRow.of(row(0, " ".join(f"w{i}" for i in range(n)))))
     scores = np.random.default_rng(0).normal(size=n) ** 3
     shown = canvas(one, [scores]).coloured(scores, True, float(np.abs(scores).max()))
     best = max(range(n - MAX_WORDS_SHOWN + 1), key=lambda i: np.abs(scores[i : i + MAX_WORDS_SHOWN]).sum())
@@ -166,20 +166,20 @@ def test_of_a_pair_the_short_text_stays_whole_and_the_long_one_is_cut() -> None:
     long = " ".join(f"w{i}" for i in range(100))
     made = row(0, long)
     extra = {"pair": "p q", "pieces": [*made["pieces"], "p", "q"], "segments": [0] * 100 + [1, 1]}
-    one = read(TextRow.of(made | extra | {"starts": [*made["starts"], 0, 2], "ends": [*made["ends"], 1, 3]}))
+    one = read_text_row(TextRow.of(made | extra | {"starts": [*made["starts"], 0, 2], "ends": [*made["ends"], 1, 3]}))
     shown = [w.text for w in canvas(one, [np.ones(102)]).coloured(np.ones(102), False, 1.0)]
     assert shown == [*(f"w{i}" for i in range(MAX_WORDS_SHOWN - 2)), CUT, PAIR_SIGN, "p", "q"]
 
 
 def test_a_very_long_word_is_cut() -> None:
-    one = read(TextRow.of(row(0, "x" * 5000)))
+    one = read_text_row(TextRow.of(row(0, "x" * 5000)))
     (word,) = canvas(one, [np.ones(1)]).coloured(np.ones(1), False, 1.0)
     assert len(word.text) == 40
     assert word.text.endswith(CUT)
 
 
 def test_scores_of_nothing_but_zeros_colour_nothing() -> None:
-    one = read(TextRow.of(row(0, "a b")))
+    one = read_text_row(TextRow.of(row(0, "a b")))
     shown = canvas(one, [np.zeros(2)]).coloured(np.zeros(2), True, 0.0)
     assert [(w.tone, w.strength) for w in shown] == [("none", 0.0)] * 2
 
@@ -254,7 +254,7 @@ def test_attention_that_may_change_the_label_is_not_shown(by_hand: Callable[...,
 def test_the_texts_of_extreme_agreement_are_shown(toy: Record, words: str, best: Callable[..., float]) -> None:
     (shown,) = titled(toy, f"Attention and leave-one-out {words}")
     taus = toy.findings("agreement").values("tau", "attention-mean", {"with": "leave-one-out"})
-    others = {texts_of(toy)[one.text] for one in examples(toy).examples if one.title != shown.title}
+    others = {texts_of(toy)[one.text] for one in example_section(toy).examples if one.title != shown.title}
     long = [i for i, text in enumerate(texts_of(toy)) if len(text.split()) >= 5 and text not in others]
     assert taus[shown.text] == best(taus[i] for i in long)
 
@@ -271,14 +271,14 @@ def texts_of(record: Record) -> list[str]:
 
 
 def test_no_text_is_shown_twice_though_the_data_have_it_thrice(toy: Record) -> None:
-    shown = [texts_of(toy)[one.text] for one in examples(toy).examples]
+    shown = [texts_of(toy)[one.text] for one in example_section(toy).examples]
     assert len(shown) == len(set(shown)) == MAX_EXAMPLES
 
 
 def test_the_most_confident_mistake_is_shown_and_no_right_answer(toy: Record) -> None:
     wrong = np.flatnonzero(toy.facts["gold"] != toy.facts["predicted"])
     shown = titled(toy, "Wrong")
-    before = {texts_of(toy)[one.text] for one in examples(toy).examples if "Wrong" not in one.title}
+    before = {texts_of(toy)[one.text] for one in example_section(toy).examples if "Wrong" not in one.title}
     free = [i for i in wrong if texts_of(toy)[i] not in before]
     assert shown[0].text == max(free, key=lambda i: (toy.facts["confidence"][i], -i))
     assert all(one.gold != one.label.split(" (")[0] for one in shown)
@@ -327,20 +327,20 @@ def test_numbers_that_do_not_exist_choose_no_text(by_hand: Callable[..., Record]
     values = [np.nan, 0.2, 0.6]
     findings = [(n, Finding("permutation", "", "tvd", x, EVERYWHERE)) for n, x in enumerate(values)]
     record = by_hand([row(i, f"a b c d e{i}") for i in range(3)], findings)
-    assert [(one.text, one.title[-4:]) for one in examples(record).examples] == [(2, "most"), (1, "east")]
-    assert "the mean over 2 texts is 0.400" in examples(record).examples[0].note
+    assert [(one.text, one.title[-4:]) for one in example_section(record).examples] == [(2, "most"), (1, "east")]
+    assert "the mean over 2 texts is 0.400" in example_section(record).examples[0].note
 
 
 def test_a_text_of_few_words_is_passed_over(by_hand: Callable[..., Record]) -> None:
     texts = [row(0, "a b"), *(row(i, f"a b c d e{i}") for i in (1, 2, 3))]
     findings = [(n, Finding("permutation", "", "tvd", x, EVERYWHERE)) for n, x in enumerate((0.9, 0.5, 0.2, 0.1))]
-    first = examples(by_hand(texts, findings)).examples[0]
+    first = example_section(by_hand(texts, findings)).examples[0]
     assert first.text == 1
     assert "fewer than 5 words are passed over" in first.note
 
 
 def test_a_run_without_checks_or_labels_says_that_there_is_nothing(by_hand: Callable[..., Record]) -> None:
-    section = examples(by_hand([row(0, "a b c d e f")]))
+    section = example_section(by_hand([row(0, "a b c d e f")]))
     assert section.examples == ()
     assert section.findings[0].startswith("None of 1 text can be shown")
 
@@ -349,14 +349,14 @@ def test_a_text_that_could_not_be_read_is_left_out(by_hand: Callable[..., Record
     nothing: dict[str, Any] = {"predicted": None, "probabilities": [], "scores": []}
     places: dict[str, Any] = {"pieces": [], "starts": [], "ends": [], "segments": []}
     record = by_hand([row(0, "a b c", nothing | places | {"label": "yes"})])
-    assert examples(record).examples == ()
-    assert words(record).tables == ()
+    assert example_section(record).examples == ()
+    assert word_section(record).tables == ()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_kept_as_they_are_up_to_a_length(by_hand: Callable[..., Record], name: str) -> None:
     texts = [row(i, name + " a b c d e", {"predicted": name, "label": "yes"}) for i in range(2)]
-    (shown,) = examples(by_hand(texts, labels=(name, "yes"))).examples  # the same text twice
+    (shown,) = example_section(by_hand(texts, labels=(name, "yes"))).examples  # the same text twice
     kept = name if len(name) <= 40 else name[:39] + CUT
     assert shown.label == f"{kept} (90.0%)"
     assert shown.gold == "yes"
@@ -370,7 +370,7 @@ def test_a_pair_is_shown_with_both_texts(by_hand: Callable[..., Record]) -> None
         "ends": [1, 3, 1, 3],
     }
     given |= {"segments": [0, 0, 1, 1], "label": "yes", "scores": row(0, "a b c d")["scores"]}
-    (shown,) = examples(by_hand([row(0, "a b", given)])).examples
+    (shown,) = example_section(by_hand([row(0, "a b", given)])).examples
     assert [joined(c.words) for c in shown.colourings] == [f"a b {PAIR_SIGN} d e"] * 2
     assert PAIR_SIGN in shown.note
 
@@ -414,13 +414,13 @@ def test_the_table_of_a_run_is_that_of_a_slow_twin(toy: Record) -> None:
         found = {word: stats.estimate(np.array(some)) for word, some in seen.items() if len(some) >= 2}
         first = sorted(found, key=lambda word: -found[word].low)[:12]
         expected += [(word, label, found[word].n, found[word].mean, found[word].low) for word in first]
-    table = next(t for t in words(toy).tables if t.name == "words-leave-one-out")
+    table = next(t for t in word_section(toy).tables if t.name == "words-leave-one-out")
     assert [r[:3] for r in table.rows] == [r[:3] for r in expected]
     assert [r[3:5] for r in table.rows] == [pytest.approx(r[3:], abs=1e-9) for r in expected]
 
 
 def test_the_markers_of_a_pointing_model_come_first(toy: Record) -> None:
-    table = next(t for t in words(toy).tables if t.name == "words-attention-mean")
+    table = next(t for t in word_section(toy).tables if t.name == "words-attention-mean")
     means: dict[str, dict[Any, Any]] = {name: {} for name in toy.labels}
     for word, label, _, mean, *_ in table.rows:
         means[str(label)][word] = mean
@@ -430,12 +430,12 @@ def test_the_markers_of_a_pointing_model_come_first(toy: Record) -> None:
 @pytest.mark.parametrize(("n", "least"), [(59, 2), (60, 3)])
 def test_in_a_larger_run_a_word_must_be_in_three_texts(by_hand: Callable[..., Record], n: int, least: int) -> None:
     texts = [row(i, f"all {'twice' if i < 2 else 'x'}{'' if i < 2 else i}") for i in range(n)]
-    (table, _) = words(by_hand(texts)).tables
+    (table, _) = word_section(by_hand(texts)).tables
     assert {r[0]: r[2] for r in table.rows} == ({"all": n} | ({"twice": 2} if least == 2 else {}))
 
 
 def test_a_method_with_a_sign_names_only_words_above_zero(by_hand: Callable[..., Record]) -> None:
-    said = words(by_hand([row(i, "a b") for i in range(4)])).findings[0]
+    said = word_section(by_hand([row(i, "a b") for i in range(4)])).findings[0]
     assert said == (
         "By leave-one-out, no word can be said to speak for no: none of 2 that were ranked has an interval above zero."
     )
@@ -444,7 +444,7 @@ def test_a_method_with_a_sign_names_only_words_above_zero(by_hand: Callable[...,
 def test_ten_labels_have_all_words_in_tables_and_three_labels_in_charts(by_hand: Callable[..., Record]) -> None:
     labels = [*HOSTILE, *"fghij"]
     texts = [row(i, f"{labels[i % 10][:9]}", {"predicted": labels[i % 10]}) for i in range(44)]
-    section = words(by_hand(texts, labels=labels))
+    section = word_section(by_hand(texts, labels=labels))
     assert len({r[1] for r in section.tables[0].rows}) == 10
     names = [f.name for f in section.figures]
     assert len(set(names)) == 6
@@ -454,14 +454,14 @@ def test_ten_labels_have_all_words_in_tables_and_three_labels_in_charts(by_hand:
 
 def test_methods_with_names_alike_have_files_apart(by_hand: Callable[..., Record]) -> None:
     told = [{"method": name, "scores": [1.0, 2.0], "signed": True} for name in ("Own <b>", "own-b", "../own/b")]
-    section = words(by_hand([row(i, "a b", {"scores": told}) for i in range(3)]))
+    section = word_section(by_hand([row(i, "a b", {"scores": told}) for i in range(3)]))
     names = [t.name for t in section.tables] + [f.name for f in section.figures]
     assert len(set(names)) == 6
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
 def test_one_text_ranks_no_word(by_hand: Callable[..., Record]) -> None:
-    section = words(by_hand([row(0, "a b c")]))
+    section = word_section(by_hand([row(0, "a b c")]))
     assert not section.tables
     assert not section.figures
     assert section.findings[0].startswith("No word is in 2 texts")
@@ -469,7 +469,7 @@ def test_one_text_ranks_no_word(by_hand: Callable[..., Record]) -> None:
 
 def test_what_is_shared_by_chance_is_told_beside_what_is_shared(by_hand: Callable[..., Record]) -> None:
     text = " ".join(f"w{i:02d}" for i in range(24))
-    said = words(by_hand([row(i, text) for i in range(3)])).findings[-1]
+    said = word_section(by_hand([row(i, text) for i in range(3)])).findings[-1]
     # attention rises along the text and leave-one-out falls: the first twelve of one are the last of the other
     assert said == "Words that attention-mean and leave-one-out both put first: for no 0 of 12 (6.0 by chance)."
 
@@ -477,6 +477,6 @@ def test_what_is_shared_by_chance_is_told_beside_what_is_shared(by_hand: Callabl
 @pytest.mark.parametrize("target", ["yes", 1])
 def test_the_label_that_is_explained_is_named(by_hand: Callable[..., Record], target: str | int) -> None:
     record = by_hand([row(i, "a b") for i in range(3)], target=target)
-    assert "to speak for yes in texts called no" in words(record).findings[0]
-    assert "towards “yes”, explained in every text" in words(record).reading
-    assert "for “yes”" in examples(record).reading
+    assert "to speak for yes in texts called no" in word_section(record).findings[0]
+    assert "towards “yes”, explained in every text" in word_section(record).reading
+    assert "for “yes”" in example_section(record).reading

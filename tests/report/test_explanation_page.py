@@ -16,7 +16,7 @@ import pytest
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Counterfactual, Interaction, Prediction, Source, from_dict
 from heedful.core.target import Target
-from heedful.core.tokens import Span, Tokens, word_indices, words
+from heedful.core.tokens import Span, Tokens, word_indices, word_spans
 from heedful.core.tree import Edge, Tree, grow
 from heedful.report import explanation_page as report
 from heedful.report import explanation_rows as heatmaps
@@ -35,7 +35,7 @@ def cut(text: str, pair: str | None = None, dropped: int = 0) -> Tokens:
     spans: list[Span | None] = [None]
     segments: list[int | None] = [None]
     for s, t in enumerate(texts):
-        halves = [[(a, b)] if b - a <= 5 else [(a, a + 3), (a + 3, b)] for a, b in words(t)]
+        halves = [[(a, b)] if b - a <= 5 else [(a, a + 3), (a + 3, b)] for a, b in word_spans(t)]
         spans += [*(span for half in halves for span in half), None]
         segments += [*(s for half in halves for _ in half), None]
     pieces = tuple(
@@ -103,21 +103,25 @@ class Parsed(HTMLParser):
 
 
 def test_nothing_in_a_text_or_label_becomes_markup() -> None:
-    plain = report.page([scored(cut("a b b"))])
-    nasty = report.page([scored(cut(NASTY), prediction=Prediction(("no", NASTY_LABEL), (-1.0, 2.0), (0.1, 0.9)))])
+    plain = report.explanation_page([scored(cut("a b b"))])
+    nasty = report.explanation_page(
+        [scored(cut(NASTY), prediction=Prediction(("no", NASTY_LABEL), (-1.0, 2.0), (0.1, 0.9)))]
+    )
     assert {tag for tag, _ in Parsed(nasty).elements} == {tag for tag, _ in Parsed(plain).elements}
 
 
 def test_a_nasty_text_and_label_are_shown_as_they_are() -> None:
     parsed = Parsed(
-        report.page([scored(cut(NASTY), prediction=Prediction(("no", NASTY_LABEL), (-1.0, 2.0), (0.1, 0.9)))])
+        report.explanation_page(
+            [scored(cut(NASTY), prediction=Prediction(("no", NASTY_LABEL), (-1.0, 2.0), (0.1, 0.9)))]
+        )
     )
     assert parsed.text.count(NASTY) == 3  # the quote, by word, and by token but for [CLS] and [SEP] around it
     assert f"Why did the model say {NASTY_LABEL}?" in parsed.text
 
 
 def test_no_script_but_the_two_of_the_page() -> None:
-    assert len(Parsed(report.page([scored(cut(NASTY, NASTY))])).scripts) == 2
+    assert len(Parsed(report.explanation_page([scored(cut(NASTY, NASTY))])).scripts) == 2
 
 
 def test_the_data_block_holds_nothing_that_could_end_it() -> None:
@@ -128,20 +132,20 @@ def test_the_data_block_holds_nothing_that_could_end_it() -> None:
 
 def test_the_data_block_gives_every_score_back() -> None:
     why = scored(cut(NASTY, RTL))
-    back = from_dict(Parsed(report.page([why])).data["attributions"][0][0])
+    back = from_dict(Parsed(report.explanation_page([why])).data["attributions"][0][0])
     assert isinstance(back, Attribution)
     assert back.to_json() == why.to_json()
 
 
 def test_the_page_asks_nothing_of_the_network() -> None:
-    page = report.page([scored(cut("a b c d")), attended(6)])
+    page = report.explanation_page([scored(cut("a b c d")), attended(6)])
     assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
     links = [v or "" for _, attrs in Parsed(page).elements for k, v in attrs.items() if k in ("src", "href")]
     assert [link for link in links if not link.startswith("#")] == ["data:,"]
 
 
 def test_the_policy_allows_nothing_from_outside() -> None:
-    page = report.page([scored(cut("a"))])
+    page = report.explanation_page([scored(cut("a"))])
     policies = [a["content"] or "" for _, a in Parsed(page).elements if "http-equiv" in a]
     script = page.rpartition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -152,7 +156,7 @@ def test_the_policy_allows_nothing_from_outside() -> None:
 
 def test_the_number_of_every_piece_can_be_read() -> None:
     why = scored(cut("unbelievably good, isn't it", "a second text"))
-    tips = Parsed(report.page([why])).titles("w")
+    tips = Parsed(report.explanation_page([why])).titles("w")
     wanted = [f"{phrases.score_text(s)}\npiece {p}" for s, p in zip(why.scores, why.tokens.pieces, strict=True)]
     assert set(wanted) <= set(tips)
 
@@ -161,7 +165,7 @@ def test_a_word_shows_its_sum_and_its_pieces() -> None:
     why = scored(cut("splendid"))
     first, second = float(why.scores[1]), float(why.scores[2])
     tip = f"{phrases.score_text(first + second)}\nspl {phrases.score_text(first)} · endid {phrases.score_text(second)}"
-    assert tip in Parsed(report.page([why])).titles("w")
+    assert tip in Parsed(report.explanation_page([why])).titles("w")
 
 
 @pytest.mark.parametrize("text", [RTL, "two  spaces\n\n\ttab ", "👩‍👧 日本語です。", NASTY])
@@ -171,7 +175,7 @@ def test_the_runs_join_to_the_text_as_written(text: str) -> None:
 
 
 def test_right_to_left_text_is_left_to_the_browser_to_turn() -> None:
-    parsed = Parsed(report.page([scored(cut(RTL))]))
+    parsed = Parsed(report.explanation_page([scored(cut(RTL))]))
     assert RTL in parsed.text
     assert all(attrs.get("dir") == "auto" for tag, attrs in parsed.elements if tag == "blockquote")
 
@@ -187,19 +191,19 @@ def test_special_tokens_are_dimmed_and_only_among_tokens() -> None:
     row = rows.row(scored(cut("good")), "x")
     assert [run.text for run in row.pieces[0] if run.special] == ["[CLS]", "[SEP]"]
     assert not [run for run in row.words[0] if run.special]
-    assert len(Parsed(report.page([scored(cut("good"))])).titles("special")) == 2
+    assert len(Parsed(report.explanation_page([scored(cut("good"))])).titles("special")) == 2
 
 
 def test_what_was_cut_off_is_said_and_marked() -> None:
     tokens = cut("one two three")
     why = scored(Tokens(**(tokens.to_dict() | {"text": "one two three four five", "dropped": 2})))
-    assert rows.row(why, "x").words[0][-1] == rows.Run(" four five", unread=True)
-    assert f"Truncated: {why.truncation}." in Parsed(report.page([why])).text
+    assert rows.row(why, "x").words[0][-1] == rows.ColouredRun(" four five", unread=True)
+    assert f"Truncated: {why.truncation}." in Parsed(report.explanation_page([why])).text
 
 
 @pytest.mark.parametrize(("signed", "legend"), [(True, ["signed"]), (False, ["unsigned"])])
 def test_the_legend_explains_the_colours_in_use_and_no_others(signed: bool, legend: list[str]) -> None:
-    parsed = Parsed(report.page([scored(cut("good"), signed=signed)]))
+    parsed = Parsed(report.explanation_page([scored(cut("good"), signed=signed)]))
     assert [
         a["class"] for tag, a in parsed.elements if tag == "li" and a.get("class") in ("signed", "unsigned")
     ] == legend
@@ -208,21 +212,21 @@ def test_the_legend_explains_the_colours_in_use_and_no_others(signed: bool, lege
 def test_tones_follow_sign_and_kind() -> None:
     tokens = Tokens("a b", None, (1, 2), ("a", "b"), ((0, 1), (2, 3)), (0, 1), (0, 0))
     signed = Attribution(tokens=tokens, scores=np.array([2.0, -1.0]))
-    assert [(u.tone, u.strength) for u in rows.units(signed, ["", ""])] == [("for", 1.0), ("against", 0.5)]
+    assert [(u.tone, u.strength) for u in rows.token_runs(signed, ["", ""])] == [("for", 1.0), ("against", 0.5)]
     unsigned = Attribution(tokens=tokens, scores=np.array([2.0, 1.0]), signed=False)
-    assert [u.tone for u in rows.units(unsigned, ["", ""])] == ["weight", "weight"]
+    assert [u.tone for u in rows.token_runs(unsigned, ["", ""])] == ["weight", "weight"]
 
 
 def test_bars_meet_at_zero_and_fill_the_axis() -> None:
     tokens = Tokens("a b", None, (1, 2), ("a", "b"), ((0, 1), (2, 3)), (0, 1), (0, 0))
-    up, down = rows.strongest(Attribution(tokens=tokens, scores=np.array([3.0, -1.0])))
+    up, down = rows.strongest_bars(Attribution(tokens=tokens, scores=np.array([3.0, -1.0])))
     assert (up.left, up.width) == pytest.approx((25, 75))
     assert (down.left, down.width) == pytest.approx((0, 25))
 
 
 def test_a_repeated_word_says_which_one_it_is() -> None:
     why = rows.by_word(scored(cut("good or good")))
-    assert {(bar.word.text, bar.nth) for bar in rows.strongest(why)} == {("good", 1), ("or", None), ("good", 2)}
+    assert {(bar.word.text, bar.nth) for bar in rows.strongest_bars(why)} == {("good", 1), ("or", None), ("good", 2)}
 
 
 def test_the_table_has_each_method_s_number_for_each_word() -> None:
@@ -239,18 +243,18 @@ def test_two_runs_of_one_method_have_two_names() -> None:
 
 def test_ten_labels_are_shown_and_the_rest_folded() -> None:
     many = Prediction(tuple("abcdefghijkl"), tuple(map(float, range(12))), tuple(x / 66 for x in range(12)))
-    page = report.page([scored(cut("good"), prediction=many)])
+    page = report.explanation_page([scored(cut("good"), prediction=many)])
     assert "2 more" in Parsed(page.split('id="prediction-1"')[1]).text
-    assert [label for label, _, _ in rows.labels(many)] == list("lkjihgfedcba")
+    assert [label for label, _, _ in rows.label_rows(many)] == list("lkjihgfedcba")
 
 
 def test_a_regression_shows_its_number() -> None:
     why = scored(cut("good"), prediction=Prediction(("score",), (3.417,), None))
-    assert "Why did the model say 3.417?" in Parsed(report.page([why])).text
+    assert "Why did the model say 3.417?" in Parsed(report.explanation_page([why])).text
 
 
 def test_several_texts_get_a_section_each_and_an_index() -> None:
-    parsed = Parsed(report.page([scored(cut("one")), scored(cut("two")), scored(cut("one"), "again")]))
+    parsed = Parsed(report.explanation_page([scored(cut("one")), scored(cut("two")), scored(cut("one"), "again")]))
     assert [a["href"] for tag, a in parsed.elements if tag == "a"] == ["#text-1", "#text-2"]
     assert [len(rows) for rows in parsed.data["attributions"]] == [2, 1]
 
@@ -282,14 +286,18 @@ def test_a_map_with_negative_weights_keeps_their_sign() -> None:
 
 
 def test_a_page_of_512_tokens_and_144_heads_is_thinned_and_says_so() -> None:
-    page = report.page([attended(512, 12, 12), scored(cut(" ".join(["word"] * 510)))])
+    page = report.explanation_page([attended(512, 12, 12), scored(cut(" ".join(["word"] * 510)))])
     assert len(page.encode()) < 5_000_000
     assert "512 tokens shown in 64 bins, the largest weight of each bin." in Parsed(page).text
 
 
 def test_every_map_has_words_for_who_cannot_see_it() -> None:
     why = attended(5, first=4)
-    said = [a["aria-label"] for tag, a in Parsed(report.page([why])).elements if tag == "button" and "data-l" in a]
+    said = [
+        a["aria-label"]
+        for tag, a in Parsed(report.explanation_page([why])).elements
+        if tag == "button" and "data-l" in a
+    ]
     top = phrases.score_text(float(why.weights[1, 2].max()), signed=False)
     assert len(said) == 6
     assert (said[5] or "").startswith(f"Layer 5, head 2: strongest weight {top} from ")
@@ -300,26 +308,28 @@ def test_all_maps_together_keep_to_the_budget() -> None:
 
 
 def test_the_notebook_fragment_has_no_script_and_nothing_to_clash_with() -> None:
-    parsed = Parsed(report.notebook([scored(cut(NASTY)), attended(4)]))
+    parsed = Parsed(report.explanation_fragment([scored(cut(NASTY)), attended(4)]))
     assert {tag for tag, _ in parsed.elements} <= {"div", "span", "p", "b", "bdi"}
     assert not [a for _, a in parsed.elements if "class" in a or "id" in a]
     assert NASTY in parsed.text
 
 
 def test_the_notebook_names_the_prediction_and_each_method() -> None:
-    text = Parsed(report.notebook([scored(cut("good")), scored(cut("good"), "gradient", signed=False)])).text
+    text = Parsed(
+        report.explanation_fragment([scored(cut("good")), scored(cut("good"), "gradient", signed=False)])
+    ).text
     assert "positive 0.953" in text
     assert "occlusion" in text
     assert "gradient (without direction)" in text
 
 
 def test_an_explanation_alone_draws_itself() -> None:
-    assert scored(cut("good")).to_html() == report.page([scored(cut("good"))])
+    assert scored(cut("good")).to_html() == report.explanation_page([scored(cut("good"))])
 
 
 def test_no_explanation_is_an_error() -> None:
     with pytest.raises(BadInput, match=r"^there is no explanation to show; give at least one\.$"):
-        report.page([])
+        report.explanation_page([])
 
 
 def test_the_single_row_of_a_pooling_query_is_drawn_for_every_token_and_said() -> None:
@@ -327,7 +337,7 @@ def test_the_single_row_of_a_pooling_query_is_drawn_for_every_token_and_said() -
     why = Interaction(tokens=tokens, weights=np.array([[[[0.1, 0.7, 0.2]]]], dtype=np.float32))
     assert heatmaps.heat_map(why).strongest == [["0.7 to b"]]
     assert len(base64.b64decode(heatmaps.heat_map(why).data["steps"])) == 9
-    assert "One query reads the whole text" in report.page([why])
+    assert "One query reads the whole text" in report.explanation_page([why])
 
 
 # standard errors and details
@@ -342,13 +352,13 @@ def test_a_tip_gives_the_standard_error_of_the_word() -> None:
     why = doubtful()
     words = why.by("word")
     assert words.errors is not None
-    tips = Parsed(report.page([why])).titles("w")
+    tips = Parsed(report.explanation_page([why])).titles("w")
     assert any(tip.startswith(f"{phrases.score_text(words.scores[1])} ± {words.errors[1]:.2g}\n") for tip in tips)
 
 
 def test_whiskers_are_centred_on_the_end_of_their_bar_and_stay_on_the_axis() -> None:
     words = rows.by_word(doubtful())
-    bars = rows.strongest(words)
+    bars = rows.strongest_bars(words)
     assert words.errors is not None
     low, high = (words.scores - words.errors)[1:-1].min(initial=0), (words.scores + words.errors)[1:-1].max(initial=0)
     for bar in bars:
@@ -361,12 +371,12 @@ def test_whiskers_are_centred_on_the_end_of_their_bar_and_stay_on_the_axis() -> 
 
 @pytest.mark.parametrize(("why", "said"), [(doubtful(), True), (scored(cut("good")), False)])
 def test_whiskers_are_explained_where_there_are_any(why: Attribution, said: bool) -> None:
-    page = report.page([why])
+    page = report.explanation_page([why])
     assert ("Whiskers show one standard error." in page, 'class="whisker"' in page) == (said, said)
 
 
 def test_details_are_among_the_facts() -> None:
-    assert ("details", "1,000 samples, R² 0.83") in rows.facts(doubtful())
+    assert ("details", "1,000 samples, R² 0.83") in rows.method_facts(doubtful())
 
 
 # counterfactuals
@@ -381,7 +391,7 @@ def without(tokens: Tokens, *removed: int, found: bool = True) -> Counterfactual
 
 
 def test_only_the_removed_words_are_struck_out() -> None:
-    page = report.page([without(cut("good or bad"), 1, 3)])
+    page = report.explanation_page([without(cut("good or bad"), 1, 3)])
     assert re.findall("<del>(.*?)</del>", page) == ["good", "bad"]
 
 
@@ -391,24 +401,24 @@ def test_a_counterfactual_s_text_stays_as_written() -> None:
 
 
 def test_what_the_model_says_without_the_words_is_said_on_the_page() -> None:
-    text = Parsed(report.page([without(cut("good or bad"), 1, 3)])).text
+    text = Parsed(report.explanation_page([without(cut("good or bad"), 1, 3)])).text
     assert "Without these 2 words the model says negative (81.2%)." in text
     assert "Greedy: a better set may exist." in text
 
 
 def test_what_was_not_found_is_said_on_the_page() -> None:
-    text = Parsed(report.page([without(cut("good"), 1, found=False)])).text
+    text = Parsed(report.explanation_page([without(cut("good"), 1, found=False)])).text
     assert "Not found: the search was greedy, so one may exist." in text
 
 
 def test_a_counterfactual_can_be_read_back_from_the_page() -> None:
     why = without(cut(NASTY), 1, 2)
-    back = from_dict(Parsed(report.page([why])).data["counterfactuals"][0][0])
+    back = from_dict(Parsed(report.explanation_page([why])).data["counterfactuals"][0][0])
     assert back.to_json() == why.to_json()
 
 
 def test_the_notebook_shows_a_counterfactual() -> None:
-    parsed = Parsed(report.notebook([without(cut("good or bad"), 1)]))
+    parsed = Parsed(report.explanation_fragment([without(cut("good or bad"), 1)]))
     assert "without this word the model says negative (81.2%); greedy: a better set may exist." in parsed.text
     assert {tag for tag, _ in parsed.elements} <= {"div", "span", "p", "b", "bdi"}
 
@@ -421,7 +431,7 @@ def named(why: Interaction, method: str, layers: tuple[int, ...] = (0, 1)) -> In
 
 
 def mates(*maps: Interaction) -> list[int | None]:
-    return [m["mate"] for m in Parsed(report.page(maps)).data["maps"][0]]
+    return [m["mate"] for m in Parsed(report.explanation_page(maps)).data["maps"][0]]
 
 
 def test_attention_and_its_attribution_are_shown_beside_each_other() -> None:
@@ -440,7 +450,7 @@ def test_what_speaks_of_other_matrices_is_no_mate(other: dict[str, Any]) -> None
 
 
 def test_the_gap_of_each_layer_is_shown() -> None:
-    page = report.page([replace(attended(5), gaps=(0.25, -0.5))])
+    page = report.explanation_page([replace(attended(5), gaps=(0.25, -0.5))])
     assert re.findall('<td class="gap">(.*?)</td>', page) == ["+0.25", "−0.5"]
 
 
@@ -516,4 +526,4 @@ def test_a_root_alone_is_a_tree() -> None:
 
 def test_a_page_of_attention_attributions_draws_their_tree() -> None:
     why = named(attended(6), "attattr")
-    assert Outline(report.page([why])).items == Outline(report.tree_page(grow(why))).items
+    assert Outline(report.explanation_page([why])).items == Outline(report.tree_page(grow(why))).items

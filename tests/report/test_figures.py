@@ -23,7 +23,7 @@ from heedful.core.explanation import Attribution, Counterfactual, Explanation, I
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.core.tree import Edge, Tree
-from heedful.report.figures import KINDS, draw, draw_tree, encode, kind
+from heedful.report.figures import FIGURE_FORMATS, draw, draw_tree, encode, kind
 from heedful.report.figures.bars import MAX_WORDS
 from heedful.report.figures.maps import MAX_BINS, tiled
 from heedful.report.figures.sheet import AGAINST, BOX, FOR, WEIGHT, Letters
@@ -94,7 +94,7 @@ def test_every_explanation_becomes_every_kind_of_file(made: Explanation, ending:
     assert encode(made.plot(), ending).startswith(magic)
 
 
-@pytest.mark.parametrize("ending", KINDS)
+@pytest.mark.parametrize("ending", FIGURE_FORMATS)
 def test_the_same_explanation_gives_the_same_bytes(ending: str) -> None:
     whole = [*EVERY.values()][1:]
     assert encode(draw(whole), ending) == encode(draw(whole), ending)
@@ -317,7 +317,7 @@ def test_names_below_a_tree_do_not_touch() -> None:
 # unruly texts
 
 
-@pytest.mark.parametrize("ending", KINDS)
+@pytest.mark.parametrize("ending", FIGURE_FORMATS)
 def test_no_sign_in_a_text_can_break_a_figure(ending: str) -> None:
     tokens = cut(NASTY)
     label = Prediction((NASTY, "b"), (1.0, 0.0), (0.7, 0.3))

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from heedful.audits.summary import Row
 from heedful.maths.stats import Decision, Difference
-from heedful.report.document import Colouring, Column, Document, Figure, Section, Shown, Table, Word
+from heedful.report.document import ColouredWord, Colouring, Column, Document, Figure, Section, Shown, Table
 from heedful.report.latex import latex, tex
 from heedful.report.markdown import csv, markdown
 from heedful.report.phrases import Cell
@@ -43,7 +43,7 @@ def report(*sections: Section) -> Document:
 
 def hostile() -> Document:
     """Every field that comes from data is the same bad text."""
-    word = Word(HOSTILE, "for", 1.0, -0.5)
+    word = ColouredWord(HOSTILE, "for", 1.0, -0.5)
     example = Shown(HOSTILE, 3, HOSTILE, HOSTILE, (Colouring(HOSTILE, (word,), HOSTILE),), note=HOSTILE)
     drawn = Figure(HOSTILE, HOSTILE, "<svg/>", HOSTILE, HOSTILE)
     cells = Table(

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from heedful.report import page as pages
-from heedful.report.document import Colouring, Column, Document, Figure, Section, Shown, Table, Word
-from heedful.report.page import page
+from heedful.report.document import ColouredWord, Colouring, Column, Document, Figure, Section, Shown, Table
+from heedful.report.page import document_page
 from heedful.report.phrases import Cell
 from heedful.report.phrases import cell as shown
 
@@ -32,8 +32,8 @@ TABLE = Table(
 SHOWN = Shown(
     title="Worst", text=1234, label="positive (98.0%)", gold="negative", note="So it is.",
     colourings=(
-        Colouring("attention", (Word("good", "weight", 0.5, 0.25), Word("film")), "says positive"),
-        Colouring("lime", (Word("good", "for", 1.0, 2.0), Word("film", "against", 0.05, -0.1, ""))),
+        Colouring("attention", (ColouredWord("good", "weight", 0.5, 0.25), ColouredWord("film")), "says positive"),
+        Colouring("lime", (ColouredWord("good", "for", 1.0, 2.0), ColouredWord("film", "against", 0.05, -0.1, ""))),
     ),
 )  # fmt: skip
 SECTION = Section(
@@ -112,34 +112,34 @@ def table(*rows: tuple[Cell, ...], digits: int = 2) -> Table:
 
 
 def with_table(t: Table) -> Parsed:
-    return Parsed(page(replace(REPORT, answers=(), sections=(replace(SECTION, tables=(t,)),))))
+    return Parsed(document_page(replace(REPORT, answers=(), sections=(replace(SECTION, tables=(t,)),))))
 
 
 # what is given stays what it is
 
 
 def test_nothing_given_becomes_markup() -> None:
-    plain, nasty = (Parsed(page(filled(REPORT, word))) for word in ("plain", NASTY))
+    plain, nasty = (Parsed(document_page(filled(REPORT, word))) for word in ("plain", NASTY))
     assert [tag for tag, _, _ in nasty.elements] == [tag for tag, _, _ in plain.elements]
     assert [set(attrs) for _, attrs, _ in nasty.elements] == [set(attrs) for _, attrs, _ in plain.elements]
 
 
 def test_whatever_is_given_is_shown_as_it_is() -> None:
-    plain, nasty = (Parsed(page(filled(REPORT, word))).text for word in ("PLAIN", NASTY))
+    plain, nasty = (Parsed(document_page(filled(REPORT, word))).text for word in ("PLAIN", NASTY))
     assert nasty.count(NASTY) == plain.count("PLAIN") > 80
 
 
 @pytest.mark.parametrize("name", ["", "😀", "a b", 'x" onclick="y', "<", "a" * 3000, "MAIN", "limits"])
 def test_ids_are_unique_and_plain_whatever_sections_are_called(name: str) -> None:
     same = replace(SECTION, name=name)
-    html = page(replace(REPORT, answers=(same, same), sections=(same, replace(same, name=name + "-2"), same)))
+    html = document_page(replace(REPORT, answers=(same, same), sections=(same, replace(same, name=name + "-2"), same)))
     ids = [attrs["id"] for _, attrs, _ in Parsed(html).elements if "id" in attrs]
     assert max(Counter(ids).values()) == 1
     assert all(re.fullmatch("[a-z0-9-]+", i) for i in ids)
 
 
 def test_every_link_and_label_leads_somewhere() -> None:
-    elements = Parsed(page(REPORT)).elements
+    elements = Parsed(document_page(REPORT)).elements
     ids = {attrs["id"] for _, attrs, _ in elements if "id" in attrs}
     to = {attrs["href"][1:] for tag, attrs, _ in elements if tag == "a"}
     named = {attrs["aria-labelledby"] for _, attrs, _ in elements if "aria-labelledby" in attrs}
@@ -151,14 +151,14 @@ def test_every_link_and_label_leads_somewhere() -> None:
 
 
 def test_the_page_asks_nothing_of_the_network() -> None:
-    html = page(REPORT)
+    html = document_page(REPORT)
     assert not re.search(r"https?:|url\(|@import", html)
     links = [v for _, attrs, _ in Parsed(html).elements for k, v in attrs.items() if k in ("src", "href", "action")]
     assert [link for link in links if not link.startswith("#")] == ["data:,"]
 
 
 def test_the_policy_lets_only_the_script_of_the_page_run() -> None:
-    parsed = Parsed(page(filled(REPORT, NASTY)))
+    parsed = Parsed(document_page(filled(REPORT, NASTY)))
     (script,) = parsed.texts("script")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = [attrs["content"] for attrs, _ in parsed.all("meta") if "http-equiv" in attrs]
@@ -168,62 +168,64 @@ def test_the_policy_lets_only_the_script_of_the_page_run() -> None:
 
 
 def test_no_element_carries_a_script() -> None:
-    assert not [a for _, attrs, _ in Parsed(page(filled(REPORT, NASTY))).elements for a in attrs if a.startswith("on")]
+    assert not [
+        a for _, attrs, _ in Parsed(document_page(filled(REPORT, NASTY))).elements for a in attrs if a.startswith("on")
+    ]
 
 
 def test_the_page_is_the_same_each_time() -> None:
-    assert page(REPORT) == page(REPORT)
+    assert document_page(REPORT) == document_page(REPORT)
 
 
 # everyone can read it
 
 
 def test_headings_go_down_one_step_at_a_time() -> None:
-    levels = [int(tag[1]) for tag, _, _ in Parsed(page(REPORT)).elements if re.fullmatch("h[1-6]", tag)]
+    levels = [int(tag[1]) for tag, _, _ in Parsed(document_page(REPORT)).elements if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in pairwise(levels))
 
 
 def test_there_are_landmarks_and_a_way_to_skip_to_them() -> None:
-    parsed = Parsed(page(REPORT))
+    parsed = Parsed(document_page(REPORT))
     tags = Counter(tag for tag, _, _ in parsed.elements)
     assert [tags[t] for t in ("header", "main", "footer", "nav")] == [1, 1, 1, 1]
     assert parsed.all("a")[0][0]["href"] == "#main"
 
 
 def test_every_figure_is_also_told_in_words() -> None:
-    figures = Parsed(page(REPORT)).texts("figure", "figure")
+    figures = Parsed(document_page(REPORT)).texts("figure", "figure")
     assert len(figures) == 3
     assert all(FIGURE.alt in text and FIGURE.title in text for text in figures)
 
 
 def test_what_scrolls_sideways_can_be_reached_by_keys_and_has_a_name() -> None:
-    boxes = [attrs for attrs, _ in Parsed(page(REPORT)).all("div", "scroll")]
+    boxes = [attrs for attrs, _ in Parsed(document_page(REPORT)).all("div", "scroll")]
     assert boxes
     assert all((a["tabindex"], a["role"], a["aria-label"]) == ("0", "region", "All rows") for a in boxes)
 
 
 def test_what_a_column_is_can_be_read_without_pointing_at_it() -> None:
-    (says,) = set(Parsed(page(REPORT)).texts("dl", "says"))
+    (says,) = set(Parsed(document_page(REPORT)).texts("dl", "says"))
     assert "tau" in says
     assert "Kendall's τ." in says
 
 
 def test_scores_of_words_can_be_read_without_pointing_at_them() -> None:
-    told = next(text for text in Parsed(page(REPORT)).texts("details", "small") if text.startswith("Scores"))
+    told = next(text for text in Parsed(document_page(REPORT)).texts("details", "small") if text.startswith("Scores"))
     lines = [" ".join(line.split()) for line in told.splitlines() if line.strip()]
     assert lines[1:] == ["attention good 0.25", "lime good +2 film −0.1"]
 
 
 def test_only_the_first_sections_are_unfolded() -> None:
     many = tuple(replace(SECTION, name=f"s{i}") for i in range(6))
-    folds = [attrs for attrs, _ in Parsed(page(replace(REPORT, sections=many))).all("details", "evidence")]
+    folds = [attrs for attrs, _ in Parsed(document_page(replace(REPORT, sections=many))).all("details", "evidence")]
     assert ["open" in attrs for attrs in folds] == [True] * 3 + [False] * 3
 
 
 def test_answers_stand_before_the_contents_and_sections_behind() -> None:
-    html = page(REPORT)
+    html = document_page(REPORT)
     places = [html.index(x) for x in ('id="section-verdict"', "<nav", 'id="section-agreement"', 'id="limits"')]
     assert places == sorted(places)
 
@@ -251,11 +253,11 @@ def test_answers_stand_before_the_contents_and_sections_behind() -> None:
     ],
 )
 def test_a_verdict_is_a_statement_with_its_colour(verdict: str, said: str, tone: str) -> None:
-    assert Parsed(page(replace(REPORT, verdict=verdict))).texts("h2", tone) == [said]
+    assert Parsed(document_page(replace(REPORT, verdict=verdict))).texts("h2", tone) == [said]
 
 
 def test_without_a_verdict_there_is_no_statement() -> None:
-    assert not Parsed(page(replace(REPORT, verdict=""))).all("h2", "verdict")
+    assert not Parsed(document_page(replace(REPORT, verdict=""))).all("h2", "verdict")
 
 
 # numbers
@@ -348,19 +350,19 @@ def test_a_number_stays_with_its_interval(sentence: str, unbroken: str) -> None:
 
 def test_a_coloured_text_reads_as_it_was_written() -> None:
     words = (
-        Word("Not", "for", 1.0, space=" "),
-        Word("bad", "against", 0.5),
-        Word(",", space=""),
-        Word("no", space="\n"),
+        ColouredWord("Not", "for", 1.0, space=" "),
+        ColouredWord("bad", "against", 0.5),
+        ColouredWord(",", space=""),
+        ColouredWord("no", space="\n"),
     )
     shown = replace(SHOWN, colourings=(Colouring("m", words),))
-    parsed = Parsed(page(replace(REPORT, answers=(), sections=(replace(SECTION, examples=(shown,)),))))
+    parsed = Parsed(document_page(replace(REPORT, answers=(), sections=(replace(SECTION, examples=(shown,)),))))
     assert parsed.texts("p", "words") == ["Not bad,\nno"]
     assert parsed.texts("span", "for") + parsed.texts("span", "against")[1:] == ["Not", "bad"]  # the first: the legend
 
 
 def test_words_carry_their_strength_and_their_score() -> None:
-    spans = [attrs for attrs, text in Parsed(page(REPORT)).all("span", "w") if text in ("good", "film")][:3]
+    spans = [attrs for attrs, text in Parsed(document_page(REPORT)).all("span", "w") if text in ("good", "film")][:3]
     assert [(a["class"], a["style"], a["title"]) for a in spans] == [
         ("w weight", "--s:0.5", "0.25"),
         ("w for", "--s:1.0", "+2"),
@@ -370,14 +372,14 @@ def test_words_carry_their_strength_and_their_score() -> None:
 
 @pytest.mark.parametrize(("given", "shown"), [(float("nan"), 0.0), (7.0, 1.0), (-1.0, 0.0), (0.12345, 0.123)])
 def test_no_strength_leaves_its_range(given: float, shown: float) -> None:
-    assert pages.share(given) == shown
+    assert pages.colour_strength(given) == shown
 
 
 def test_the_legend_explains_the_colours_in_use_and_no_others() -> None:
     def legends(*tones: Any) -> list[str]:
-        colouring = Colouring("m", tuple(Word("w", tone, 1.0, 1.0) for tone in tones))
+        colouring = Colouring("m", tuple(ColouredWord("w", tone, 1.0, 1.0) for tone in tones))
         section = replace(SECTION, examples=(replace(SHOWN, colourings=(colouring,)),))
-        items = Parsed(page(replace(REPORT, answers=(), sections=(section,)))).all("li")
+        items = Parsed(document_page(replace(REPORT, answers=(), sections=(section,)))).all("li")
         return [a["class"] for a, _ in items if a.get("class") in ("signed", "unsigned")]
 
     assert legends("for", "none") == ["signed"]
@@ -387,13 +389,13 @@ def test_the_legend_explains_the_colours_in_use_and_no_others() -> None:
 
 def test_two_colourings_to_compare_stand_beside_each_other() -> None:
     beside = replace(SECTION, examples=(replace(SHOWN, beside=True),))
-    parsed = Parsed(page(replace(REPORT, answers=(), sections=(beside, SECTION))))
+    parsed = Parsed(document_page(replace(REPORT, answers=(), sections=(beside, SECTION))))
     assert [attrs["class"] for attrs, _ in parsed.all("div", "colourings")] == ["colourings beside", "colourings"]
 
 
 def test_a_text_without_a_label_of_the_data_says_nothing_of_one() -> None:
     section = replace(SECTION, examples=(replace(SHOWN, gold=None),))
-    assert "the data say" not in Parsed(page(replace(REPORT, answers=(), sections=(section,)))).text
+    assert "the data say" not in Parsed(document_page(replace(REPORT, answers=(), sections=(section,)))).text
 
 
 # what was run
@@ -404,11 +406,11 @@ def test_the_manifest_is_shown_as_a_tree() -> None:
     flat = [(n.name, n.value, len(n.below)) for n in pages.nodes(tree)]
     assert flat == [("a", "", 2), ("e", "1, x, yes", 0), ("f", "", 1), ("h", "–", 0), ("i", "a-b", 0)]
     (a, *_) = pages.nodes(tree)
-    assert a.below == (pages.Node("b", "none"), pages.Node("c", "", (pages.Node("d", "−1.5"),)))
+    assert a.below == (pages.ManifestNode("b", "none"), pages.ManifestNode("c", "", (pages.ManifestNode("d", "−1.5"),)))
 
 
 def test_every_value_of_the_manifest_is_on_the_page() -> None:
-    items = Parsed(page(replace(REPORT, ran={"model": {"name": NASTY}, "seed": 20}))).texts("li")
+    items = Parsed(document_page(replace(REPORT, ran={"model": {"name": NASTY}, "seed": 20}))).texts("li")
     assert f"name {NASTY}" in items
     assert "seed 20" in items
 
@@ -418,13 +420,13 @@ def test_every_value_of_the_manifest_is_on_the_page() -> None:
 
 def test_a_report_with_nothing_in_it_is_a_page() -> None:
     empty = Document("t", "undecided", (), (), (), (), (), "", {})
-    tags = {tag for tag, _, _ in Parsed(page(empty)).elements}
+    tags = {tag for tag, _, _ in Parsed(document_page(empty)).elements}
     assert not {"nav", "section", "table", "figure", "details"} & tags
 
 
 def test_a_section_with_nothing_to_show_has_nothing_to_unfold() -> None:
     bare = Section("x", "X", "", ())
-    parsed = Parsed(page(replace(REPORT, answers=(), sections=(bare,))))
+    parsed = Parsed(document_page(replace(REPORT, answers=(), sections=(bare,))))
     assert not parsed.all("details", "evidence")
     assert not [text for text in parsed.texts("p") if not text.strip()]
 
@@ -433,4 +435,4 @@ def test_a_large_report_is_a_small_file() -> None:
     rows = tuple((f"method-{i}", *(0.123456789,) * 8) for i in range(300))
     wide = Table("t", "T", tuple(Column(f"column {i}") for i in range(9)), rows)
     many = tuple(replace(SECTION, name=f"s{i}", tables=(wide,)) for i in range(16))
-    assert len(page(replace(REPORT, sections=many)).encode()) < 1_500_000
+    assert len(document_page(replace(REPORT, sections=many)).encode()) < 1_500_000

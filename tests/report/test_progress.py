@@ -10,15 +10,15 @@ import pytest
 from rich.console import Console
 
 from heedful.report import progress as module
-from heedful.report.progress import line, progress
+from heedful.report.progress import progress, progress_line
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, *args: Any) -> str:
     """The line after show(*args)."""
     console = Console(file=io.StringIO(), width=120)
-    made = line(console)
+    made = progress_line(console)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(module, "line", lambda _: made)
+    monkeypatch.setattr(module, "progress_line", lambda _: made)
     with progress(wait=1000) as show:
         show(*args)
         console.print(made.get_renderable())

@@ -33,15 +33,15 @@ from heedful.report.sections import (
     agreement,
     attention_changes,
     erasure,
+    general_section,
     input_erasure,
     parts,
     permutation,
-    plain,
     randomisation,
     sections,
 )
 from heedful.report.sections import section as section_of
-from heedful.report.sections.parts import NOTHING
+from heedful.report.sections.parts import NO_NUMBERS
 from tests.support import toys
 
 SMALL: dict[str, dict[str, Any]] = {
@@ -306,7 +306,7 @@ def test_a_section_of_a_package_that_is_not_installed_is_plain(bilstm: Record) -
     def elsewhere(summary: dict[str, Any]) -> None:
         summary["checks"]["sign"]["about"]["section"] = "not_installed.here.sections"
 
-    assert section(changed(bilstm, elsewhere), "sign") == plain(bilstm, "sign")
+    assert section(changed(bilstm, elsewhere), "sign") == general_section(bilstm, "sign")
 
 
 def test_a_check_that_was_not_run_is_left_out(bert: Record) -> None:
@@ -386,7 +386,7 @@ def test_where_no_number_exists_nothing_is_told(bilstm: Record) -> None:
                 one["versus_random"] = None
 
     for one in sections(changed(bilstm, empty)):
-        assert one.findings == (NOTHING,)
+        assert one.findings == (NO_NUMBERS,)
 
 
 def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
@@ -415,7 +415,7 @@ def test_an_unknown_check_comes_last_with_all_its_rows(bilstm: Record) -> None:
 
 
 def test_names_from_outside_are_escaped_in_figures(bilstm: Record) -> None:
-    (figure,) = plain(other(bilstm), "my <check>").figures
+    (figure,) = general_section(other(bilstm), "my <check>").figures
     assert "<b>" not in figure.svg
     assert "&lt;b&gt;&amp;" in figure.svg
     assert figure.name == "my-check-first"

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Source
 from heedful.core.target import Target
-from heedful.core.tokens import Tokens, words
+from heedful.core.tokens import Tokens, word_spans
 from heedful.core.tree import Edge, Tree
 from heedful.report.terminal import AGAINST, SUPPORTS, UNSIGNED, clean, show_explanations, show_tree
 
@@ -23,7 +23,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 def cut(text: str, pair: str | None = None) -> Tokens:
     """One token for each word, between [CLS] and [SEP]."""
-    spans = [(s, 0) for s in words(text)] + [(s, 1) for s in words(pair or "")]
+    spans = [(s, 0) for s in word_spans(text)] + [(s, 1) for s in word_spans(pair or "")]
     texts = (text, pair or "")
     return Tokens(
         text=text,

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from heedful.methods import METHODS
 from heedful.model.classifier import Classifier
-from heedful.nets import MultiHead, Shape, Single
+from heedful.nets import MultiHead, MultiHeadShape, Single
 from heedful.nets.single import SingleShape
 
 TEXTS = (
@@ -246,7 +246,7 @@ def bilstm(labels: int = 3, seed: int = 0) -> Classifier:
 def multihead(labels: int = 3, seed: int = 0, masked: bool = True) -> Classifier:
     """The single-layer attention classifier of Lopardo et al. 2024."""
     t = tokenizer("wordpiece")
-    shape = Shape(
+    shape = MultiHeadShape(
         len(t), labels, embedding=16, attention=8, value=8, heads=2, max_position_embeddings=64, masked=masked,
         pad_token_id=t.unk_token_id,
     )  # fmt: skip

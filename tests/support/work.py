@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.workers import Tell, silent
+from heedful.audits.workers import ReportShare, silent
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Numbers:
     deadly: int = -1  # another process that does this chunk dies
     parent: int = field(default_factory=os.getpid)
 
-    def do(self, chunk: int, tell: Tell = silent) -> None:
+    def do(self, chunk: int, tell: ReportShare = silent) -> None:
         tell("writing", 0.5)
         if chunk == self.deadly and os.getpid() != self.parent:
             sys.stderr.write("a first line\nthe last words\n\n")
@@ -46,7 +46,7 @@ class Sleepy:
     def __init__(self, described: Mapping[str, Any]) -> None:
         self.folder = Path(described["folder"])
 
-    def do(self, chunk: int, tell: Tell = silent) -> None:
+    def do(self, chunk: int, tell: ReportShare = silent) -> None:
         print("what a library prints is no answer")
         (self.folder / "begun").write_text("")
         time.sleep(60)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
-from heedful.audits.job import Job, Moment, Watch, prepare
+from heedful.audits.job import AuditProgress, Job, WatchAudit, prepare
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
-from heedful.audits.run import CHUNK, Run, open_run
-from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, left_out, rows, text_facts
+from heedful.audits.run import CHUNK_TEXTS, Run, open_run
+from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, estimate_rows, left_out, text_facts
 from heedful.audits.verdict import gather, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
@@ -48,7 +48,7 @@ def audit(
     workers: Workers | None = None,
     time_budget: float | None = None,
     restart: bool = False,
-    watch: Watch | None = None,
+    watch: WatchAudit | None = None,
 ) -> Audit:
     """Audit the explanations of a model on data: every method (or those named) with every check (or those named).
 
@@ -75,16 +75,16 @@ def audit(
         return _audit(job, open_run(Path(folder) / "run", job.manifest()), chosen, until, watch, keep=False)
 
 
-def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Watch | None, keep: bool) -> Audit:
+def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: WatchAudit | None, keep: bool) -> Audit:
     total, missing = job.total, {chunk: part.stop - part.start for chunk, part in run.missing(job.total)}
     finished = total - sum(missing.values())
 
     def tell(doing: str, share: float) -> None:
         if watch is not None:
-            watch(Moment(finished, total, doing, share * CHUNK))
+            watch(AuditProgress(finished, total, doing, share * CHUNK_TEXTS))
 
     if watch is not None and job.note:
-        watch(Moment(finished, total, note=job.note))
+        watch(AuditProgress(finished, total, note=job.note))
     for chunk in workers(Chunks(job, run), list(missing), tell, until):
         finished += missing[chunk]
     tell("summing up", 0.0)
@@ -107,7 +107,7 @@ def summarise(job: Job, run: Run) -> Summary:
         tables: Any = check.tables(findings) if hasattr(check, "tables") and findings.rows else {}
         checks[name] = CheckSummary(
             about,
-            tuple(rows(name, findings, check.measures, list(job.battery.methods))),
+            tuple(estimate_rows(name, findings, check.measures, list(job.battery.methods))),
             json_value(tables if isinstance(tables, Mapping) else asdict(tables)),
         )
         evidence = gather(evidence, about.roles, findings)

@@ -33,7 +33,7 @@ from heedful.model.function import Plain
 from heedful.model.inference import answers, sharing
 from heedful.model.masking import WAYS, Variants
 
-Tell = Callable[[str], None]
+WatchProbe = Callable[[str], None]
 Facts = tuple[tuple[str, str], ...]
 TEXT = "A short probe. Read twice."  # two sentences: some networks attend to sentences
 RATIONALE = ((2, 7),)  # "short"
@@ -86,7 +86,7 @@ class _Probe:
     target: Target
 
 
-def capabilities(classifier: Classifier, tell: Tell = lambda doing: None) -> Capabilities:
+def capabilities(classifier: Classifier, tell: WatchProbe = lambda doing: None) -> Capabilities:
     """Try everything on one short text; `tell` is called with the name of what is tried next.
 
     A reason that begins with "fails:" is an unexpected error.
@@ -116,7 +116,7 @@ def _attempt(attempt: Callable[[], Any]) -> tuple[Any, str]:
 # methods
 
 
-def _try_method(probe: _Probe, name: str, explanations: dict[str, Explanation], tell: Tell) -> Ability:
+def _try_method(probe: _Probe, name: str, explanations: dict[str, Explanation], tell: WatchProbe) -> Ability:
     """Try one method; its explanation is added to `explanations`."""
     tell(name)
     why, reason = _attempt(lambda: run_method(probe.classifier, _small(name), [probe.tokens], [probe.target])[0])
@@ -145,7 +145,7 @@ def _words(cost: Passes | None) -> str:
 # checks
 
 
-def _try_checks(probe: _Probe, explanations: Mapping[str, Explanation], tell: Tell) -> tuple[Ability, ...]:
+def _try_checks(probe: _Probe, explanations: Mapping[str, Explanation], tell: WatchProbe) -> tuple[Ability, ...]:
     case, reason = _attempt(lambda: _case(probe, explanations))
     if case is None:
         return tuple(Ability(name, False, reason) for name in CHECKS)
@@ -164,7 +164,7 @@ def _case(probe: _Probe, explanations: Mapping[str, Explanation]) -> Case:
     )
 
 
-def _try_check(case: Case, name: str, tell: Tell) -> Ability:
+def _try_check(case: Case, name: str, tell: WatchProbe) -> Ability:
     def measure() -> Sequence[Finding]:
         small: Any = check(name, getattr(CHECKS[name], "probe", None))
         findings: Sequence[Finding] = small.many([case])[0] if hasattr(small, "many") else small(case)

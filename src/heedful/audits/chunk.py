@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from heedful.audits.job import Job, describe, restore
-from heedful.audits.run import CHUNK, Run, read_run
-from heedful.audits.workers import Tell, silent
+from heedful.audits.job import Job, describe_job, restore_job
+from heedful.audits.run import CHUNK_TEXTS, Run, read_run
+from heedful.audits.workers import ReportShare, silent
 from heedful.checks import Check
 from heedful.checks.base import RANDOM_DRAWS, Case
 from heedful.core.errors import BadInput, HeedfulError, results_or_errors
@@ -43,22 +43,22 @@ class Chunks:
     job: Job
     run: Run
 
-    def do(self, chunk: int, tell: Tell = silent) -> None:
+    def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Explain and check the texts of one chunk, and store its part."""
-        numbers = range(chunk * CHUNK, min(self.job.total, (chunk + 1) * CHUNK))
+        numbers = range(chunk * CHUNK_TEXTS, min(self.job.total, (chunk + 1) * CHUNK_TEXTS))
         with _one_thread(), sharing(self.job.classifier):
             findings, texts, timing = chunk_of(self.job, [(n, self.job.order[n]) for n in numbers], tell)
         self.run.write(chunk, findings, texts, timing)
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """As JSON, for `restore` in another process."""
-        described = describe(self.job, folder)
+        described = describe_job(self.job, folder)
         return {"restore": f"{__name__}:Chunks.restore", "run": str(self.run.folder.absolute()), "job": described}
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Chunks:
         """The inverse of `describe`; an error unless every weight and setting is that of the run."""
-        job, run = restore(described["job"]), read_run(described["run"])
+        job, run = restore_job(described["job"]), read_run(described["run"])
         if job.manifest().stamp != run.manifest.stamp:
             raise BadInput("the model, the data or a setting is not the same in another process; use jobs=1.")
         return cls(job, run)
@@ -76,7 +76,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def chunk_of(
-    job: Job, numbers: Sequence[tuple[int, int]], tell: Tell = silent
+    job: Job, numbers: Sequence[tuple[int, int]], tell: ReportShare = silent
 ) -> tuple[Numbered, list[dict[str, Any]], dict[str, Any]]:
     """The findings on some texts (number in the run, index in the data), the rows of the texts, and the timing."""
     examples = [job.examples[index] for _, index in numbers]

@@ -18,7 +18,7 @@ TIMED_TEXTS = 16  # that are run
 
 
 @dataclass(frozen=True)
-class Line:
+class ForecastRow:
     """A method or a check, and its passes over all texts; None where it does not say, `why` where it cannot run."""
 
     kind: str
@@ -32,7 +32,7 @@ class Forecast:
     """The cost of a run: passes by method and check, and CPU seconds, very roughly."""
 
     texts: int
-    lines: tuple[Line, ...]
+    lines: tuple[ForecastRow, ...]
     seconds: float
 
     @property
@@ -56,17 +56,17 @@ def forecast(job: Job) -> Forecast:
         except HeedfulError:
             continue
 
-    def count_passes(kind: str, name: str, one: Any, texts: int, *more: Any) -> Line:
+    def count_passes(kind: str, name: str, one: Any, texts: int, *more: Any) -> ForecastRow:
         count, counted = getattr(one, "passes", None), sample[:texts]
         if count is None:
-            return Line(kind, name, None)
+            return ForecastRow(kind, name, None)
         try:
             passes = total(count(job.classifier, tokens, *more) for tokens in counted)
         except HeedfulError as e:
-            return Line(kind, name, None, str(e))
+            return ForecastRow(kind, name, None, str(e))
         scale = texts / max(1, len(counted))
         scaled = Passes(round(passes.forwards * scale), round(passes.backwards * scale), passes.exactly and scale == 1)
-        return Line(kind, name, scaled)
+        return ForecastRow(kind, name, scaled)
 
     methods = job.battery.methods
     lines = [count_passes("method", name, method, job.total) for name, method in methods.items()]

@@ -16,7 +16,7 @@ from typing import Any
 
 from heedful import data
 from heedful.audits.manifest import Manifest
-from heedful.audits.run import CHUNK, order
+from heedful.audits.run import CHUNK_TEXTS, order
 from heedful.checks import CHECKS, Check, check
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
@@ -29,16 +29,16 @@ from heedful.data import Example
 from heedful.data.columns import GUESSED, Columns
 from heedful.methods import METHODS, Method, method
 from heedful.methods.explain import versions
-from heedful.methods.imported.placement import Line
+from heedful.methods.imported.placement import GivenScores
 from heedful.methods.imported.reading import ImportedMethod, explained_examples, read_files
 from heedful.model import loading
 from heedful.model.classifier import Classifier
 
-Watch = Callable[["Moment"], None]
+WatchAudit = Callable[["AuditProgress"], None]
 
 
 @dataclass(frozen=True)
-class Moment:
+class AuditProgress:
     """The progress of a run: texts finished of all, and how many texts' worth of the present chunk is done.
 
     `note` is a sentence for the user.
@@ -209,7 +209,7 @@ class Job:
     def manifest(self) -> Manifest:
         """All that the summary depends on."""
         c = self.classifier
-        settings = self.battery.to_dict() | {"chunk": CHUNK}
+        settings = self.battery.to_dict() | {"chunk": CHUNK_TEXTS}
         if self.others:
             settings["checkpoints"] = {name: other.fingerprint for name, other in self.others.items()}
         paths = {name: getattr(one, "synonyms", None) for name, one in self.battery.checks.items()}
@@ -269,12 +269,12 @@ def prepare(
 # jobs as JSON, for other processes
 
 
-def describe(job: Job, folder: Path) -> dict[str, Any]:
+def describe_job(job: Job, folder: Path) -> dict[str, Any]:
     """The job as JSON says it. A model that was not loaded from files, or was changed since, is saved in `folder`."""
     return {
-        "classifier": loading.describe(job.classifier, folder / "model"),
+        "classifier": loading.describe_classifier(job.classifier, folder / "model"),
         "others": {
-            name: loading.describe(other, folder / f"checkpoint{i}")
+            name: loading.describe_classifier(other, folder / f"checkpoint{i}")
             for i, (name, other) in enumerate(job.others.items())
         },
         "examples": [[e.text, e.pair, e.label, e.rationale, e.where] for e in job.examples],
@@ -301,14 +301,14 @@ def _described(name: str, one: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def restore(described: Mapping[str, Any]) -> Job:
-    """The job that `describe` described."""
+def restore_job(described: Mapping[str, Any]) -> Job:
+    """The job that `describe_job` described."""
 
     def method_of(name: str, settings: Mapping[str, Any]) -> Method:
         return _imported(settings["imported"]) if "imported" in settings else method(name, settings)
 
     return Job(
-        loading.restore(described["classifier"]),
+        loading.restore_classifier(described["classifier"]),
         [
             Example(text, pair, _tuples(label), _tuples(rationale), where)
             for text, pair, label, rationale, where in described["examples"]
@@ -319,16 +319,16 @@ def restore(described: Mapping[str, Any]) -> Job:
             Target(**described["target"]),
         ),
         described["seed"],
-        {name: loading.restore(other) for name, other in described["others"].items()},
+        {name: loading.restore_classifier(other) for name, other in described["others"].items()},
         described["name"],
         described["limit"],
     )
 
 
 def _imported(described: Mapping[str, Any]) -> ImportedMethod:
-    lines: dict[tuple[str, str | None], list[Line]] = {}
+    lines: dict[tuple[str, str | None], list[GivenScores]] = {}
     for fields in described["lines"]:
-        line = Line(**{key: _tuples(value) for key, value in fields.items()})
+        line = GivenScores(**{key: _tuples(value) for key, value in fields.items()})
         lines.setdefault((line.text, line.pair), []).append(line)
     return ImportedMethod(described["name"], described["file"], described["fingerprint"], lines)
 

@@ -12,7 +12,7 @@ from typing import Any
 from heedful.core.errors import BadInput
 from heedful.core.files import compact, json_value, pretty
 
-FORMAT = "heedful run 2"
+RUN_FORMAT = "heedful run 2"
 ABSENT = object()  # stands for a missing value; None may be a value
 MAX_VALUE = 60  # characters of a value that are shown
 _LISTED = ("methods", "checks")  # settings by name
@@ -108,7 +108,7 @@ class Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """The content of manifest.json."""
-    return pretty({"format": FORMAT, **manifest.to_dict()})
+    return pretty({"format": RUN_FORMAT, **manifest.to_dict()})
 
 
 def read_manifest(file: Path) -> Manifest:
@@ -117,7 +117,7 @@ def read_manifest(file: Path) -> Manifest:
     try:
         content = json.loads(file.read_bytes())
         version = content.get("format") if isinstance(content, dict) else None
-        if version == FORMAT:
+        if version == RUN_FORMAT:
             return Manifest.from_dict(content)
     except OSError as e:
         raise BadInput(f"'{file}' cannot be read ({e.strerror or e}); give another folder (--out).") from e
@@ -125,8 +125,8 @@ def read_manifest(file: Path) -> Manifest:
         raise wrong from e
     if isinstance(version, str) and version.startswith("heedful run "):
         raise BadInput(
-            f"'{file}' has another format ({version}, not {FORMAT}): another version of heedful made this run; audit "
-            "again into another folder (--out)."
+            f"'{file}' has another format ({version}, not {RUN_FORMAT}): another version of heedful made this run; "
+            "audit again into another folder (--out)."
         )
     raise wrong
 

@@ -37,7 +37,7 @@ FINDINGS = pa.schema(
     ]
 )
 
-TEXTS = pa.schema(
+TEXTS_SCHEMA = pa.schema(
     [
         pa.field("number", pa.int32(), nullable=False),  # position in the run's order
         pa.field("index", pa.int64(), nullable=False),  # line in the data
@@ -84,11 +84,11 @@ def findings_part(findings: Sequence[tuple[int, Finding]], run: str, texts: int)
 
 def texts_part(texts: Sequence[Mapping[str, Any]], run: str) -> bytes:
     """The texts of a chunk, with the scores of every method."""
-    expected = set(TEXTS.names)
+    expected = set(TEXTS_SCHEMA.names)
     for row in texts:
         if row.keys() != expected:
             raise ValueError(f"a text of a run has {sorted(row.keys() ^ expected)} too many or too few")
-    return _parquet(TEXTS, [pa.Table.from_pylist(list(texts), schema=TEXTS)], Stamp(run, len(texts)))
+    return _parquet(TEXTS_SCHEMA, [pa.Table.from_pylist(list(texts), schema=TEXTS_SCHEMA)], Stamp(run, len(texts)))
 
 
 def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -124,7 +124,7 @@ def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
         return _stamp(part)
 
 
-def read(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+def read_part(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a part: all, or those of one check; all columns, or these."""
     with _reading(file), pq.ParquetFile(file, page_checksum_verification=True) as part:
         checks = _stamp(part).checks

@@ -62,17 +62,17 @@ class Reversal:
 def rankings(found: Findings) -> list[Ranking]:
     """One for each masking that the findings of erasing words have."""
     maskings = dict.fromkeys(str(at["masking"]) for at in found.places("deletion"))
-    return [rank(masking, scores(found, masking)) for masking in maskings]
+    return [rank_methods(masking, text_scores(found, masking)) for masking in maskings]
 
 
-def scores(found: Findings, masking: str) -> dict[str, Floats]:
+def text_scores(found: Findings, masking: str) -> dict[str, Floats]:
     """For each method, insertion − deletion on each text."""
     at = {"masking": masking}
     names = [name for name in found.methods("deletion") if name not in BOUNDS]
     return {name: found.values("insertion", name, at) - found.values("deletion", name, at) for name in names}
 
 
-def rank(masking: str, given: Mapping[str, Floats]) -> Ranking:
+def rank_methods(masking: str, given: Mapping[str, Floats]) -> Ranking:
     """The methods in the order of their mean scores, with their ranks."""
     estimates = {name: stats.estimate(values) for name, values in given.items()}
     most = max((one.n for one in estimates.values()), default=0)

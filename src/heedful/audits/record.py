@@ -48,7 +48,7 @@ class TokenScores:
 
 @dataclass(frozen=True)
 class TextRow:
-    """A text of the run; see `heedful.audits.parts.TEXTS`."""
+    """A text of the run; see `heedful.audits.parts.TEXTS_SCHEMA`."""
 
     number: int
     index: int
@@ -114,7 +114,7 @@ class Record:
 
     @cached_property
     def texts(self) -> pa.Table:
-        """The texts, in the run's order; see `heedful.audits.parts.TEXTS`."""
+        """The texts, in the run's order; see `heedful.audits.parts.TEXTS_SCHEMA`."""
         return self.run.texts()
 
     def text_at(self, place: int) -> TextRow:

@@ -88,18 +88,18 @@ class Audit:
     def to_html(self) -> str:
         """The report, a self-contained page."""
         from heedful.report.audit import report
-        from heedful.report.page import page
+        from heedful.report.page import document_page
 
-        return page(report(self.record))
+        return document_page(report(self.record))
 
     def save_page(self) -> None:
         """Write the report into the run folder, as report.html; `audit` has done so."""
         write_files({self.record.run.folder / REPORT: self.to_html().encode("utf-8")})
 
     def _repr_html_(self) -> str:
-        from heedful.report.audit import notebook
+        from heedful.report.audit import audit_fragment
 
-        return notebook(self._record)
+        return audit_fragment(self._record)
 
     @property
     def record(self) -> Record:

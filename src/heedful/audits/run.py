@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from heedful.audits import parts
 from heedful.audits.manifest import Manifest, encode_manifest, read_manifest
-from heedful.audits.parts import FINDINGS, TEXTS
+from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
 from heedful.core.finding import Finding
@@ -32,7 +32,7 @@ from heedful.core.finding import Finding
 if TYPE_CHECKING:
     from heedful.data import Example
 
-CHUNK = 16  # texts; chunk c is texts [16 c, 16 (c + 1)) of the run's order, cut at the limit
+CHUNK_TEXTS = 16  # texts; chunk c is texts [16 c, 16 (c + 1)) of the run's order, cut at the limit
 MANIFEST, SUMMARY, TIMING, REPORT, PARTS = "manifest.json", "summary.json", "timing.json", "report.html", "parts"
 _PART = re.compile(r"(?P<chunk>[0-9]{5,})(?P<kind>\.parquet|\.texts\.parquet|\.timing\.json)")
 
@@ -50,7 +50,7 @@ class Run:
         A chunk that a smaller limit cut short is done again as a whole; one with more texts than needed stays.
         """
         finished = self._finished()
-        wanted = {c: slice(c * CHUNK, min(total, (c + 1) * CHUNK)) for c in range(-(-total // CHUNK))}
+        wanted = {c: slice(c * CHUNK_TEXTS, min(total, (c + 1) * CHUNK_TEXTS)) for c in range(-(-total // CHUNK_TEXTS))}
         return [(c, s) for c, s in wanted.items() if finished.get(c, 0) < s.stop - s.start]
 
     def write(
@@ -66,8 +66,12 @@ class Run:
         rows tell whether a chunk is finished.
         """
         numbers = [row.get("number") for row in texts]
-        if not 0 < len(numbers) <= CHUNK or numbers != list(range(chunk * CHUNK, chunk * CHUNK + len(numbers))):
-            raise ValueError(f"chunk {chunk} begins with text {chunk * CHUNK} and has each of up to {CHUNK}: {numbers}")
+        if not 0 < len(numbers) <= CHUNK_TEXTS or numbers != list(
+            range(chunk * CHUNK_TEXTS, chunk * CHUNK_TEXTS + len(numbers))
+        ):
+            raise ValueError(
+                f"chunk {chunk} begins with text {chunk * CHUNK_TEXTS} and has each of up to {CHUNK_TEXTS}: {numbers}"
+            )
         if unknown := {n for n, _ in findings} - set(numbers):
             raise ValueError(f"texts {sorted(unknown)} are not of chunk {chunk}")
         run = self.manifest.stamp
@@ -85,12 +89,12 @@ class Run:
 
     def each(self, check: str | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The same, chunk by chunk, with one in memory at a time."""
-        return (parts.read(self._part(c, ".parquet"), check, columns) for c in self._finished())
+        return (parts.read_part(self._part(c, ".parquet"), check, columns) for c in self._finished())
 
     def texts(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The texts of all finished chunks, in the run's order; see `parts.TEXTS`."""
-        tables = [parts.read(self._part(c, ".texts.parquet"), None, columns) for c in self._finished()]
-        return parts.concat(tables, TEXTS, columns)
+        tables = [parts.read_part(self._part(c, ".texts.parquet"), None, columns) for c in self._finished()]
+        return parts.concat(tables, TEXTS_SCHEMA, columns)
 
     def count(self) -> int:
         """How many texts are in finished chunks."""

@@ -66,7 +66,7 @@ class CheckSummary:
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextFacts:
     """The texts of a run: how many, by label, and how often the model is right."""
 
     n: int
@@ -90,7 +90,7 @@ class LeftOut:
 class Summary:
     """All numbers of a run: functions of model, data, settings and seed only."""
 
-    texts: Texts
+    texts: TextFacts
     checks: Mapping[str, CheckSummary]
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     rankings: tuple[Ranking, ...] = ()
@@ -107,7 +107,7 @@ class Summary:
         return decode(Summary, stored)
 
 
-def rows(check: str, findings: Findings, measures: Mapping[str, Measure], methods: Sequence[str]) -> list[Row]:
+def estimate_rows(check: str, findings: Findings, measures: Mapping[str, Measure], methods: Sequence[str]) -> list[Row]:
     """An estimate of every measure of a check, in the order of its measures and of the run's methods."""
     result: list[Row] = []
     for name, measure in measures.items():
@@ -155,11 +155,11 @@ def left_out(tables: Iterable[pa.Table]) -> list[LeftOut]:
     return [LeftOut(*key, len(texts)) for key, texts in counted.items()]
 
 
-def describe_texts(facts: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> Texts:
+def describe_texts(facts: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> TextFacts:
     """The texts of a run, from their `text_facts`."""
     known = facts["gold"] >= 0
     right = (facts["gold"] == facts["predicted"])[known].astype(float)
-    return Texts(
+    return TextFacts(
         n=len(facts["number"]),
         predicted={name: int((facts["predicted"] == i).sum()) for i, name in enumerate(labels)},
         labelled={name: int((facts["gold"] == i).sum()) for i, name in enumerate(labels)} if known.any() else None,

@@ -38,20 +38,27 @@ from scipy.optimize import brentq
 from heedful.core.arrays import Floats
 from heedful.core.finding import CORRELATION, EVERYWHERE, FRACTION, Findings, Place, Role
 from heedful.maths import stats
+from heedful.maths.ranks import TOP_SHARE
 
-Word = Literal["explanation", "not explanation", "not not explanation", "undecided"]
+VerdictWord = Literal["explanation", "not explanation", "not not explanation", "undecided"]
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]
 Number = Literal["attention", "chance", "reference"]
-Kind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]  # of a caveat
-ATTENTION = ("attention-mean", "attention-max", "attention-norm", "effective-attention", "rollout", "attention-flow")
+CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]  # of a caveat
+ATTENTION_METHODS = (
+    "attention-mean",
+    "attention-max",
+    "attention-norm",
+    "effective-attention",
+    "rollout",
+    "attention-flow",
+)
 QUESTIONS: dict[Question, str] = {
     "Q1": "Does attention point at the words that matter?",
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
 MAX_SHARE = 16.0  # times the reference's lead: no share is sought beyond
-TOP_SHARE = 0.2  # of the words: attention's top fifth
 T = TypeVar("T", "Evidence", "Trio")
 
 
@@ -161,7 +168,7 @@ class Answer:
 class Qualifier:
     """A caveat to a verdict: the estimate that it rests on, and whether it holds."""
 
-    kind: Kind
+    kind: CaveatKind
     holds: bool
     estimate: stats.Estimate
 
@@ -170,7 +177,7 @@ class Qualifier:
 class Verdict:
     """The word, why, the answers to Q1–Q3, and the caveats Q4–Q6 that could be examined."""
 
-    word: Word
+    word: VerdictWord
     reason: Reason
     method: str
     answers: tuple[Answer, ...] = ()
@@ -192,7 +199,7 @@ def verdict(evidence: Evidence, rule: Rule | None = None) -> Verdict:
 
 def readings(methods: Iterable[str], rule: Rule | None = None) -> dict[str, Evidence]:
     """No evidence yet on each reading of attention among the methods."""
-    return {name: Evidence() for name in methods if name in (*ATTENTION, (rule or Rule()).attention)}
+    return {name: Evidence() for name in methods if name in (*ATTENTION_METHODS, (rule or Rule()).attention)}
 
 
 def gather(
@@ -285,7 +292,7 @@ def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule)
     return ("against", Reason.NONE) if under_least < 0 else ("undecided", Reason.OPEN)
 
 
-def _word(answers: Sequence[Answer], evidence: Evidence, rule: Rule) -> tuple[Word, Reason]:
+def _word(answers: Sequence[Answer], evidence: Evidence, rule: Rule) -> tuple[VerdictWord, Reason]:
     measured = [row for question in QUESTIONS if (row := evidence.trio(question).attention) is not None]
     if measured and all(np.isnan(row).all() for row in measured):
         return "undecided", Reason.UNREADABLE
@@ -301,7 +308,7 @@ def _word(answers: Sequence[Answer], evidence: Evidence, rule: Rule) -> tuple[Wo
     return _weighed(answers)
 
 
-def _weighed(answers: Sequence[Answer]) -> tuple[Word, Reason]:
+def _weighed(answers: Sequence[Answer]) -> tuple[VerdictWord, Reason]:
     yes = [answer.question for answer in answers if answer.says == "for"]
     no = [answer.question for answer in answers if answer.says == "against"]
     if len(yes) == len(answers):
@@ -317,7 +324,7 @@ def _weighed(answers: Sequence[Answer]) -> tuple[Word, Reason]:
 
 def _qualifiers(evidence: Evidence, rule: Rule) -> list[Qualifier]:
     """Each holds if its mean is significantly above a line (below it: of a correlation)."""
-    table: list[tuple[Kind, Floats | None, float, int]] = [
+    table: list[tuple[CaveatKind, Floats | None, float, int]] = [
         ("elsewhere", evidence.elsewhere, rule.far, 1),
         ("unidentified", evidence.unidentified, 0.5, 1),
         ("unsteady", evidence.steady, rule.steady, -1),

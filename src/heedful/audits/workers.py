@@ -28,18 +28,18 @@ from typing import IO, Any, Protocol
 
 from heedful.core.errors import BadInput, HeedfulError
 
-Tell = Callable[[str, float], None]  # what is being done, and the share of the chunk that is done
+ReportShare = Callable[[str, float], None]  # what is being done, and the share of the chunk that is done
 POLL_SECONDS = 0.2  # between two reports while other processes finish
 
 
 def silent(doing: str, share: float) -> None:
-    """A `Tell` that ignores what it hears."""
+    """A `ReportShare` that ignores what it hears."""
 
 
 class Work(Protocol):
     """Chunks by number. Any process may do any chunk, in any order; a chunk that was done twice is the same part."""
 
-    def do(self, chunk: int, tell: Tell = silent) -> None:
+    def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Do a chunk and store its part, as a whole or not at all."""
         ...
 
@@ -55,7 +55,7 @@ class Workers(Protocol):
     """Who does the work."""
 
     def __call__(
-        self, work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None
+        self, work: Work, chunks: Sequence[int], tell: ReportShare = silent, until: float | None = None
     ) -> Iterator[int]:
         """Do the chunks, in any order, and yield the number of each when its part is stored.
 
@@ -64,7 +64,9 @@ class Workers(Protocol):
         ...
 
 
-def in_process(work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None) -> Iterator[int]:
+def in_process(
+    work: Work, chunks: Sequence[int], tell: ReportShare = silent, until: float | None = None
+) -> Iterator[int]:
     """Workers: this process alone."""
     for i, chunk in enumerate(chunks):
         if i and until is not None and time.monotonic() > until:
@@ -87,7 +89,7 @@ class Processes:
             raise BadInput(f"jobs is at least 1, not {self.count}.")
 
     def __call__(
-        self, work: Work, chunks: Sequence[int], tell: Tell = silent, until: float | None = None
+        self, work: Work, chunks: Sequence[int], tell: ReportShare = silent, until: float | None = None
     ) -> Iterator[int]:
         """See `Workers`."""
         if not chunks:

@@ -22,7 +22,7 @@ from heedful.maths import adversary, adversary_search
 from heedful.maths.adversary import Polytope, Problem, attention_distance
 from heedful.maths.adversary_search import Padded, Search
 from heedful.methods import Method, Passes
-from heedful.methods.attention import Layer
+from heedful.methods.attention import LayerChoice
 from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
@@ -48,7 +48,7 @@ class Adversarial(Together):
     candidates: Annotated[int, Ge(1)] = 5
     steps: Annotated[int, Ge(0)] = 500
     delta: tuple[Annotated[float, Ge(0)], ...] = (0.0, 0.05)
-    layer: Layer = -1
+    layer: LayerChoice = -1
     bounded: Annotated[float, Between(0, 1)] = 0.0
     milp_seconds: Annotated[float, Gt(0)] = 2.0
 
@@ -143,7 +143,7 @@ class Adversarial(Together):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
         layers = sum(kind == adversarial_rows.last_kind(classifier) for kind, _ in classifier.sites)
-        rows = huggingface.heads(classifier.model, classifier.main_kind) * len(self.delta)
+        rows = huggingface.head_count(classifier.model, classifier.main_kind) * len(self.delta)
         per_head = 1 + (layers if self.layer == "all" else 1) * adversarial_rows.forward_count(rows, len(tokens))
         if layers > 1 or not hasattr(classifier.model, "attention_sites"):
             return Passes(per_head, exactly=False)
@@ -153,12 +153,17 @@ class Adversarial(Together):
     # one query, logits affine in its weights
 
     def _solved(self, text: QueryAttention, problem: Problem, candidates: Floats) -> list[Finding]:
-        jsd, tvd = adversary.exact(problem, self.epsilon, "jsd"), adversary.exact(problem, self.epsilon, "tvd")
+        jsd, tvd = (
+            adversary.exact_witness(problem, self.epsilon, "jsd"),
+            adversary.exact_witness(problem, self.epsilon, "tvd"),
+        )
         is_exact = jsd is not None and tvd is not None
         if jsd is None or tvd is None:
             jsd, tvd = (adversary.bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
         name = "exact" if is_exact else "lower"
-        found = adversary_search.farthest(problem.attention, candidates, problem.change(candidates), self.epsilon)
+        found = adversary_search.farthest_candidate(
+            problem.attention, candidates, problem.change(candidates), self.epsilon
+        )
         moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, found.attention])))
         numbers = {f"jsd {name}": jsd.distance, f"tvd {name}": tvd.distance, f"change {name}": float(moved[:2].max())}
         if not is_exact:
@@ -243,7 +248,7 @@ class Adversarial(Together):
         candidates = adversary_search.gradient_search(decode, padded, first[None], self._search)
         with torch.no_grad():
             moved = adversary_search.output_change(decode(candidates)[0], base, head).numpy()
-        found = adversary_search.farthest(text.attention, candidates[0].numpy(), moved, self.epsilon)
+        found = adversary_search.farthest_candidate(text.attention, candidates[0].numpy(), moved, self.epsilon)
         real = float(text.changes(text.rows(found.attention[None]))[0])
         return [
             _finding("jsd found", found.jsd, {}, _shown(text, found.attention)),

@@ -14,7 +14,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import Unsupported
 from heedful.maths.adversary import Problem
 from heedful.maths.distances import changes
-from heedful.methods.attention import Layer, chosen, kind_of, two_levels
+from heedful.methods.attention import LayerChoice, kind_of, sites_of, two_levels
 from heedful.methods.base import array
 from heedful.model import seam
 from heedful.model.batch import Batch, copies_per_batch
@@ -31,7 +31,7 @@ def last_kind(classifier: Classifier) -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class AttentionRow:
     """Other weights [heads,k] for one query of some heads."""
 
     heads: tuple[int, ...]
@@ -80,21 +80,21 @@ class QueryAttention:
         full[..., self.keys.cpu().numpy()] = weights
         return full
 
-    def row(self, head: int, weights: Floats) -> Row:
+    def row(self, head: int, weights: Floats) -> AttentionRow:
         """Weights [n] of one head."""
-        return Row((head,), self.query, self.spread(weights[None]))
+        return AttentionRow((head,), self.query, self.spread(weights[None]))
 
-    def rows(self, weights: Floats) -> list[Row]:
+    def rows(self, weights: Floats) -> list[AttentionRow]:
         """Weights [m,h,n] of all heads."""
-        return [Row(tuple(range(len(heads))), self.query, self.spread(heads)) for heads in weights]
+        return [AttentionRow(tuple(range(len(heads))), self.query, self.spread(heads)) for heads in weights]
 
-    def answers(self, rows: Sequence[Row]) -> Tensor:
+    def answers(self, rows: Sequence[AttentionRow]) -> Tensor:
         """Logits [1+m,c]: of the unchanged text, then with each row's weights."""
         size = copies_per_batch(self.batch.ids.shape[1])
         parts = [self._answers(rows[i : i + size]) for i in range(0, len(rows), size)]
         return torch.cat([parts[0][:1], *[part[1:] for part in parts]])
 
-    def _answers(self, rows: Sequence[Row]) -> Tensor:
+    def _answers(self, rows: Sequence[AttentionRow]) -> Tensor:
         def edit(_: Site, weights: Tensor) -> Tensor:
             new = weights.clone()
             for i, row in enumerate(rows, 1):
@@ -105,7 +105,7 @@ class QueryAttention:
         with torch.no_grad(), clf.attention(at(edit, [self.site.layer], self.site.kind)):
             return clf.logits(self.batch, branch=((self.site.layer, len(rows)),)).double().cpu()
 
-    def changes(self, rows: Sequence[Row]) -> Floats:
+    def changes(self, rows: Sequence[AttentionRow]) -> Floats:
         """[m]: the change of the model's real output (TVD)."""
         if not rows:
             return np.zeros(0)
@@ -131,12 +131,12 @@ def forward_count(rows: int, width: int) -> int:
     return rows + -(-rows // copies_per_batch(width))
 
 
-def query_attentions(case: Case, layer: Layer) -> list[QueryAttention]:
+def query_attentions(case: Case, layer: LayerChoice) -> list[QueryAttention]:
     """The text at the sites of this layer, or of all layers; from one forward pass."""
     clf, kind = case.classifier, last_kind(case.classifier)
     batch = clf.batch([case.tokens])
     reading = clf.read(batch, values=True)
-    return [_query_attention(case, batch, reading, site) for site in chosen(reading.layers(kind), layer)]
+    return [_query_attention(case, batch, reading, site) for site in sites_of(reading.layers(kind), layer)]
 
 
 def _query_attention(case: Case, batch: Batch, reading: Reading, site: Site) -> QueryAttention:

@@ -12,12 +12,13 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, by_unit, units
+from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, by_unit
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
 from heedful.core.arrays import Floats
 from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Ge
 from heedful.maths import ranks
+from heedful.model.masking import features
 
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
 PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
@@ -103,7 +104,7 @@ class Agreement(Free):
         explanations = {name: why for name, why in case.attributions.items() if name != "random"}
         if not explanations:
             return []
-        groups = units(case.tokens, self.unit)
+        groups = features(case.tokens, self.unit)
         rows = [(why.signed, by_unit(why.scores, groups)) for why in (*explanations.values(), *case.draws)]
         scores = np.array([np.abs(row) if self.absolute or not signed else row for signed, row in rows])
         pairs = [

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Finding, Free, Measure, Passes, Together, WordOrToken, units
+from heedful.checks.base import Case, Finding, Free, Measure, Passes, Together, WordOrToken
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role, SideBySide
@@ -29,7 +29,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Masking
+from heedful.model.masking import Masking, features
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ class Sign(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text itself, and without each word."""
-        return Passes(1 + len(units(tokens, self.unit)), exactly=False)
+        return Passes(1 + len(features(tokens, self.unit)), exactly=False)
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Two numbers for each method."""
-        keeps = [~np.eye(len(units(case.tokens, self.unit)), dtype=bool) for case in cases]
-        word_effects = base.effects(cases, keeps, self.unit, self.masking)
+        keeps = [~np.eye(len(features(case.tokens, self.unit)), dtype=bool) for case in cases]
+        word_effects = base.removal_effects(cases, keeps, self.unit, self.masking)
         return [self._findings(case, effect) for case, effect in zip(cases, word_effects, strict=True)]
 
     def _findings(self, case: Case, effect: Floats) -> list[Finding]:
-        groups = units(case.tokens, self.unit)
+        groups = features(case.tokens, self.unit)
         effect = without_noise(effect)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
@@ -185,16 +185,16 @@ class Infidelity(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text itself, and without each set; one word has no sets."""
-        return Passes(1 + self.samples * (len(units(tokens, self.unit)) > 1), exactly=False)
+        return Passes(1 + self.samples * (len(features(tokens, self.unit)) > 1), exactly=False)
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Three numbers for each method."""
-        removed = [random_subsets(len(units(c.tokens, self.unit)), self.samples, c.rng(self.name)) for c in cases]
-        set_effects = base.effects(cases, [~sets for sets in removed], self.unit, self.masking)
+        removed = [random_subsets(len(features(c.tokens, self.unit)), self.samples, c.rng(self.name)) for c in cases]
+        set_effects = base.removal_effects(cases, [~sets for sets in removed], self.unit, self.masking)
         return [self._findings(*args) for args in zip(cases, removed, set_effects, strict=True)]
 
     def _findings(self, case: Case, removed: Bools, effect: Floats) -> list[Finding]:
-        groups = units(case.tokens, self.unit)
+        groups = features(case.tokens, self.unit)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             sums = removed @ base.claims(why, groups)
@@ -273,7 +273,7 @@ class Complexity(Free):
 
     def __call__(self, case: Case) -> list[Finding]:
         """Five numbers for each method."""
-        groups, content = units(case.tokens, self.unit), list(case.tokens.content)
+        groups, content = features(case.tokens, self.unit), list(case.tokens.content)
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             return complexity(base.by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}

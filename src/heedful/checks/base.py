@@ -34,7 +34,6 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
 }
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 WordOrToken = Literal["word", "token"]
-units = features  # the positions of each word (or token) of the text; special tokens are in none
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def claims(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
     return scores if why.signed else np.abs(scores)
 
 
-def effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, masking: str) -> list[Floats]:
+def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, masking: str) -> list[Floats]:
     """For each text and each row of its keep[n,d]: the target's value for the whole text less that for the kept words.
 
     Exactly 0 where no logit moves by more than rounding. All texts run in one batch.
@@ -130,7 +129,7 @@ def effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, ma
     variants = []
     for case, keep in zip(cases, keeps, strict=True):
         with_whole = np.concatenate([np.ones((1, keep.shape[1]), dtype=bool), keep])
-        table = over_positions(units(case.tokens, unit), with_whole, len(case.tokens))
+        table = over_positions(features(case.tokens, unit), with_whole, len(case.tokens))
         variants.append(Variants(case.tokens, table, masking, case.rng("effects", masking)))
     logits = torch.split(answers(cases[0].classifier, variants).logits, [len(v) for v in variants])
     differences = []

@@ -19,17 +19,17 @@ from heedful.core.finding import LEFT_OUT, Highlight, Measure, Role, SideBySide
 from heedful.core.target import Target
 from heedful.data import Example
 from heedful.methods import method
-from heedful.methods.conformance import TEXTS, snapshot
+from heedful.methods.conformance import PROBE_TEXTS, snapshot
 from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
 
-METHODS = ("attention-mean", "gradient-x-input", "leave-one-out", "random", "uniform", "position")
+PROBE_METHODS = ("attention-mean", "gradient-x-input", "leave-one-out", "random", "uniform", "position")
 CLOSE = 1e-4  # relative: numbers of a text alone and in a batch may differ by rounding
 
 Claim = Callable[[Check, Sequence[Case]], None]
 
 
-def case_of(classifier: Classifier, text: str, methods: Sequence[str] = METHODS, seed: int = 0) -> Case:
+def case_of(classifier: Classifier, text: str, methods: Sequence[str] = PROBE_METHODS, seed: int = 0) -> Case:
     """A text as an audit hands it to a check, explained by these methods."""
     tokens = classifier.tokens(text)
     prediction = classifier.predictions([tokens])[0]
@@ -109,12 +109,12 @@ CLAIMS: dict[str, Claim] = {
 }
 
 
-def conforms(check: Check, classifier: Classifier, methods: Sequence[str] = METHODS) -> bool:
+def conforms(check: Check, classifier: Classifier, methods: Sequence[str] = PROBE_METHODS) -> bool:
     """Raise an AssertionError with the first claim that does not hold; False if the check refuses this model.
 
     The claims are those of CLAIMS, and that weights, modes, hooks and configuration of the model stay as they were.
     """
-    cases = [case_of(classifier, text, methods) for text in TEXTS]
+    cases = [case_of(classifier, text, methods) for text in PROBE_TEXTS]
     before = snapshot(classifier)
     try:
         check(cases[0])

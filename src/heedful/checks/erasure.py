@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Measure, Passes, WordOrToken, by_unit, ranking, units
+from heedful.checks.base import Case, Finding, Measure, Passes, WordOrToken, by_unit, ranking
 from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.arrays import Bools, Floats, Ints
@@ -34,11 +34,12 @@ from heedful.core.tokens import Tokens
 from heedful.maths import stats
 from heedful.maths.distances import Changes, changes
 from heedful.methods import Method
-from heedful.methods.attention import Layer, chosen, kind_of, read_shares, two_levels
+from heedful.methods.attention import LayerChoice, kind_of, read_shares, sites_of, two_levels
 from heedful.methods.base import array
 from heedful.model.batch import Batch, copies_per_batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site, at, without_positions
+from heedful.model.masking import features
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
@@ -107,7 +108,7 @@ class Erasure(Checked):
 
     name: ClassVar[str] = "erasure"
 
-    layer: Layer = -1
+    layer: LayerChoice = -1
     level: Literal["sentence", "word"] = "sentence"
     unit: WordOrToken = "word"
     special: bool = False
@@ -181,7 +182,7 @@ class Erasure(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: every prefix of every order, and the other items drawn."""
-        n = len(units(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
+        n = len(features(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(RANKINGS) + len([name for name in methods if name != "random"])
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
         runs = n.bit_length() + 2 + -(-sets // copies_per_batch(len(tokens)))  # each with the unchanged text
@@ -193,7 +194,7 @@ class Erasure(Checked):
         by_sentence = self.level == "sentence" and two_levels(classifier)
         kind = "sentence" if by_sentence else kind_of(classifier, None)
         reading, shares = read_shares(classifier, [tokens])
-        text, sites = shares[0], chosen(reading.layers(kind), self.layer)
+        text, sites = shares[0], sites_of(reading.layers(kind), self.layer)
         # subtle: in float32 the probability of a confident model has gradient 0
         p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
@@ -215,7 +216,7 @@ class Erasure(Checked):
     def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
         """Words (or tokens) that attention may read, and single special tokens, in reading order."""
         special = [[i] for i in range(len(tokens)) if tokens.special[i]]
-        readable = ([i for i in group if keys[i]] for group in (*units(tokens, self.unit), *special))
+        readable = ([i for i in group if keys[i]] for group in (*features(tokens, self.unit), *special))
         return sorted(place for place in readable if place)
 
     def _single(self, case: Case, erased: Erased, items: Items, name: str, order: Ints) -> Iterator[Finding]:
@@ -238,7 +239,7 @@ class Erasure(Checked):
         return ErasureTables(
             flips={n: flips(found.values("flip top", n), found.values("flip random", n)) for n in single},
             fewer=tuple(fewer(a, b, stops[a], stops[b]) for a, b in combinations(names, 2)),
-            fractions={name: spread(stops[name]) for name in names},
+            fractions={name: box_numbers(stops[name]) for name in names},
             negative={n: negative(found.values("delta js", n), found.values("alpha difference", n)) for n in single},
         )
 
@@ -304,7 +305,7 @@ def fewer(name: str, other: str, a: Floats, b: Floats) -> Fewer:
     return Fewer(name, other, int(there.sum()), first, second, equal, int(never.sum()), p)
 
 
-def spread(stops: Floats) -> Stops:
+def box_numbers(stops: Floats) -> Stops:
     """The numbers of a box plot over the texts where the label changes, and how many there are of the others."""
     there = stops[~np.isnan(stops)]
     flipped = there[np.isfinite(there)]

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from heedful.checks.base import Case, Finding, Measure, Passes
-from heedful.checks.identifiability_values import Source, Sources
+from heedful.checks.identifiability_values import Sources, ValueSource
 from heedful.checks.interventions import Where, estimate_finite
 from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
 from heedful.core.arrays import Floats
@@ -27,10 +27,10 @@ from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
-from heedful.maths.nullspace import Around, constrained, effective_rank, pearson, rank, reduced
+from heedful.maths.nullspace import Around, constrained, effective_rank, numerical_rank, pearson, reduced
 from heedful.maths.stats import Estimate
 from heedful.methods import Method
-from heedful.methods.attention import Share, chosen, read_shares
+from heedful.methods.attention import BatchPart, read_shares, sites_of
 from heedful.methods.base import numpy_generator
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
@@ -104,7 +104,7 @@ class Identifiability(Checked):
         with Sources() as sources:
             reading, (share,) = read_shares(classifier, [case.tokens], values=True)
         sites = reading.layers(classifier.main_kind)
-        searched = set(chosen(sites, self.layer)) if self.starts else set()
+        searched = set(sites_of(sites, self.layer)) if self.starts else set()
         return [
             finding
             for site in [*sites, *reading.layers("sentence")]
@@ -171,13 +171,13 @@ class _Layer:
     pooled: Float[Tensor, "h n"]
     values: Float[Tensor, "h n d"]
     out: Float[Tensor, "h d D"] | None
-    source: Source | None
+    source: ValueSource | None
     keys: Bool[Tensor, "t"]
     special: Bool[Tensor, "n"]
     eps: float
 
     @classmethod
-    def of(cls, share: Share, site: Site, tokens: Tokens, sources: Sources) -> _Layer:
+    def of(cls, share: BatchPart, site: Site, tokens: Tokens, sources: Sources) -> _Layer:
         """From a recorded forward pass, in float64."""
         reading = share.reading
         if site not in reading.values:
@@ -239,7 +239,7 @@ class _Layer:
         return {
             "keys": float(n),
             "least null": float(max(0, n - d)),
-            "rank E": np.nan if inputs is None else float(rank(inputs, max(inputs.shape), self.eps)),
+            "rank E": np.nan if inputs is None else float(numerical_rank(inputs, max(inputs.shape), self.eps)),
             "effective rank E": np.nan if inputs is None else effective_rank(inputs, self.eps),
         }
 
@@ -249,14 +249,14 @@ class _Layer:
         weights, n = self.weights[head], len(values)
         inner = None if self.source is None or self.source.weight is None else self.source.weight[head].double()
         outer = None if self.out is None else self.out[head]
-        rank_t = rank(matrix, self.side, self.eps)
+        rank_t = numerical_rank(matrix, self.side, self.eps)
         # subtle: the same tolerance as for T itself, of which `matrix` may be the shorter form
         eps = self.eps * self.side / max(matrix.shape)
         effective = effective_attention(torch.cat([weights, self.pooled[head][None]]), matrix, eps)
         return {
-            "rank W_V": np.nan if inner is None else float(rank(inner, max(inner.shape), self.eps)),
-            "rank H": np.nan if outer is None else float(rank(outer, max(outer.shape), self.eps)),
-            "rank V": float(rank(values, max(values.shape), self.eps)),
+            "rank W_V": np.nan if inner is None else float(numerical_rank(inner, max(inner.shape), self.eps)),
+            "rank H": np.nan if outer is None else float(numerical_rank(outer, max(outer.shape), self.eps)),
+            "rank V": float(numerical_rank(values, max(values.shape), self.eps)),
             "rank T": float(rank_t),
             "null": float(n - rank_t),
             "null constrained": float(self.kernels[head].shape[1]),

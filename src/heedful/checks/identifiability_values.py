@@ -17,15 +17,15 @@ from heedful.nets.base import Net
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """What the values are computed from: E [k,e], and W_V [h,e,d]; None where the values are E itself."""
 
     read: Float[Tensor, "k e"]
     weight: Float[Tensor, "h e d"] | None
 
-    def at(self, text: slice, keys: Tensor) -> Source:
+    def at(self, text: slice, keys: Tensor) -> ValueSource:
         """The rows of these keys of the text, on the CPU."""
-        return Source(self.read[text][keys].cpu(), None if self.weight is None else self.weight.cpu())
+        return ValueSource(self.read[text][keys].cpu(), None if self.weight is None else self.weight.cpu())
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class Sources(TorchFunctionMode):
             self.maps += _maps(func, [*args, *(kwargs or {}).values()], out)
         return out
 
-    def of(self, classifier: Classifier, values: Float[Tensor, "h k d"]) -> Source | None:
+    def of(self, classifier: Classifier, values: Float[Tensor, "h k d"]) -> ValueSource | None:
         """The map whose output columns include all columns of the values, bit by bit, in any layout of heads."""
         for call in self.maps:
             if len(call.outputs) == values.shape[1] and call.outputs.dtype == values.dtype:
                 columns = _columns(call.outputs, values)
                 if columns is not None:
-                    return Source(call.inputs, call.matrix[:, columns].permute(1, 0, 2))
+                    return ValueSource(call.inputs, call.matrix[:, columns].permute(1, 0, 2))
         # in the papers' networks without W_V, the values are the states themselves
-        return Source(values[0], None) if isinstance(classifier.model, Net) and len(values) == 1 else None
+        return ValueSource(values[0], None) if isinstance(classifier.model, Net) and len(values) == 1 else None
 
 
 def _maps(func: Any, args: list[Any], out: Any) -> Iterator[_Map]:

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import RANDOM_DRAWS, Case, Finding, Measure, Passes, Together, by_unit, ranking, units
+from heedful.checks.base import RANDOM_DRAWS, Case, Finding, Measure, Passes, Together, by_unit, ranking
 from heedful.checks.similarity import mean
 from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.arrays import Bools, Floats, Ints
@@ -42,9 +42,9 @@ from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import TOKENS, WAYS, Masking, Variants, over_positions
+from heedful.model.masking import TOKENS, WAYS, Masking, Variants, features, over_positions
 
-Key = tuple[str, float | None]  # a measure, and the share of words at which it is taken
+MeasureAt = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`
 CURVE = tuple(round(i / 10, 1) for i in range(11))  # shares of words removed
 SAME = 0.8  # Kendall's τ below which an order of methods is another one
@@ -142,7 +142,7 @@ class InputErasure(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most, since equal sets run once."""
-        n = len(units(tokens))
+        n = len(features(tokens))
         orders = RANDOM_DRAWS + len([name for name in methods if name != "random"])
         sets = 2 + 2 * orders * len(self._sizes(n))
         greedy = n * (n + 1) // 2 + 2 * len(self._sizes(n)) if n <= self.greedy_words else 0
@@ -151,13 +151,13 @@ class InputErasure(Together):
 
     def _under(self, cases: Sequence[Case], masking: str) -> list[list[Finding]]:
         try:
-            return self._measured([Text(case, masking) for case in cases])
+            return self._measured([MaskedText(case, masking) for case in cases])
         except HeedfulError as e:
             if len(cases) == 1:
                 return [[Finding(self.name, "", LEFT_OUT, np.nan, {"masking": masking}, {"reason": str(e)})]]
         return [self._under([case], masking)[0] for case in cases]
 
-    def _measured(self, texts: Sequence[Text]) -> list[list[Finding]]:
+    def _measured(self, texts: Sequence[MaskedText]) -> list[list[Finding]]:
         engine = Engine(texts[0].case.classifier)
         orders = [_orders(text) for text in texts]
         ask(engine, [(text, self._sets(text, by_method)) for text, by_method in zip(texts, orders, strict=True)])
@@ -170,17 +170,17 @@ class InputErasure(Together):
         """How many words are removed at each measured step."""
         return np.union1d(steps(n, self.points), [count(share, n) for share in (*self.shares, TVD_SHARE)])
 
-    def _small(self, text: Text, max_words: int) -> bool:
+    def _small(self, text: MaskedText, max_words: int) -> bool:
         return len(text) <= max_words and not text.masking.startswith("mlm:")
 
-    def _sets(self, text: Text, orders: Mapping[str, Sequence[Ints]]) -> Bools:
+    def _sets(self, text: MaskedText, orders: Mapping[str, Sequence[Ints]]) -> Bools:
         if self._small(text, self.exhaustive_words):
             return all_subsets(len(text))
         sizes = self._sizes(len(text))
         prefixes = [first(order, sizes) for several in orders.values() for order in several]
         return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes)])
 
-    def _greedy(self, engine: Engine, texts: Sequence[Text]) -> list[Ints]:
+    def _greedy(self, engine: Engine, texts: Sequence[MaskedText]) -> list[Ints]:
         """For each text, the order that lowers p most at each step; empty where it is not computed."""
         chosen: list[list[int]] = [[] for _ in texts]
         small = [i for i, text in enumerate(texts) if self._small(text, self.greedy_words)]
@@ -193,7 +193,7 @@ class InputErasure(Together):
                 chosen[i].append(int(words[best]))
         return [np.array(order, dtype=np.int64) for order in chosen]
 
-    def _findings(self, text: Text, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
+    def _findings(self, text: MaskedText, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
         numbers = {name: _mean([self.numbers(text, order) for order in several]) for name, several in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
@@ -206,7 +206,7 @@ class InputErasure(Together):
                 found.append(Finding(self.name, name, measure, float(value), at))
         return found
 
-    def numbers(self, text: Text, order: Ints) -> dict[Key, float]:
+    def numbers(self, text: MaskedText, order: Ints) -> dict[MeasureAt, float]:
         """All measures of one order of words."""
         n, whole = len(text), text.whole
         grid = steps(n, self.points)
@@ -225,15 +225,15 @@ class InputErasure(Together):
         numbers |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
         return numbers | {("curve", f): float(np.interp(f, grid / n, deleted)) for f in CURVE}
 
-    def _missing(self, order: bool) -> dict[Key, float]:
+    def _missing(self, order: bool) -> dict[MeasureAt, float]:
         """NaN for all measures of sets of words, and with `order` for those of an order of words too."""
         nan = np.full(len(self.shares), np.nan)
         numbers = _shares("comprehensiveness", self.shares, nan) | _shares("sufficiency", self.shares, nan)
-        ordered: list[Key] = [("tvd", TVD_SHARE), ("deletion", None), ("insertion", None)]
+        ordered: list[MeasureAt] = [("tvd", TVD_SHARE), ("deletion", None), ("insertion", None)]
         ordered += [("curve", f) for f in CURVE]
         return numbers | _flip(None, nan) | (dict.fromkeys(ordered, np.nan) if order else {})
 
-    def optimum(self, text: Text) -> dict[Key, float]:
+    def optimum(self, text: MaskedText) -> dict[MeasureAt, float]:
         """The best of all sets of words, for each number of words separately."""
         n = len(text)
         if not self._small(text, self.exhaustive_words):
@@ -267,7 +267,7 @@ class InputErasure(Together):
         )
 
 
-def _orders(text: Text) -> dict[str, list[Ints]]:
+def _orders(text: MaskedText) -> dict[str, list[Ints]]:
     """The words in the order of each method's scores, highest first."""
     case = text.case
 
@@ -280,19 +280,19 @@ def _orders(text: Text) -> dict[str, list[Ints]]:
     return by_method | ({"random": random} if random else {})
 
 
-def _shares(name: str, shares: Sequence[float], values: Floats) -> dict[Key, float]:
-    numbers: dict[Key, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
+def _shares(name: str, shares: Sequence[float], values: Floats) -> dict[MeasureAt, float]:
+    numbers: dict[MeasureAt, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
     return numbers | {(f"aopc {name}", None): float(values.mean())}
 
 
-def _flip(fraction: float | None, flips: Floats) -> dict[Key, float]:
+def _flip(fraction: float | None, flips: Floats) -> dict[MeasureAt, float]:
     """NaN for both where there is no label to change; NaN for the fraction where it never does."""
     exists = not np.isnan(flips).any()
     never = float(fraction is None) if exists else np.nan
     return {("first flip", None): np.nan if fraction is None else float(fraction), ("never", None): never}
 
 
-def _mean(numbers: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
+def _mean(numbers: Sequence[Mapping[MeasureAt, float]]) -> dict[MeasureAt, float]:
     """The mean over draws: of `never`, the share of draws; of the first flip, over those that flip."""
     means = {key: float(np.mean([draw[key] for draw in numbers])) for key in numbers[0]}
     return means | {("first flip", None): mean([draw["first flip", None] for draw in numbers])}
@@ -310,7 +310,7 @@ def _curves(found: Findings, way: str) -> dict[str, Curve]:
 
 
 @dataclass
-class Text:
+class MaskedText:
     """One text without some of its words, under one masking; every set of words runs once."""
 
     case: Case
@@ -319,7 +319,7 @@ class Text:
     known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.groups = units(self.case.tokens)
+        self.groups = features(self.case.tokens)
         self.rng = self.case.rng(InputErasure.name, self.masking)
         target = self.case.target
         self.label = target.label if isinstance(target.label, int) else self.case.prediction.index
@@ -341,9 +341,9 @@ class Text:
         return self.logits(np.ones((1, len(self)), bool))[0]
 
 
-def ask(engine: Engine, wanted: Iterable[tuple[Text, Bools]]) -> None:
+def ask(engine: Engine, wanted: Iterable[tuple[MaskedText, Bools]]) -> None:
     """Run all sets that are not known yet, of all texts at once."""
-    new: list[tuple[Text, list[bytes], Variants]] = []
+    new: list[tuple[MaskedText, list[bytes], Variants]] = []
     for text, keep in wanted:
         rows = {row.tobytes(): row for row in keep if row.tobytes() not in text.known}
         if rows:

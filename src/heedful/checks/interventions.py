@@ -17,8 +17,8 @@ from heedful.core.arrays import Floats, Ints
 from heedful.core.finding import CORRELATION, FRACTION, Findings, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
-from heedful.maths.stats import Estimate, Kind, Range, estimate
-from heedful.methods.attention import Share
+from heedful.maths.stats import Estimate, MeasureKind, Range, estimate
+from heedful.methods.attention import BatchPart
 from heedful.model import huggingface
 from heedful.model.batch import copies_per_batch
 from heedful.model.classifier import Classifier
@@ -55,9 +55,9 @@ def layers(classifier: Classifier) -> list[Where]:
     return [Where(kind, layer) for kind, layer in sites if kind in (classifier.main_kind, "sentence")]
 
 
-def heads(classifier: Classifier) -> list[Where]:
+def head_places(classifier: Classifier) -> list[Where]:
     """The heads of the layers that attend to the text's tokens, where a layer has several."""
-    count = huggingface.heads(classifier.model, classifier.main_kind)
+    count = huggingface.head_count(classifier.model, classifier.main_kind)
     sites = [(kind, layer) for kind, layer in classifier.sites if kind == classifier.main_kind and count > 1]
     return [Where(kind, layer, head) for kind, layer in sites for head in range(count)]
 
@@ -127,7 +127,7 @@ def outcomes(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> 
     return Outcomes(**columns, labels=np.concatenate(labels)[back], before=before)
 
 
-def rows(copies: int, width: int) -> int:
+def count_inputs(copies: int, width: int) -> int:
     """How many texts `outcomes` sends through the model."""
     return copies + len(list(_batches(range(copies), width)))
 
@@ -163,7 +163,7 @@ def _batch_edit(copies: Sequence[Copy]) -> Edit:
     return edit
 
 
-def pooled_attention(share: Share) -> Floats:
+def pooled_attention(share: BatchPart) -> Floats:
     """[k]: the pooled position's attention at the last layer, mean over heads, as in the method attention-mean."""
     site = share.reading.layers(share.classifier.main_kind)[-1]
     attention: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
@@ -173,7 +173,7 @@ def pooled_attention(share: Share) -> Floats:
 # tables
 
 
-def estimate_finite(x: Floats, kind: Kind = "mean", within: Range | None = FRACTION) -> Estimate:
+def estimate_finite(x: Floats, kind: MeasureKind = "mean", within: Range | None = FRACTION) -> Estimate:
     """Of the numbers that exist and are finite."""
     return estimate(x[np.isfinite(x)], kind, within)
 
@@ -184,7 +184,7 @@ def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
     return [(at, found.values(measure, at=at)) for at in places]
 
 
-def accuracy(found: Findings, kind: Kind) -> tuple[PlacedEstimate, ...]:
+def accuracy_by_place(found: Findings, kind: MeasureKind) -> tuple[PlacedEstimate, ...]:
     """Accuracy as it is ("layer": "none"), and at each place, with how it changes text by text."""
     plain = found.values("correct as it is")
     changed = [

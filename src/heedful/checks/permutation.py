@@ -124,18 +124,18 @@ class Permutation(Checked):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """The text once with its attention recorded, every copy, and the unchanged text in each batch of copies."""
-        return Passes(1 + interventions.rows(sum(n for _, n in self._plan(classifier)), len(tokens)))
+        return Passes(1 + interventions.count_inputs(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
     def tables(self, found: Findings) -> PermutationTables:
         """The change by the largest weight (Jain & Wallace 2019, figs. 6–7), and accuracy by layer."""
         change = found.values("tvd", at=EVERYWHERE)
         by_peak = peak_spreads(found, found.values("max attention"), change)
-        return PermutationTables(by_peak, interventions.accuracy(found, "mean"))
+        return PermutationTables(by_peak, interventions.accuracy_by_place(found, "mean"))
 
     def _plan(self, classifier: Classifier) -> list[tuple[Where, int]]:
         """Where to permute, and how often."""
         by_layer = [(w, self.layer_draws) for w in interventions.layers(classifier) if self.layer_draws]
-        by_head = [(w, self.head_draws) for w in interventions.heads(classifier) if self.head_draws]
+        by_head = [(w, self.head_draws) for w in interventions.head_places(classifier) if self.head_draws]
         return [(WHOLE_MODEL, self.draws), *by_layer, *by_head]
 
     def _copy(self, case: Case, where: Where, draw: int) -> Copy:

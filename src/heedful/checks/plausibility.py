@@ -13,16 +13,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import torch
 
-from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, claims, findings, ranking, units
+from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, claims, findings, ranking
 from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import FRACTION, Findings, Highlight, SideBySide
 from heedful.core.settings import Gt, Le
-from heedful.core.tokens import Tokens
-from heedful.data import Span
+from heedful.core.tokens import Span, Tokens
 from heedful.maths.ranks import average_precision, merge_ties
+from heedful.model.masking import features
 
 _Higher = partial(Measure, better="higher", range=FRACTION)
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
@@ -69,7 +69,7 @@ class Plausibility(Free):
         """Four numbers for each method, and the share of words that are marked; nothing without a rationale."""
         if case.example.rationale is None:
             return []
-        groups = [group for group in units(case.tokens, self.unit) if case.tokens.segments[group[0]] == 0]
+        groups = [group for group in features(case.tokens, self.unit) if case.tokens.segments[group[0]] == 0]
         truth = marked(case.tokens, groups, case.example.rationale)
         share = float(truth.mean()) if truth.any() else float("nan")
 

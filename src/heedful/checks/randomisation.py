@@ -32,7 +32,7 @@ from heedful.model.function import Plain
 from heedful.model.probes import PROBE
 
 MEASURES = ("tau", "jsd", "top-k overlap")
-How = Literal["shuffle", "normal"]
+WeightDraw = Literal["shuffle", "normal"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Randomisation(Together):
     name: ClassVar[str] = "randomisation"
 
     stages: Annotated[int, Ge(1)] | None = None
-    how: How = "shuffle"
+    how: WeightDraw = "shuffle"
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
@@ -90,7 +90,7 @@ class Randomisation(Together):
         model = copied(classifier)
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
         explained = similarity.evenly(len(parts), self.stages)
-        found = [similarity.left_out(self.name, case, self.methods) for case in cases]
+        found = [similarity.left_out_findings(self.name, case, self.methods) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
@@ -113,7 +113,7 @@ class Randomisation(Together):
             tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
             again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(explained, again, strict=True):
-                comparison = similarity.compare(cases[i].attributions[name], why)
+                comparison = similarity.compare_explanations(cases[i].attributions[name], why)
                 found[i] += comparison.findings(self.name, name, MEASURES, at)
         for i, case in enumerate(cases):
             control = similarity.unrelated(case)
@@ -127,7 +127,7 @@ class Randomisation(Together):
         parts = list(_parts(classifier.model))
         blocks = sum(part.block for part in parts)
         n = len(similarity.evenly(blocks + 2 if blocks else len(parts), self.stages))
-        names = similarity.chosen(list(methods), self.methods)
+        names = similarity.methods_used(list(methods), self.methods)
         stage = similarity.passes_of(classifier, tokens, methods, names)
         return similarity.times(Passes(stage.forwards + 1, stage.backwards), n)
 
@@ -159,7 +159,7 @@ def copied(classifier: Classifier) -> nn.Module:
 
 
 @torch.no_grad()
-def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
+def randomise(tensors: Mapping[str, Tensor], how: WeightDraw, seed: int) -> None:
     """Change these tensors in place, each with a generator derived from the seed and its name."""
     for name, tensor in tensors.items():
         rng = seeded(seed, name)
@@ -175,7 +175,7 @@ def randomise(tensors: Mapping[str, Tensor], how: How, seed: int) -> None:
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """Weights by name: of a module, of a single parameter, or of a stage. A block is one of a list of modules."""
 
     name: str
@@ -184,7 +184,7 @@ class Part:
     module: nn.Module | None = None
 
 
-def staged(classifier: Classifier) -> list[Part]:
+def staged(classifier: Classifier) -> list[ModelPart]:
     """The model's weights in the order in which they are randomised, each in one stage. Runs a probe text."""
     parts = list(_parts(classifier.model))
     first = _order(classifier, parts)
@@ -204,25 +204,25 @@ def staged(classifier: Classifier) -> list[Part]:
             if id(tensor) not in seen and tensor.is_floating_point():
                 weights[label] = tensor
                 seen.add(id(tensor))
-        stages += [Part(name, weights)] if weights else []
+        stages += [ModelPart(name, weights)] if weights else []
     return stages
 
 
-def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[Part]:
+def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[ModelPart]:
     """Modules that contain a list of blocks, and the model itself, are split; their own parameters are parts too."""
     opened = not block and any(isinstance(m, nn.ModuleList) and len(m) for m in module.modules())
     if name and not opened:
         weights = dict(module.named_parameters(prefix=name, remove_duplicate=False))
         if weights:
-            yield Part(name, weights, block, module)
+            yield ModelPart(name, weights, block, module)
         return
     for own, tensor in module.named_parameters(prefix=name, recurse=False):
-        yield Part(own, {own: tensor})
+        yield ModelPart(own, {own: tensor})
     for child, inner in module.named_children():
         yield from _parts(inner, f"{name}.{child}" if name else child, isinstance(module, nn.ModuleList))
 
 
-def _order(classifier: Classifier, parts: Sequence[Part]) -> dict[str, int]:
+def _order(classifier: Classifier, parts: Sequence[ModelPart]) -> dict[str, int]:
     """When each part is first called; parts that are never called count from −1 down, last named lowest.
 
     A parameter of the model itself is not called: the last named is then the closest to the head.
@@ -240,14 +240,14 @@ def _order(classifier: Classifier, parts: Sequence[Part]) -> dict[str, int]:
     return {name: i - len(never) for i, name in enumerate([*never, *dict.fromkeys(called)])}
 
 
-def _by_blocks(parts: Sequence[Part], first: Mapping[str, int]) -> dict[str, list[Part]]:
+def _by_blocks(parts: Sequence[ModelPart], first: Mapping[str, int]) -> dict[str, list[ModelPart]]:
     """The head is what comes after the last block; embeddings, what comes before the first, or is named so.
 
     A part between two blocks (a norm at the end of an encoder) is randomised with the block before it.
     """
-    groups: dict[str, list[Part]] = {"head": []}
-    low: list[Part] = []
-    between: list[Part] = []
+    groups: dict[str, list[ModelPart]] = {"head": []}
+    low: list[ModelPart] = []
+    between: list[ModelPart] = []
     blocks = [first[part.name] for part in parts if part.block and first[part.name] >= 0]
     for part in sorted(parts, key=lambda part: -first[part.name]):
         at = first[part.name]

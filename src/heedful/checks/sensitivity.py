@@ -13,19 +13,19 @@ import torch
 
 from heedful.checks import similarity
 from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
-from heedful.checks.similarity import SIMILARITY_MEASURES, Comparison
+from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
 from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role
 from heedful.core.settings import Ge
-from heedful.core.tokens import Tokens, words
+from heedful.core.tokens import Tokens, word_spans
 from heedful.maths.distances import changes
 from heedful.methods import Method
 from heedful.methods.base import total
 from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
 
-Word = tuple[int, int]  # which of the two texts, and which of its words
+WordPlace = tuple[int, int]  # which of the two texts, and which of its words
 MEANS = ("tau", "top-k overlap", "distance")
 # words that can be dropped; no negation, no degree, and nothing that reverses a sentence (but, if, without)
 FUNCTION_WORDS = frozenset((
@@ -36,7 +36,7 @@ FUNCTION_WORDS = frozenset((
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedText:
     """A changed text, and which of its words each word of the original has become."""
 
     kind: str
@@ -49,7 +49,7 @@ class Change:
 class _Edit:
     """Replaced words ("" removes a word), and what is added after the last word of a text."""
 
-    new: Mapping[Word, str] = field(default_factory=dict)
+    new: Mapping[WordPlace, str] = field(default_factory=dict)
     tail: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -57,7 +57,7 @@ class _Edit:
 class _Effect:
     """A change, whether the model's input is the same, and whether the label flips."""
 
-    change: Change
+    change: ChangedText
     tokens: Tokens
     unread: bool
     flips: bool = False
@@ -126,10 +126,12 @@ class Sensitivity(Together):
             again = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
             for i in explained:
                 why = cases[i].attributions[name]
-                comparisons = [(e.change, similarity.compare(why, next(again), e.change.moved)) for e in usable[i]]
+                comparisons = [
+                    (e.change, similarity.compare_explanations(why, next(again), e.change.moved)) for e in usable[i]
+                ]
                 found[i] += self._findings(name, comparisons)
         return [
-            [*before, *self._control(case, each), *similarity.left_out(self.name, case, self.methods)]
+            [*before, *self._control(case, each), *similarity.left_out_findings(self.name, case, self.methods)]
             for case, before, each in zip(cases, found, usable, strict=True)
         ]
 
@@ -149,7 +151,7 @@ class Sensitivity(Together):
             for (change, tokens), flip in zip(read, flips, strict=True)
         ]
 
-    def _tokenised(self, classifier: Classifier, tokens: Tokens) -> Iterator[tuple[Change, Tokens]]:
+    def _tokenised(self, classifier: Classifier, tokens: Tokens) -> Iterator[tuple[ChangedText, Tokens]]:
         for change in self.of(tokens.text, tokens.pair):
             try:
                 yield change, classifier.tokens(change.text, change.pair).cut(classifier.limit)
@@ -161,10 +163,10 @@ class Sensitivity(Together):
         """The kinds of changes, in order."""
         return ("case", "punctuation", "stop word", *(("synonym",) if self.synonyms is not None else ()))
 
-    def of(self, text: str, pair: str | None = None) -> list[Change]:
+    def of(self, text: str, pair: str | None = None) -> list[ChangedText]:
         """The changes of a text: Sensitivity(limit=1).of("Good") has "GOOD", "Good." and no other."""
         texts = (text,) if pair is None else (text, pair)
-        each = {(s, i): t[slice(*span)] for s, t in enumerate(texts) for i, span in enumerate(words(t))}
+        each = {(s, i): t[slice(*span)] for s, t in enumerate(texts) for i, span in enumerate(word_spans(t))}
         known = {} if self.synonyms is None else _synonyms(self.synonyms)
         edits = {
             "case": _cases(each),
@@ -172,7 +174,7 @@ class Sensitivity(Together):
             "stop word": [_Edit({at: ""}) for at, word in each.items() if word.casefold() in FUNCTION_WORDS],
             "synonym": [_Edit({at: other}) for at, word in each.items() for other in known.get(word, ())],
         }
-        changes: list[Change] = []
+        changes: list[ChangedText] = []
         for kind in self.kinds:
             distinct = {(c.text, c.pair): c for edit in edits[kind] if (c := _change(kind, texts, edit)) is not None}
             changes += [list(distinct.values())[i] for i in similarity.evenly(len(distinct), self.limit)]
@@ -197,7 +199,7 @@ class Sensitivity(Together):
             ]
         return found
 
-    def _findings(self, method: str, comparisons: Sequence[tuple[Change, Comparison]]) -> list[Finding]:
+    def _findings(self, method: str, comparisons: Sequence[tuple[ChangedText, Similarity]]) -> list[Finding]:
         found: list[Finding] = []
         for kind in (*self.kinds, "any"):
             of_kind = [(change, c) for change, c in comparisons if kind in (change.kind, "any")]
@@ -227,7 +229,7 @@ class Sensitivity(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each change."""
-        names = similarity.chosen(list(methods), self.methods)
+        names = similarity.methods_used(list(methods), self.methods)
         each = [similarity.passes_of(classifier, cut, methods, names) for _, cut in self._tokenised(classifier, tokens)]
         whole = total([*each, Passes(len(each))])
         return Passes(whole.forwards, whole.backwards, exactly=False)
@@ -235,7 +237,7 @@ class Sensitivity(Together):
 
 def _largest(draws: Sequence[Attribution], n: int) -> float:
     """The largest of n distances from one draw to others, mean over draws."""
-    scores = [np.array(list(similarity.by_word(draw).values())) for draw in draws]
+    scores = [np.array(list(similarity.word_scores(draw).values())) for draw in draws]
     m = min(n, len(scores) - 1)
     if m < 1:
         return float("nan")
@@ -246,7 +248,7 @@ def _largest(draws: Sequence[Attribution], n: int) -> float:
 # edits
 
 
-def _change(kind: str, texts: Sequence[str], edit: _Edit) -> Change | None:
+def _change(kind: str, texts: Sequence[str], edit: _Edit) -> ChangedText | None:
     """The edited texts; None where nothing changes."""
     rewritten = [_rewrite(text, s, edit) for s, text in enumerate(texts)]
     new = [text for text, _ in rewritten]
@@ -255,17 +257,17 @@ def _change(kind: str, texts: Sequence[str], edit: _Edit) -> Change | None:
     moved: dict[int, int] = {}
     before = after = 0
     for text, spans in rewritten:
-        number = {span: after + j for j, span in enumerate(words(text))}
+        number = {span: after + j for j, span in enumerate(word_spans(text))}
         moved |= {before + i: number[span] for i, span in enumerate(spans) if span in number}
         before, after = before + len(spans), after + len(number)
-    return Change(kind, new[0], new[1] if len(new) > 1 else None, moved)
+    return ChangedText(kind, new[0], new[1] if len(new) > 1 else None, moved)
 
 
 def _rewrite(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[int, int] | None]]:
     """The new text, and the span of each old word in it."""
     out, end = "", 0
     places: list[tuple[int, int] | None] = []
-    for i, (start, stop) in enumerate(words(text)):
+    for i, (start, stop) in enumerate(word_spans(text)):
         word = edit.new.get((segment, i), text[start:stop])
         gap, end = text[end:start], stop
         if word:
@@ -278,9 +280,9 @@ def _rewrite(text: str, segment: int, edit: _Edit) -> tuple[str, list[tuple[int,
     return out + edit.tail.get(segment, "") + text[end:], places
 
 
-def _cases(each: Mapping[Word, str]) -> list[_Edit]:
+def _cases(each: Mapping[WordPlace, str]) -> list[_Edit]:
     """The first letter of each text in the other case; all in lower case; all in upper case."""
-    first: dict[int, Word] = {}
+    first: dict[int, WordPlace] = {}
     for at, word in each.items():
         if word[0].isalpha():
             first.setdefault(at[0], at)
@@ -291,7 +293,7 @@ def _cases(each: Mapping[Word, str]) -> list[_Edit]:
     ]
 
 
-def _marks(each: Mapping[Word, str]) -> list[_Edit]:
+def _marks(each: Mapping[WordPlace, str]) -> list[_Edit]:
     """A final full stop added or removed, a comma removed."""
     edits = []
     for segment, last in dict(each.keys()).items():

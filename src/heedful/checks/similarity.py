@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Measure, Passes, by_unit, units
+from heedful.checks.base import Case, Finding, Measure, Passes, by_unit
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
@@ -26,6 +26,7 @@ from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_
 from heedful.methods import METHODS, Method
 from heedful.methods.base import total
 from heedful.model.classifier import Classifier
+from heedful.model.masking import features
 
 IMPORTED = "its scores were read from a file and cannot be computed again"
 MAGNITUDE_DIGITS = 6  # relative to the largest: further digits depend on float32 and on the batch
@@ -40,7 +41,7 @@ MISSING: Mapping[str, float] = dict.fromkeys(SIMILARITY_MEASURES, float("nan"))
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Similarity:
     """A number for each of SIMILARITY_MEASURES, and the reason where there is none."""
 
     values: Mapping[str, float]
@@ -58,7 +59,7 @@ def similarity(a: Floats, b: Floats) -> dict[str, float]:
     return {
         "tau": tau_b(_rounded(a), _rounded(b))[0] if several else np.nan,
         "top-k overlap": overlap(a, b) if several else np.nan,
-        "jsd": divergence(a, b) if several else np.nan,
+        "jsd": score_divergence(a, b) if several else np.nan,
         "distance": distance(a, b),
     }
 
@@ -69,7 +70,7 @@ def distance(a: Floats, b: Floats) -> float:
     return float(np.linalg.norm(a - b)) / size if size > 0 else float("nan")
 
 
-def divergence(a: Floats, b: Floats) -> float:
+def score_divergence(a: Floats, b: Floats) -> float:
     """Jensen–Shannon divergence of |a| / Σ|a| and |b| / Σ|b|; NaN where either is all zeros."""
     return float(jensen_shannon(normalised(a), normalised(b))) if a.any() and b.any() else float("nan")
 
@@ -90,9 +91,9 @@ def _rounded(scores: Floats) -> Floats:
     return np.round(sizes / largest, MAGNITUDE_DIGITS) if largest > 0 else np.zeros_like(sizes)
 
 
-def by_word(why: Attribution) -> dict[int, float]:
+def word_scores(why: Attribution) -> dict[int, float]:
     """The score of each word by its number in the text (counted on through the pair), which no tokenizer changes."""
-    groups = units(why.tokens)
+    groups = features(why.tokens)
     scores: dict[int, float] = {}
     for group, score in zip(groups, by_unit(why.scores, groups), strict=True):
         number = why.tokens.words[group[0]] or 0
@@ -100,25 +101,25 @@ def by_word(why: Attribution) -> dict[int, float]:
     return scores
 
 
-def compare(first: object, second: object, moved: Mapping[int, int] | None = None) -> Comparison:
+def compare_explanations(first: object, second: object, moved: Mapping[int, int] | None = None) -> Similarity:
     """Two explanations, word by word. `moved` maps words of the first text to those of the second, where texts differ.
 
     Either may be the error of a failed explanation: then there is a reason instead of numbers.
     """
     error = next((e for e in (first, second) if isinstance(e, HeedfulError)), None)
     if error is not None:
-        return Comparison(MISSING, str(error))
+        return Similarity(MISSING, str(error))
     if not isinstance(first, Attribution) or not isinstance(second, Attribution):
-        return Comparison(MISSING, "the method gave no score for each word")
-    a, b = by_word(first), by_word(second)
+        return Similarity(MISSING, "the method gave no score for each word")
+    a, b = word_scores(first), word_scores(second)
     if moved is None and list(a) != list(b):
         why = "the two explanations are of different words: the models tokenise or truncate the text differently"
-        return Comparison(MISSING, why)
+        return Similarity(MISSING, why)
     numbers = {i: i for i in a} if moved is None else moved
     shared = [(i, j) for i, j in numbers.items() if i in a and j in b]
     if not shared:
-        return Comparison(MISSING, "no word is in both texts")
-    return Comparison(similarity(np.array([a[i] for i, _ in shared]), np.array([b[j] for _, j in shared])))
+        return Similarity(MISSING, "no word is in both texts")
+    return Similarity(similarity(np.array([a[i] for i, _ in shared]), np.array([b[j] for _, j in shared])))
 
 
 def mean(values: Iterable[float]) -> float:
@@ -127,37 +128,41 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def averaged(comparisons: Sequence[Comparison]) -> Comparison:
+def averaged(comparisons: Sequence[Similarity]) -> Similarity:
     """The mean of each number over the comparisons in which it exists, and the first reason for a missing one."""
     values = {name: mean([c.values[name] for c in comparisons]) for name in SIMILARITY_MEASURES}
-    return Comparison(values, next((c.why for c in comparisons if c.why), ""))
+    return Similarity(values, next((c.why for c in comparisons if c.why), ""))
 
 
-def unrelated(case: Case) -> Comparison | None:
+def unrelated(case: Case) -> Similarity | None:
     """The similarity of unrelated explanations: the mean over pairs of `random`'s draws."""
     if len(case.draws) < 2:
         return None
-    return averaged([compare(a, b) for a, b in zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)])
+    return averaged(
+        [compare_explanations(a, b) for a, b in zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)]
+    )
 
 
 # explaining again
 
 
-def chosen(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
+def methods_used(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[str]:
     """The methods of the run that a check uses: all, or the named ones and the controls `uniform` and `position`."""
     named = None if wanted is None else {*wanted, *map(METHODS.full_name, wanted)}
     return [name for name in known if name != "random" and (named is None or name in named or name in CONTROLS)]
 
 
 def repeatable(case: Case, wanted: tuple[str, ...] | None) -> list[str]:
-    """Those of `chosen` that can explain again; imported scores would only be read again."""
-    return [name for name in chosen(list(case.attributions), wanted) if getattr(case.methods[name], "again", True)]
+    """Those of `methods_used` that can explain again; imported scores would only be read again."""
+    return [
+        name for name in methods_used(list(case.attributions), wanted) if getattr(case.methods[name], "again", True)
+    ]
 
 
-def left_out(check: str, case: Case, wanted: tuple[str, ...] | None) -> list[Finding]:
+def left_out_findings(check: str, case: Case, wanted: tuple[str, ...] | None) -> list[Finding]:
     """Findings that say which methods were left out, and why."""
     able = repeatable(case, wanted)
-    others = [name for name in chosen(list(case.attributions), wanted) if name not in able]
+    others = [name for name in methods_used(list(case.attributions), wanted) if name not in able]
     return [Finding(check, name, LEFT_OUT, float("nan"), {}, {"reason": IMPORTED}) for name in others]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from heedful.checks import similarity
 from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
-from heedful.checks.similarity import SIMILARITY_MEASURES, Comparison
+from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.checks.tables import StabilityTables, peak_spreads
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution, Explanation
@@ -28,7 +28,7 @@ from heedful.model.classifier import Classifier
 MEASURES = tuple(SIMILARITY_MEASURES)
 SAMPLE_SETTINGS = ("samples", "draws", "steps")  # larger values bring a method closer to what it estimates
 SAME_SCORES = 1e-6  # of the largest score: a smaller difference of two explanations is rounding
-ATTENTION = "attention-mean"
+ATTENTION_METHOD = "attention-mean"
 
 Again = Explanation | HeedfulError
 
@@ -90,7 +90,7 @@ class Stability(Together):
             for i, new in zip(explained, self._method(name, [cases[i] for i in explained]), strict=True):
                 found[i] += new
         for i, (case, trained) in enumerate(zip(cases, _trainings(cases), strict=True)):
-            found[i] += [*trained, *self._control(case), *similarity.left_out(self.name, case, self.methods)]
+            found[i] += [*trained, *self._control(case), *similarity.left_out_findings(self.name, case, self.methods)]
         return found
 
     def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:
@@ -103,20 +103,20 @@ class Stability(Together):
             explained_again[f"checkpoint:{label}"] = _explained_by(other, method, cases)
         for change, explanations in explained_again.items():
             for i, (case, why) in enumerate(zip(cases, explanations, strict=True)):
-                comparison = similarity.compare(case.attributions[name], why)
+                comparison = similarity.compare_explanations(case.attributions[name], why)
                 found[i] += comparison.findings(self.name, name, MEASURES, {"with": change})
         return found
 
-    def _seeds(self, name: str, cases: Sequence[Case]) -> list[Comparison]:
+    def _seeds(self, name: str, cases: Sequence[Case]) -> list[Similarity]:
         """The mean over other seeds, or the first of them where it changes nothing."""
         first = [case.attributions[name] for case in cases]
-        comparisons: list[list[Comparison]] = [[] for _ in cases]
+        comparisons: list[list[Similarity]] = [[] for _ in cases]
         moving = list(range(len(cases)))
         for further in range(1, self.seeds + 1):
             reseeded = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
             again = try_method(*_arguments(reseeded, cases[0].methods[name])) if reseeded else []
             for i, why in zip(moving, again, strict=True):
-                comparisons[i].append(similarity.compare(first[i], why))
+                comparisons[i].append(similarity.compare_explanations(first[i], why))
             moving = [i for i, why in zip(moving, again, strict=True) if not _same(first[i], why)]
         return [similarity.averaged(each) for each in comparisons]
 
@@ -130,7 +130,7 @@ class Stability(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: explanations with other seeds and with more samples. Passes of other checkpoints are not counted."""
-        names = similarity.chosen(list(methods), self.methods)
+        names = similarity.methods_used(list(methods), self.methods)
         more = {name: m for name in names if (m := sampled(methods[name], self.factor)) is not None}
         seeds = similarity.times(similarity.passes_of(classifier, tokens, methods, names), self.seeds)
         return total([seeds, similarity.passes_of(classifier, tokens, more, list(more))])
@@ -190,14 +190,16 @@ def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
     """The distance of models of other trainings from this one, in output and in attention; nothing without any."""
     if not cases or not cases[0].others:
         return [[] for _ in cases]
-    method = cases[0].methods.get(ATTENTION) or METHODS[ATTENTION]()
-    attentions = [case.attributions.get(ATTENTION) or try_method(*_arguments([case], method))[0] for case in cases]
+    method = cases[0].methods.get(ATTENTION_METHOD) or METHODS[ATTENTION_METHOD]()
+    attentions = [
+        case.attributions.get(ATTENTION_METHOD) or try_method(*_arguments([case], method))[0] for case in cases
+    ]
     found: list[list[Finding]] = [[] for _ in cases]
     jsds: list[list[float]] = [[] for _ in cases]
     for label, other in cases[0].others.items():
         at: Place = {"with": f"checkpoint:{label}"}
         for i, (case, why) in enumerate(zip(cases, _explained_by(other, method, cases), strict=True)):
-            c = similarity.compare(attentions[i], why)
+            c = similarity.compare_explanations(attentions[i], why)
             jsds[i].append(c.values["jsd"])
             jsd = Finding(Stability.name, "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
             found[i] += [_output(case, other, at), jsd]
@@ -208,7 +210,7 @@ def _overall(attention: Again, jsds: Sequence[float]) -> list[Finding]:
     """The median over those checkpoints that could be compared; and the largest attention to a word, as a share."""
     known = [x for x in jsds if not np.isnan(x)]
     median = float(np.median(known)) if known else float("nan")
-    by_word = similarity.by_word(attention) if isinstance(attention, Attribution) else {}
+    by_word = similarity.word_scores(attention) if isinstance(attention, Attribution) else {}
     words = np.array(list(by_word.values()))
     largest = float(words.max() / words.sum()) if words.sum() > 0 else float("nan")
     return [

@@ -15,7 +15,6 @@ from heedful.core.arrays import Bools, Floats
 from heedful.core.finding import Findings, Place
 from heedful.maths.stats import Estimate
 
-NAN = float("nan")
 PEAK_EDGES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the bins of the largest attention weight, as in Jain & Wallace 2019
 
 
@@ -41,9 +40,9 @@ class PeakSpread(Peak):
     """The median and the quartiles of n numbers."""
 
     n: int
-    median: float = NAN
-    lower: float = NAN
-    upper: float = NAN
+    median: float = np.nan
+    lower: float = np.nan
+    upper: float = np.nan
 
 
 def peak_spreads(found: Findings, largest: Floats, values: Floats) -> tuple[PeakSpread, ...]:
@@ -51,7 +50,7 @@ def peak_spreads(found: Findings, largest: Floats, values: Floats) -> tuple[Peak
     rows = []
     for peak, inside in peaks(found, largest):
         x = values[inside & np.isfinite(values)]
-        lower, median, upper = np.quantile(x, (0.25, 0.5, 0.75)).tolist() if len(x) else (NAN, NAN, NAN)
+        lower, median, upper = np.quantile(x, (0.25, 0.5, 0.75)).tolist() if len(x) else (np.nan, np.nan, np.nan)
         rows.append(PeakSpread(peak.label, peak.start, peak.end, len(x), median, lower, upper))
     return tuple(rows)
 
@@ -178,12 +177,12 @@ class Stops:
 
     n: int
     never: int
-    never_share: float = NAN
-    lowest: float = NAN
-    lower: float = NAN
-    median: float = NAN
-    upper: float = NAN
-    highest: float = NAN
+    never_share: float = np.nan
+    lowest: float = np.nan
+    lower: float = np.nan
+    median: float = np.nan
+    upper: float = np.nan
+    highest: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -241,9 +240,9 @@ class TauCell:
 
     n: int
     missing: int
-    mean: float = NAN
-    std: float = NAN
-    significant: float = NAN
+    mean: float = np.nan
+    std: float = np.nan
+    significant: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ class MethodMean:
     measure: str
     n: int
     missing: int
-    mean: float = NAN
+    mean: float = np.nan
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.maths.distances import changes
 from heedful.methods import Method
-from heedful.methods.attention import Share, read_shares
+from heedful.methods.attention import BatchPart, read_shares
 from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site
@@ -111,20 +111,20 @@ class Uniform(Checked):
         """The text once with its attention recorded, a copy for each change, and the unchanged text in each batch."""
         others, uniform = len(self._others(classifier)), 1 + len(interventions.layers(classifier))
         if own_activation(classifier) == "softmax":
-            return Passes(1 + interventions.rows(uniform + others, len(tokens)))
-        return Passes(1 + interventions.rows(uniform, len(tokens)) + 2 * others)
+            return Passes(1 + interventions.count_inputs(uniform + others, len(tokens)))
+        return Passes(1 + interventions.count_inputs(uniform, len(tokens)) + 2 * others)
 
     def tables(self, found: Findings) -> UniformTables:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
         distances = interventions.by_layer(found, "tvd to uniform")
         rows = [PlacedEstimate(**asdict(interventions.estimate_finite(x)), at=at) for at, x in distances]
-        return UniformTables(interventions.accuracy(found, "rate"), tuple(rows))
+        return UniformTables(interventions.accuracy_by_place(found, "rate"), tuple(rows))
 
     def _others(self, classifier: Classifier) -> list[Activation]:
         """The activations that replace the model's own."""
         return [name for name in self.activations if name != own_activation(classifier)]
 
-    def _distances(self, share: Share, tokens: Tokens) -> list[Finding]:
+    def _distances(self, share: BatchPart, tokens: Tokens) -> list[Finding]:
         """At every layer over the text's tokens, the distance of the pooled row from uniform."""
         edit = uniform_edit(Movable(tokens, self.special))
         kinds = (share.classifier.main_kind, "sentence")

@@ -16,7 +16,7 @@ from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
-    from heedful.audits.job import Moment, Watch
+    from heedful.audits.job import AuditProgress, WatchAudit
     from heedful.audits.result import Audit
     from heedful.core.target import Scale
     from heedful.report.progress import Show
@@ -101,11 +101,11 @@ def audit(
     _print(result, Path(out or ""), as_json)
 
 
-def _watch(show: Show) -> Watch:
+def _watch(show: Show) -> WatchAudit:
     """A bar on a terminal, a line per chunk elsewhere; notes everywhere."""
     lines, printed, start = not sys.stderr.isatty(), 0, time.monotonic()
 
-    def watch(now: Moment) -> None:
+    def watch(now: AuditProgress) -> None:
         nonlocal printed
         if now.note:
             click.echo(now.note, err=True)
@@ -124,9 +124,9 @@ def _print(result: Audit, folder: Path, as_json: bool) -> None:
         from rich.console import Console
 
         from heedful.report.audit import report
-        from heedful.report.document_terminal import show
+        from heedful.report.document_terminal import show_document
 
-        show(report(result.record), Console(highlight=False))
+        show_document(report(result.record), Console(highlight=False))
     if not result.complete:
         click.echo("Stopped early. Run the same command again to continue.", err=True)
     opt.announce(str(folder / "summary.json"), str(folder / "report.html"))
@@ -134,7 +134,7 @@ def _print(result: Audit, folder: Path, as_json: bool) -> None:
 
 def _cost_table(plan: Forecast) -> str:
     """Passes by method and check, and the time expected."""
-    from heedful.core.table import align
+    from heedful.core.table import align_columns
 
     rows = [("", "", "forward", "backward")]
     for line in plan.lines:
@@ -145,7 +145,7 @@ def _cost_table(plan: Forecast) -> str:
     rows.append(("", "together, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
     cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of one core in the model"
-    return "\n".join([align(rows, right=(2, 3)), "", *skipped, cost])
+    return "\n".join([align_columns(rows, right=(2, 3)), "", *skipped, cost])
 
 
 def _duration(seconds: float) -> str:

@@ -14,7 +14,7 @@ from heedful.core.errors import BadInput
 if TYPE_CHECKING:
     from heedful.core.explanation import Explanations, Reduction
     from heedful.core.target import Scale
-    from heedful.core.tree import How, Tree
+    from heedful.core.tree import Tree, TreeSearch
     from heedful.methods import Method
     from heedful.methods.explain import OnUnsupported, Text
     from heedful.model.classifier import Classifier
@@ -75,7 +75,7 @@ def explain(
         progress(hidden=lines is not None and sys.stdout.isatty()) as show,
     ):
         show("loading the model")
-        classifier = opt.load(model, revision, device, dtype)
+        classifier = opt.load_model(model, revision, device, dtype)
         if lines is not None:
             texts = _check_lines(classifier, lines, pair)
         else:
@@ -158,7 +158,7 @@ def _print_json(result: Explanations | Tree) -> None:
 @opt.output_options
 def tree(
     text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
-    how: How, threshold: float, penalty: float, given: tuple[str, ...], target: str | None, against: str | None,
+    how: TreeSearch, threshold: float, penalty: float, given: tuple[str, ...], target: str | None, against: str | None,
     scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None, figure: str | None,
 ) -> None:  # fmt: skip
     """Show how the prediction of TEXT came together: a tree of tokens, from attention attributions."""
@@ -176,7 +176,7 @@ def tree(
     [method] = METHODS.choose(["attattr"], given)
     with output(html) as write, output(figure, "figure") as draw, progress() as show:
         show("loading the model")
-        classifier = opt.load(model, revision, device, dtype)
+        classifier = opt.load_model(model, revision, device, dtype)
         grown = grow_tree(
             classifier, read, how, threshold=threshold, penalty=penalty, method=method,
             target=Target(target, scale, against), pair=pair, seed=seed, truncate=truncate,

@@ -34,25 +34,25 @@ def methods(name: str | None, as_json: bool) -> None:
 def checks(name: str | None, as_json: bool) -> None:
     """List the checks, or describe the check NAME: what it changes, what it measures, and its settings."""
     from heedful.checks import CHECKS
-    from heedful.core.table import align
+    from heedful.core.table import align_columns
 
     _list(CHECKS, name, as_json)
     if name is not None and not as_json:
         better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
         measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
-        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align(measures)}")
+        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
 
 
 def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
     """All entries of a catalogue in columns, or one in full; as JSON, a list in any case."""
-    from heedful.core.table import align
+    from heedful.core.table import align_columns
 
     if as_json:
         click.echo(json.dumps(catalogue.rows(name), ensure_ascii=False, default=str).encode("utf-8"))
     elif name is not None:
         click.echo(catalogue.description(name))
     else:
-        click.echo(align([[str(row[key]) for key in ("name", "summary", "paper")] for row in catalogue.rows()]))
+        click.echo(align_columns([[str(row[key]) for key in ("name", "summary", "paper")] for row in catalogue.rows()]))
 
 
 @click.command()
@@ -67,14 +67,14 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
 
     with progress(hidden=as_json) as tell:
         tell("loading")
-        result = probe(opt.load(model, revision, device, dtype), tell)
+        result = probe(opt.load_model(model, revision, device, dtype), tell)
     if as_json:
         click.echo(result.to_json().encode("utf-8"))
     else:
-        show(result, Console(highlight=False))
+        show_capabilities(result, Console(highlight=False))
 
 
-def show(result: Capabilities, console: Console) -> None:
+def show_capabilities(result: Capabilities, console: Console) -> None:
     """Print the facts, then methods and checks: what works first, then what does not, each reason once."""
     from rich.padding import Padding
     from rich.table import Table

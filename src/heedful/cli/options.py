@@ -73,7 +73,7 @@ output_options = _all(
 )
 
 
-def load(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
+def load_model(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
     """The model that was asked for."""
     from heedful.model.loading import load as loaded
 

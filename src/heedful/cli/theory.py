@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from heedful.methods.theory_comparison import Comparison, Reduce
+    from heedful.methods.theory_comparison import Reduce, TheoryComparison
 from heedful.core.arrays import Floats
 
 
@@ -45,7 +45,7 @@ def theory(
     """Compare LIME and the gradient on TEXT with theory, for a single-layer attention classifier."""
     from heedful.core.files import output
     from heedful.core.target import Target
-    from heedful.methods.theory_comparison import Trial, compare
+    from heedful.methods.theory_comparison import Trial, compare_with_theory
     from heedful.report.progress import progress
 
     read = opt.read_text(text, pair)
@@ -53,8 +53,8 @@ def theory(
     trial = Trial(runs, samples, masking, reduce, seed)
     with output(figure, "figure") as draw, progress() as show:
         show("loading the model")
-        classifier = opt.load(model, revision, device, dtype)
-        comparison = compare(
+        classifier = opt.load_model(model, revision, device, dtype)
+        comparison = compare_with_theory(
             classifier, read or "", trial, Target(target, against=against), pair,
             truncate=truncate, watch=opt.watch(show, classifier),
         )  # fmt: skip
@@ -69,7 +69,7 @@ def theory(
     opt.announce(figure)
 
 
-def _print(comparison: Comparison, most: int) -> None:
+def _print(comparison: TheoryComparison, most: int) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -85,10 +85,10 @@ def _print(comparison: Comparison, most: int) -> None:
     _print_tokens(comparison, most, console)
 
 
-def _print_words(comparison: Comparison, most: int, console: Console) -> None:
+def _print_words(comparison: TheoryComparison, most: int, console: Console) -> None:
     from rich.text import Text
 
-    from heedful.methods.theory_comparison import FORMS, LEFT_OUT
+    from heedful.methods.theory_comparison import FORMS, UNPROVED
 
     trial, shown, places = comparison.trial, comparison.order[:most], _places(comparison.mean)
     table = _table("word", "LIME", "least", "most", *FORMS)
@@ -107,10 +107,10 @@ def _print_words(comparison: Comparison, most: int, console: Console) -> None:
         agreements.add_row(form, *("–" if value is None else format(value, style) for value, style in numbers))
     console.print(agreements)
     chance = "" if comparison.chance is None else f", of which chance alone makes {comparison.chance:.1%}"
-    console.print(Text(f"off: the L2 distance to LIME's mean, as a share of its length{chance}; {LEFT_OUT}", "dim"))
+    console.print(Text(f"off: the L2 distance to LIME's mean, as a share of its length{chance}; {UNPROVED}", "dim"))
 
 
-def _print_tokens(comparison: Comparison, most: int, console: Console) -> None:
+def _print_tokens(comparison: TheoryComparison, most: int, console: Console) -> None:
     from rich.text import Text
 
     order = sorted(range(len(comparison.tokens)), key=lambda t: -abs(comparison.gradient[t]))

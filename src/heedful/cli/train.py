@@ -15,7 +15,7 @@ from heedful.cli import options as opt
 
 if TYPE_CHECKING:
     from heedful.data import Splits
-    from heedful.nets.training.loop import Moment, Watch
+    from heedful.nets.training.loop import TrainingProgress, WatchTraining
     from heedful.nets.training.recipes import Recipe
     from heedful.nets.training.train import Trained
     from heedful.report.progress import Show
@@ -77,11 +77,11 @@ def _limited(data: Splits, limit: int | None) -> Splits:
     return replace(data, train=[data.train[i] for i in chosen])
 
 
-def _watch(show: Show) -> Watch:
+def _watch(show: Show) -> WatchTraining:
     """A bar on a terminal; a line for each epoch that ends elsewhere."""
     lines, printed = not sys.stderr.isatty(), 0
 
-    def watch(now: Moment) -> None:
+    def watch(now: TrainingProgress) -> None:
         nonlocal printed
         if lines and now.step == 0:
             for row in now.history[printed:]:
@@ -125,7 +125,7 @@ def _print(result: Trained, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def recipes(name: str | None, as_json: bool) -> None:
     """List the recipes for `heedful train`, or describe the recipe NAME and its settings."""
-    from heedful.core.table import align
+    from heedful.core.table import align_columns
     from heedful.nets.training.recipes import RECIPES
 
     rows = RECIPES.rows(name)
@@ -133,7 +133,7 @@ def recipes(name: str | None, as_json: bool) -> None:
         for row in rows:
             click.echo(json.dumps(row))
     elif name is None:
-        click.echo(align([(row["name"], row["summary"], row["paper"]) for row in rows]))
+        click.echo(align_columns([(row["name"], row["summary"], row["paper"]) for row in rows]))
         click.echo("\nheedful recipes NAME lists the settings of one.")
     else:
         click.echo(RECIPES.description(name))

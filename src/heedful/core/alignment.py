@@ -13,7 +13,7 @@ _PARTS = (regex.compile(r"\S+"), WORD, regex.compile(r"(?!\s)\X"), regex.compile
 _JOINED = regex.compile(r"[^\s\p{P}\p{Han}$+<=>^`|~]{2}")
 
 
-def plain(text: str) -> str:
+def fold(text: str) -> str:
     """Without case, accents and compatibility forms: what a tokenizer's normaliser may have changed."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return "".join(c for c in decomposed if not _accent(c) and not c.isspace())
@@ -23,7 +23,7 @@ def _accent(c: str) -> bool:
     return bool(unicodedata.combining(c)) or unicodedata.category(c) == "Mn"
 
 
-def align(text: str, surfaces: Sequence[str | None]) -> list[Span]:
+def align_pieces(text: str, surfaces: Sequence[str | None]) -> list[Span]:
     """Character spans of pieces from a tokenizer that keeps no offsets; None stands for an unknown token.
 
     Walks text and pieces together, blind to case, accents and compatibility forms. What it cannot place gets the gap
@@ -40,12 +40,12 @@ def align(text: str, surfaces: Sequence[str | None]) -> list[Span]:
 
 
 def _align(text: str, surfaces: Sequence[str | None]) -> list[Span]:
-    letters = [(c, i) for i, ch in enumerate(text) for c in plain(ch)]
+    letters = [(c, i) for i, ch in enumerate(text) for c in fold(ch)]
     flat = "".join(c for c, _ in letters)
     found: list[Span | None] = []
     at = after = lost = unknown = 0
     for surface in surfaces:
-        piece = plain(surface) if surface is not None else ""
+        piece = fold(surface) if surface is not None else ""
         end = at + len(piece) + 8 + 200 * lost
         start = flat.find(piece, at, end) if piece else -1
         # subtle: letters of unknown words may spell the next piece; one that begins a word is not inside another

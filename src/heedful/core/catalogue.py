@@ -13,7 +13,7 @@ from typing import Any
 
 from heedful.core import settings
 from heedful.core.errors import BadInput, nearest
-from heedful.core.table import align
+from heedful.core.table import align_columns
 
 
 class UnknownName(BadInput, KeyError):  # noqa: N818
@@ -100,7 +100,7 @@ class Catalogue(Mapping[str, Any]):
         """All about one entry, for a reader: summary, paper, docstring, settings."""
         entry = self[name]
         docs, known = _settings_of(entry)
-        lines = align(
+        lines = align_columns(
             [(s.name, f"{s.words}; default {settings.text_of(s.default) or repr('')}") for s in known], indent="  "
         )
         head = f"{self.full_name(name)}: {getattr(entry, 'summary', '')}\n{getattr(entry, 'paper', '')}"

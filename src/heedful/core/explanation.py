@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from heedful.core.tree import How, LeaveOut, Tree
+    from heedful.core.tree import LeaveOut, Tree, TreeSearch
 
-FORMAT = 1
+JSON_FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
 _LABELS_SHOWN, _LINES_SHOWN = 3, 10  # by repr
 _LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers cut a line of JSON there
@@ -115,7 +115,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
         return {
-            "heedful": FORMAT,
+            "heedful": JSON_FORMAT,
             "kind": type(self).__name__.lower(),
             "tokens": self.tokens.to_dict(),
             "prediction": asdict(self.prediction),
@@ -144,9 +144,9 @@ class Explanation:
 
     def to_html(self) -> str:
         """A self-contained page."""
-        from heedful.report.explanation_page import page
+        from heedful.report.explanation_page import explanation_page
 
-        return page([self])
+        return explanation_page([self])
 
     def plot(self) -> Figure:
         """A matplotlib figure, which shows itself in a notebook; needs the extra heedful[figures]."""
@@ -155,9 +155,9 @@ class Explanation:
         return draw(self)
 
     def _repr_html_(self) -> str:
-        from heedful.report.explanation_page import notebook
+        from heedful.report.explanation_page import explanation_fragment
 
-        return notebook([self])
+        return explanation_fragment([self])
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -284,7 +284,7 @@ class Interaction(Explanation):
 
     def tree(
         self,
-        how: How = "greedy",
+        how: TreeSearch = "greedy",
         *,
         threshold: float = 0.4,
         penalty: float = 0.0,
@@ -444,9 +444,9 @@ class Explanations(Sequence[Explanation]):
 
     def to_html(self) -> str:
         """A self-contained page: a section for each text, the methods side by side."""
-        from heedful.report.explanation_page import page
+        from heedful.report.explanation_page import explanation_page
 
-        return page([*self, *self.attention])
+        return explanation_page([*self, *self.attention])
 
     def plot(self) -> Figure:
         """A matplotlib figure of one text, which shows itself in a notebook; needs the extra heedful[figures]."""
@@ -455,9 +455,9 @@ class Explanations(Sequence[Explanation]):
         return draw(self)
 
     def _repr_html_(self) -> str:
-        from heedful.report.explanation_page import notebook
+        from heedful.report.explanation_page import explanation_fragment
 
-        return notebook(self, self.skipped) if self else "<div>no explanation</div>"
+        return explanation_fragment(self, self.skipped) if self else "<div>no explanation</div>"
 
 
 def _short(text: str, longest: int = 40) -> str:
@@ -503,8 +503,8 @@ def from_json(text: str) -> Attribution | Interaction | Counterfactual:
 
 def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactual:
     """Read what `to_dict` wrote."""
-    if d["heedful"] != FORMAT:
-        raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {FORMAT}.")
+    if d["heedful"] != JSON_FORMAT:
+        raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {JSON_FORMAT}.")
     common: dict[str, Any] = {
         "tokens": Tokens.from_dict(d["tokens"]),
         "prediction": Prediction.from_dict(d["prediction"]),

@@ -14,7 +14,7 @@ from typing import Any
 
 from heedful.core.errors import BadInput
 
-WIDTH = 120  # of a line of JSON
+JSON_WIDTH = 120  # of a line of JSON
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.part")  # a file that a process is writing
 
 
@@ -170,7 +170,7 @@ def _lines(value: Any, margin: str) -> str:
     else:
         shown = [_lines(each, inner) for each in value]
     first, last = "{}" if isinstance(value, dict) else "[]"
-    if len(margin) + sum(len(s) + 2 for s in shown) <= WIDTH and not any("\n" in s for s in shown):
+    if len(margin) + sum(len(s) + 2 for s in shown) <= JSON_WIDTH and not any("\n" in s for s in shown):
         return f"{first}{', '.join(shown)}{last}"
     return f"{first}\n{inner}" + f",\n{inner}".join(shown) + f"\n{margin}{last}"
 

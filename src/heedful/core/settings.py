@@ -175,7 +175,7 @@ def values(item: object) -> dict[str, Any]:
     return asdict(item) if is_dataclass(item) and not isinstance(item, type) else {}
 
 
-def key(name: str, item: object) -> tuple[str, dict[str, Any]]:
+def draw_key(name: str, item: object) -> tuple[str, dict[str, Any]]:
     """What stands for an object in the key of its random numbers: a name and settings, in the order of the fields.
 
     What was drawn once can be drawn again by later versions. So a class that is renamed says `key_name = "old name"`,

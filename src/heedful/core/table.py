@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from rich.cells import cell_len
 
 
-def align(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> str:
+def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> str:
     """One line per row, each column as wide as its widest cell; the columns in `right` are aligned to the right."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
 

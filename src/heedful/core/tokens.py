@@ -191,12 +191,12 @@ class Tokens:
         return cls(**(d | tuples | {"spans": spans, "types": types}))
 
 
-def words(text: str) -> list[Span]:
+def word_spans(text: str) -> list[Span]:
     """Spans of the words and punctuation marks: words("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
     return [m.span() for m in WORD.finditer(text)]
 
 
-def sentences(text: str) -> list[Span]:
+def sentence_spans(text: str) -> list[Span]:
     """Spans of the sentences: cut after . ! ? … before white space, after 。！？ and at line ends."""
     ends = [m.end() for m in _SENTENCE_END.finditer(text)] + [len(text)]
     starts = [0, *ends[:-1]]
@@ -207,7 +207,7 @@ def splitter(unit: str | Splitter) -> Splitter:
     """The function that cuts a text into the named unit; a caller's own function is taken as it is."""
     if callable(unit):
         return unit
-    known: dict[str, Splitter] = {"word": words, "sentence": sentences}
+    known: dict[str, Splitter] = {"word": word_spans, "sentence": sentence_spans}
     if unit not in known:
         raise BadInput(f"unit '{unit}' is not one of token, word, sentence, or a function from a text to spans.")
     return known[unit]
@@ -246,7 +246,7 @@ def word_indices(
     spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]
 ) -> list[int | None]:
     """The word of each piece, counted through the text and on through its pair."""
-    units = [words(text) for text in texts]
+    units = [word_spans(text) for text in texts]
     first = [0, len(units[0])]
     return [
         None

@@ -18,11 +18,11 @@ import numpy as np
 
 from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
-from heedful.core.explanation import FORMAT, Explanation, Interaction, Prediction, Source
+from heedful.core.explanation import JSON_FORMAT, Explanation, Interaction, Prediction, Source
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 
-How = Literal["greedy", "exact"]
+TreeSearch = Literal["greedy", "exact"]
 _NODES_SHOWN = 20  # by repr
 
 
@@ -38,7 +38,7 @@ class Tree:
     root: int
     edges: tuple[Edge, ...]
     heights: Mapping[int, float]
-    how: How
+    how: TreeSearch
     threshold: float
     penalty: float
     objective: float
@@ -87,7 +87,7 @@ class Tree:
         """Plain lists and numbers, for JSON."""
         own = ("root", "how", "threshold", "penalty", "objective", "layers", "proven", "notes")
         return {
-            "heedful": FORMAT,
+            "heedful": JSON_FORMAT,
             "kind": "tree",
             **{name: getattr(self, name) for name in own},
             "edges": [asdict(edge) for edge in self.edges],
@@ -105,8 +105,10 @@ class Tree:
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Tree:
         """The inverse of `to_dict`, also after a trip through JSON."""
-        if d.get("kind") != "tree" or d.get("heedful") != FORMAT:
-            raise BadInput(f"this is not a tree of format {FORMAT}, but {d.get('kind')} of format {d.get('heedful')}.")
+        if d.get("kind") != "tree" or d.get("heedful") != JSON_FORMAT:
+            raise BadInput(
+                f"this is not a tree of format {JSON_FORMAT}, but {d.get('kind')} of format {d.get('heedful')}."
+            )
         return cls(
             **{name: d[name] for name in ("root", "how", "threshold", "penalty", "objective", "proven")},
             layers=tuple(d["layers"]),
@@ -139,7 +141,7 @@ class Tree:
 
 def grow(
     explanation: Explanation,
-    how: How = "greedy",
+    how: TreeSearch = "greedy",
     *,
     threshold: float = 0.4,
     penalty: float = 0.0,
@@ -173,9 +175,9 @@ def grow(
     if root is not None and not (0 <= root < len(ground.rows) and ground.rows[root]):
         raise BadInput(f"root {root} is not the position of a token that may be a parent.")
     if how == "greedy":
-        grown = greedy(ground, ground.strongest() if root is None else root)
+        grown = greedy_tree(ground, ground.strongest() if root is None else root)
     else:
-        grown = exact(ground, root, penalty, seconds)
+        grown = exact_tree(ground, root, penalty, seconds)
     lack = f"has a share above {threshold:g}" if not ground.places() else "hangs from the root or is worth its penalty"
     alone = () if grown.edges else (f"no edge {lack}, so the tree is its root alone",)
     return Tree(
@@ -211,7 +213,7 @@ def check_options(how: str, threshold: float, penalty: float, leave_out: str) ->
 
 
 LeaveOut = Literal["cls", "special", "nothing"]
-Place = tuple[int, int, int]  # the layer's place among those given, query, key
+EdgePlace = tuple[int, int, int]  # the layer's place among those given, query, key
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Shape:
+class TreeShape:
     """A tree without its text."""
 
     root: int
@@ -271,11 +273,11 @@ class Field:
         np.fill_diagonal(total, 0.0)
         return int(np.where(self.rows, total.sum(1), -1.0).argmax())
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[EdgePlace]:
         """Every edge that may be used."""
         return [(int(n), int(i), int(j)) for n, i, j in np.argwhere(self.shares > 0)]
 
-    def edge(self, place: Place) -> Edge:
+    def edge(self, place: EdgePlace) -> Edge:
         """An edge with its numbers."""
         layer, query, key = place
         return Edge(self.layers[layer], query, key, float(self.a[place]), float(self.shares[place]))
@@ -288,7 +290,7 @@ def _classification_token(special: Bools) -> int | None:
     return len(special) - 1 if special[-2:].all() and len(special) > 2 else None
 
 
-def greedy(field: Field, root: int) -> Shape:
+def greedy_tree(field: Field, root: int) -> TreeShape:
     """Hao et al.'s program: the last layer is skipped, the one below it serves the root, the others every node.
 
     Rows and columns go in reading order, and a token may get a child in the layer in which it was itself attached. A
@@ -310,10 +312,10 @@ def greedy(field: Field, root: int) -> Shape:
     attached = {edge.key: edge.layer for edge in edges}
     n = sum(attached.get(edge.query) == edge.layer for edge in edges)
     notes = (f"{n} of {len(edges)} edges hang from a token attached in the same layer",) if n else ()
-    return Shape(root, tuple(edges), heights, notes=notes)
+    return TreeShape(root, tuple(edges), heights, notes=notes)
 
 
-def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Shape:
+def exact_tree(field: Field, root: int | None, penalty: float, seconds: float) -> TreeShape:
     """The tree with the largest Σ (a − λ): each token is attached once, by the root or a token attached higher up.
 
     An integer program, because the choice of the layer at which a token is attached makes this hard in general. A node
@@ -327,12 +329,12 @@ def exact(field: Field, root: int | None, penalty: float, seconds: float) -> Sha
     steps = len(field.layers) + 1
     heights = {top: 1 - 1 / steps} | {edge.key: place[0] / steps for edge, place in zip(edges, chosen, strict=True)}
     stopped = f"the search was stopped after {seconds:g} s: a better tree may exist"
-    return Shape(top, edges, heights, proven, () if proven else (stopped,))
+    return TreeShape(top, edges, heights, proven, () if proven else (stopped,))
 
 
 def _solve(
-    field: Field, places: list[Place], root: int | None, penalty: float, seconds: float
-) -> tuple[list[Place], bool]:
+    field: Field, places: list[EdgePlace], root: int | None, penalty: float, seconds: float
+) -> tuple[list[EdgePlace], bool]:
     """The edges of the best tree, higher layers first, and whether it is proven to be the best."""
     from scipy.optimize import Bounds, milp
 
@@ -356,7 +358,7 @@ def _solve(
     return sorted(used, key=lambda place: (-place[0], place[1:])), answer.status == 0
 
 
-def _constraints(places: list[Place], tokens: int) -> Any:
+def _constraints(places: list[EdgePlace], tokens: int) -> Any:
     """On x (an edge is used) and r (a token is the root), all 0 or 1.
 
     For each token, Σ x into it + r ≤ 1. For each edge, x ≤ r of its parent + Σ x into its parent in higher layers.

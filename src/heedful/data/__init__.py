@@ -4,7 +4,6 @@ from heedful.data.columns import Columns
 from heedful.data.examples import (
     Example,
     Label,
-    Span,
     Splits,
     check_labels,
     fingerprint,
@@ -15,6 +14,6 @@ from heedful.data.examples import (
 )
 
 __all__ = [
-    "Columns", "Example", "Label", "Span", "Splits", "check_labels", "fingerprint", "label_names", "load", "read",
+    "Columns", "Example", "Label", "Splits", "check_labels", "fingerprint", "label_names", "load", "read",
     "splits",
 ]  # fmt: skip

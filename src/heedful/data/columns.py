@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from heedful.core.errors import BadInput, nearest
-from heedful.data.formats import listed
+from heedful.data.formats import name_list
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def resolve(names: Sequence[str], given: Columns, where: str) -> Columns:
         given = Columns(by_plain[couple[0]], by_plain[couple[1]], given.label, given.rationale)
     text = _column("text", by_plain, given.text, where)
     if text is None:
-        raise BadInput(f"no column of {where} looks like the text ({listed(names)}); name it with --text-column.")
+        raise BadInput(f"no column of {where} looks like the text ({name_list(names)}); name it with --text-column.")
     by_plain.pop(_plain(text))
     return Columns(text, *(_column(w, by_plain, getattr(given, w), where) for w in ("pair", "label", "rationale")))
 
@@ -70,7 +70,7 @@ def _column(what: str, by_plain: Mapping[str, str], given: str | None, where: st
     if given is not None:
         if given not in by_plain.values():
             hint = nearest(given, tuple(by_plain.values())) or f"; check --{what}-column."
-            raise BadInput(f"{where} has no column '{given}' ({listed(by_plain.values())}){hint}")
+            raise BadInput(f"{where} has no column '{given}' ({name_list(by_plain.values())}){hint}")
         return given
     for tier in _NAMES[what]:
         candidates = [by_plain[name] for name in tier.split() if name in by_plain]

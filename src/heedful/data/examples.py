@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import BadInput, nearest
-from heedful.core.tokens import check_text
+from heedful.core.tokens import Span, check_text
 from heedful.data.columns import GUESSED, Columns, check_same, names_a_column, resolve
-from heedful.data.formats import FORMATS, Row, class_folders, format_of, listed, objects
+from heedful.data.formats import FORMATS, FileRow, class_folders, format_of, name_list, objects
 
 Label = str | tuple[str, ...]
-Span = tuple[int, int]
-Source = str | Path | Any
+DataSource = str | Path | Any
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Splits:
     test: list[Example]
 
 
-OWN = "corpus"  # the name of the package's own sentences
+CORPUS = "corpus"  # the name of the package's own sentences
 SUFFIXES = {suffix for one in FORMATS.values() for suffix in one.suffixes}
 _ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
 _ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
@@ -59,19 +58,19 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def read(
-    source: Source, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
+    source: DataSource, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
 ) -> Iterator[Example]:
     """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
 
     "corpus" are the package's own sentences. `kind` is a name of `formats.FORMATS`, by default detected from the
     ending or the first line; a label that is not among `labels` is refused.
     """
-    if source == OWN and not Path(OWN).exists():
+    if source == CORPUS and not Path(CORPUS).exists():
         source = Path(str(files("heedful.data") / "assets" / "corpus.jsonl"))
     if isinstance(source, (str, Path)):
         name, rows = f"'{source}'", _file_rows(Path(source).expanduser(), kind, columns)
     elif isinstance(source, Mapping):
-        raise BadInput(f"the data has parts ({listed(source)}); use splits(), or give one of them.")
+        raise BadInput(f"the data has parts ({name_list(source)}); use splits(), or give one of them.")
     elif isinstance(source, Iterable):
         name, rows = "the data", objects(source)
     else:
@@ -80,13 +79,13 @@ def read(
 
 
 def load(
-    source: Source, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
+    source: DataSource, columns: Columns = GUESSED, *, kind: str | None = None, labels: Sequence[str] | None = None
 ) -> list[Example]:
     """All examples of `read` as a list."""
     return list(read(source, columns, kind=kind, labels=labels))
 
 
-def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
+def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[FileRow]:
     if not path.exists():
         siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise BadInput(f"'{path}' does not exist{nearest(path.name, siblings) or '; check the path.'}")
@@ -102,7 +101,7 @@ def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[Row]:
     return FORMATS[chosen].read(path, lambda names: names_a_column(names, columns))
 
 
-def _examples(rows: Iterator[Row], columns: Columns, name: str, labels: Sequence[str] | None) -> Iterator[Example]:
+def _examples(rows: Iterator[FileRow], columns: Columns, name: str, labels: Sequence[str] | None) -> Iterator[Example]:
     first: Columns | None = None
     resolved: dict[tuple[str, ...], Columns] = {}
     for where, row in rows:
@@ -236,11 +235,11 @@ def fingerprint(examples: Iterable[Example]) -> str:
 
 
 def splits(
-    source: Source,
+    source: DataSource,
     columns: Columns = GUESSED,
     *,
-    dev: Source | None = None,
-    test: Source | None = None,
+    dev: DataSource | None = None,
+    test: DataSource | None = None,
     dev_share: float = 0.1,
     test_share: float = 0.1,
     seed: int = 0,
@@ -291,7 +290,7 @@ def _parts(source: Any) -> dict[str, list[Any]]:
             raise BadInput(f"{len(same)} parts of {what} could be {role} ({', '.join(same)}); give one of each.")
         parts |= {role: [named[name] for name in same]} if same else {}
     if not parts and (isinstance(source, Mapping) or not class_folders(Path(source).expanduser())):
-        raise BadInput(f"{what} has no part named train, dev or test ({listed(named)}); name the parts so.")
+        raise BadInput(f"{what} has no part named train, dev or test ({name_list(named)}); name the parts so.")
     return parts
 
 
@@ -304,7 +303,7 @@ def _check_alike(source: Any) -> None:
         names = [p.name for p in folder.iterdir()] if folder is not None and folder.is_dir() else []
     alike = sorted(name for name in names if re.match(r"dev|valid|eval", name, re.IGNORECASE))
     if alike:
-        raise BadInput(f"the data may have a dev already ({listed(alike)}); give it with --dev, or name it dev.")
+        raise BadInput(f"the data may have a dev already ({name_list(alike)}); give it with --dev, or name it dev.")
 
 
 def _with_labels(parts: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:

@@ -19,9 +19,9 @@ from typing import Any
 
 from heedful.core.errors import BadInput
 
-Row = tuple[str, Mapping[str, Any]]  # ("'reviews.csv' line 17", {"text": …})
+FileRow = tuple[str, Mapping[str, Any]]  # ("'reviews.csv' line 17", {"text": …})
 IsHeader = Callable[[Sequence[str]], bool]
-Reader = Callable[[Path, IsHeader], Iterator[Row]]
+Reader = Callable[[Path, IsHeader], Iterator[FileRow]]
 
 _PEEK = 200  # lines of a file without a header that are looked at to find its label
 _PIECE, _LONGEST = 1 << 16, 1 << 28  # characters of a JSON list that are held at once
@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"-?[0-9]+")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
 
 
-def lines(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Each line with its number and its line end; only "\\n" ends a line, and a byte order mark is dropped."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
@@ -46,22 +46,22 @@ def _not_utf8(path: Path, line: int, byte: int) -> BadInput:
 # tables
 
 
-def _csv(path: Path, is_header: IsHeader) -> Iterator[Row]:
-    first = next((line for _, line in lines(path) if line.strip()), "")
+def _csv(path: Path, is_header: IsHeader) -> Iterator[FileRow]:
+    first = next((line for _, line in numbered_lines(path) if line.strip()), "")
     delimiter = next((mark for mark in ",;\t" if mark in first), ",")
     records = _records(path, delimiter)
     header = next(records, None)
     if header is None:
         return
     if not is_header(header[1]):
-        unknown = f"'{path}' line {header[0]} names no column that heedful knows ({listed(header[1])})"
+        unknown = f"'{path}' line {header[0]} names no column that heedful knows ({name_list(header[1])})"
         raise BadInput(f"{unknown}; add a header such as text,label or name the text with --text-column.")
     yield from _named(path, header[1], records)
 
 
 def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The records of a csv file, each with the number of the line where it begins."""
-    reader = csv.reader((line for _, line in lines(path)), delimiter=delimiter, strict=True)
+    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter, strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -75,7 +75,7 @@ def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             yield start, record
 
 
-def _named(path: Path, header: Sequence[str], records: Iterable[tuple[int, list[str]]]) -> Iterator[Row]:
+def _named(path: Path, header: Sequence[str], records: Iterable[tuple[int, list[str]]]) -> Iterator[FileRow]:
     names = [name.strip() for name in header]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -91,7 +91,7 @@ def _ragged(path: Path, line: int, fields: int, expected: str) -> BadInput:
     return BadInput(f"'{path}' line {line} has {fields} field{plural} and {expected}; quote the text or mend the line.")
 
 
-def _tsv(path: Path, is_header: IsHeader) -> Iterator[Row]:
+def _tsv(path: Path, is_header: IsHeader) -> Iterator[FileRow]:
     records = _tab_records(path)
     peeked = list(islice(records, 1))
     if peeked and is_header(peeked[0][1]):
@@ -109,7 +109,7 @@ def _tab_records(path: Path) -> Iterator[tuple[int, list[str]]]:
     It does where the header is quoted, where a line has too few or too many fields and one opens a quote, and where a
     quoted field has what makes a csv writer quote: doubled quotes or a carriage return.
     """
-    numbered = lines(path)
+    numbered = numbered_lines(path)
     width, quoted = 0, False
     for number, line in numbered:
         bare = line.rstrip("\r\n")
@@ -146,7 +146,7 @@ def _columns_of(path: Path, records: Sequence[Sequence[str]]) -> list[str]:
         likely = [_like_labels([r[i] for r in records]) for i in (0, 1)]
         if likely[0] != likely[1]:
             return ["label", "text"] if likely[0] else ["text", "label"]
-    unknown = f"'{path}' line 1 names no column that heedful knows ({listed(records[0])})"
+    unknown = f"'{path}' line 1 names no column that heedful knows ({name_list(records[0])})"
     raise BadInput(f"{unknown} and the lines do not show which one is the label; add a header such as text, label.")
 
 
@@ -158,13 +158,13 @@ def _like_labels(values: Sequence[str]) -> bool:
     return few and all(len(value) <= 40 for value in values)
 
 
-def listed(names: Iterable[object]) -> str:
+def name_list(names: Iterable[object]) -> str:
     """Names for an error message, cut where they are many or long."""
     shown = [str(name)[:30] for name in names]
     return "found: " + ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
 
 
-def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
+def _parquet(path: Path, _: IsHeader) -> Iterator[FileRow]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -183,7 +183,7 @@ def _parquet(path: Path, _: IsHeader) -> Iterator[Row]:
         raise BadInput(f"'{path}' is not a whole parquet file ({reason}); write or download it again.") from e
 
 
-def objects(source: Any) -> Iterator[Row]:
+def objects(source: Any) -> Iterator[FileRow]:
     """The rows of a Hugging Face dataset (anything with `.features`), or of a list of examples, mappings or pairs."""
     coded = _coded(getattr(source, "features", None) or {})
     for number, item in enumerate(source, 1):
@@ -217,7 +217,7 @@ def _decoded(row: Mapping[str, Any], coded: Mapping[str, Sequence[str]], where: 
             return value
         code = int(value)
         if not -1 <= code < len(names):
-            raise BadInput(f"label {code} in {where} has no name; the dataset names {len(names)} ({listed(names)}).")
+            raise BadInput(f"label {code} in {where} has no name; the dataset names {len(names)} ({name_list(names)}).")
         return names[code] if code >= 0 else None  # -1 is how datasets hide the labels of a test set
 
     return {**row, **{c: name(row[c], names) for c, names in coded.items() if c in row}} if coded else row
@@ -226,8 +226,8 @@ def _decoded(row: Mapping[str, Any], coded: Mapping[str, Sequence[str]], where: 
 # objects
 
 
-def _jsonl(path: Path, _: IsHeader) -> Iterator[Row]:
-    for number, line in lines(path):
+def _jsonl(path: Path, _: IsHeader) -> Iterator[FileRow]:
+    for number, line in numbered_lines(path):
         if line.strip():
             try:
                 value = json.loads(line)
@@ -236,13 +236,13 @@ def _jsonl(path: Path, _: IsHeader) -> Iterator[Row]:
             yield _object(value, f"'{path}' line {number}")
 
 
-def _object(value: Any, where: str) -> Row:
+def _object(value: Any, where: str) -> FileRow:
     if not isinstance(value, dict):
         raise BadInput(f'{where} holds a {type(value).__name__} and not an object such as {{"text": …}}.')
     return where, value
 
 
-def _json(path: Path, _: IsHeader) -> Iterator[Row]:
+def _json(path: Path, _: IsHeader) -> Iterator[FileRow]:
     """The objects of one JSON list, decoded one by one, so that the list is never held."""
     decode, between = json.JSONDecoder().raw_decode, re.compile(r"[\s,\[\]]*")
     text, at, line, enough, closed = "", 0, 1, 0, False
@@ -274,7 +274,7 @@ def _pieces(path: Path) -> Iterator[str]:
             line += raw.endswith(b"\n")
 
 
-def _eraser(path: Path, _: IsHeader) -> Iterator[Row]:
+def _eraser(path: Path, _: IsHeader) -> Iterator[FileRow]:
     """DeYoung et al. 2020: annotations beside a folder docs/; evidence is counted in tokens of the whole document."""
     for where, row in _jsonl(path, _):
         try:
@@ -300,7 +300,7 @@ def _document(folder: Path, docid: Any, where: str) -> str:
 
 
 def _content(path: Path) -> str:
-    return "".join(line for _, line in lines(path)).rstrip("\r\n")
+    return "".join(line for _, line in numbered_lines(path)).rstrip("\r\n")
 
 
 def _evidence(document: str, offset: int, mark: Mapping[str, Any], where: str) -> tuple[int, int]:
@@ -314,7 +314,7 @@ def _evidence(document: str, offset: int, mark: Mapping[str, Any], where: str) -
 # text formats
 
 
-def _folder(path: Path, _: IsHeader) -> Iterator[Row]:
+def _folder(path: Path, _: IsHeader) -> Iterator[FileRow]:
     """One folder for each class with a .txt file for each text (Maas et al. 2011); `unsup` has no class."""
     classes = class_folders(path)
     if not classes:
@@ -334,8 +334,8 @@ def class_folders(path: Path) -> list[Path]:
 def _sst(five: bool, phrases: bool) -> Reader:
     """Socher et al. 2013: a tree in each line; two classes leave the neutral out, phrases are all subtrees."""
 
-    def read(path: Path, _: IsHeader) -> Iterator[Row]:
-        for number, line in lines(path):
+    def read(path: Path, _: IsHeader) -> Iterator[FileRow]:
+        for number, line in numbered_lines(path):
             where = f"'{path}' line {number}"
             trees = _subtrees(line, where) if line.strip() else []
             for score, text in trees if phrases else trees[-1:]:
@@ -364,10 +364,10 @@ def _subtrees(line: str, where: str) -> list[tuple[int, str]]:
     return done
 
 
-def _babi(path: Path, _: IsHeader) -> Iterator[Row]:
+def _babi(path: Path, _: IsHeader) -> Iterator[FileRow]:
     """Weston et al. 2016: numbered statements and questions; the text of a question is its story so far."""
     story, spans = "", dict[str, tuple[int, int]]()
-    for number, line in lines(path):
+    for number, line in numbered_lines(path):
         where = f"'{path}' line {number}"
         if not line.strip():
             continue

@@ -180,7 +180,7 @@ class Bracket:
     upper: float
 
 
-def exact(problem: Problem, epsilon: float, distance: Distance) -> Witness | None:
+def exact_witness(problem: Problem, epsilon: float, distance: Distance) -> Witness | None:
     """The furthest attention that moves the output by ε at most; None where there are several heads or numbers.
 
     A convex distance is largest at a vertex of {α ≥ 0, Σα = 1, low ≤ Σ α_t z_t ≤ high}: one token, or two whose mixture

@@ -75,7 +75,7 @@ def optimise(
     return [candidates[i] for i in range(len(problems))]
 
 
-def farthest(attention: Floats, candidates: Floats, change: Floats, epsilon: float) -> Farthest:
+def farthest_candidate(attention: Floats, candidates: Floats, change: Floats, epsilon: float) -> Farthest:
     """ε-max JSD: of the candidates and the network's own attention, the furthest whose output changes by ε at most."""
     distances = np.where(change <= epsilon, attention_distance(candidates, attention, "jsd"), -1.0)
     best = int(distances.argmax())

@@ -22,7 +22,7 @@ _STRONGEST_EDGES = (16, 128)  # of each node, tried before all edges
 _HUBS = 4  # nodes with most flow, all of whose edges are kept
 
 Matrix = Float[np.ndarray, "a b"]
-Mask = Bool[np.ndarray, "a b"]
+Allowed = Bool[np.ndarray, "a b"]
 
 
 def attention_flow(layers: Float[Tensor, "l t t"], pooled: Float[Tensor, "t"]) -> Float[Tensor, "t"]:
@@ -73,7 +73,7 @@ def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, 
     return torch.tensor(flows, dtype=torch.float64)
 
 
-def _strongest(matrix: Matrix, kept: int, mass: Floats) -> Mask:
+def _strongest(matrix: Matrix, kept: int, mass: Floats) -> Allowed:
     """The strongest edges out of each node, and all edges out of the nodes with most flow."""
     kept = min(kept, matrix.shape[1])
     use = np.zeros_like(matrix, dtype=bool)
@@ -82,7 +82,7 @@ def _strongest(matrix: Matrix, kept: int, mass: Floats) -> Mask:
     return use & (mass > 0)[:, None]
 
 
-def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Mask]], sink: int) -> float:
+def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Allowed]], sink: int) -> float:
     need = [np.eye(layers[-1].shape[1])[sink]]
     for matrix in reversed(layers):
         need.insert(0, matrix @ need[0])
@@ -102,14 +102,14 @@ def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Mask
     return upper
 
 
-def _towards(mask: Mask, need: Floats) -> Mask:
+def _towards(mask: Allowed, need: Floats) -> Allowed:
     """Also all edges into the nodes from which most reaches the sink, and none into nodes from which nothing does."""
     use = mask.copy()
     use[:, np.argsort(-need)[:_HUBS]] = mask.any(1, keepdims=True)
     return use & (need > 0)
 
 
-def _solve(layers: list[Matrix], used: list[Mask], supply: Floats, limit: float) -> tuple[float, list[Bools]]:
+def _solve(layers: list[Matrix], used: list[Allowed], supply: Floats, limit: float) -> tuple[float, list[Bools]]:
     """The maximum flow along the used edges, and which nodes of each level lie on the source's side of its cut."""
     sizes = [len(supply), *(m.shape[1] for m in layers)]
     starts = np.cumsum([1, *sizes])  # node 0 is the source

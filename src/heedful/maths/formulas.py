@@ -74,7 +74,9 @@ def riemann(n: int, side: Literal["left", "right"]) -> tuple[Float[Tensor, "n"],
     return nodes, torch.full((n,), 1 / n, dtype=torch.float64)
 
 
-def path(start: Float[Tensor, "t d"], end: Float[Tensor, "t d"], nodes: Float[Tensor, "n"]) -> Float[Tensor, "n t d"]:
+def straight_path(
+    start: Float[Tensor, "t d"], end: Float[Tensor, "t d"], nodes: Float[Tensor, "n"]
+) -> Float[Tensor, "n t d"]:
     """Points on the straight line from `start` (node 0) to `end` (node 1)."""
     return start + nodes.to(start)[:, None, None] * (end - start)
 

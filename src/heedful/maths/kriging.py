@@ -22,7 +22,7 @@ RHO_GRID = (0.01, 0.05, 0.2, 0.4, 0.7, 1.1, 1.6, 2.3, 3.2, 4.4)  # ρ · number 
 MAX_NODES = 16  # of an integral over [0, 1]
 JITTER = 1e-9  # relative to the mean of the diagonal
 RHO_SETS = 500  # sets of words on which ρ is chosen
-LEVEL = 10.0  # variance of the mean of all values, in units of the others
+MEAN_VARIANCE = 10.0  # variance of the mean of all values, in units of the others
 
 
 def signs(keep: Bools) -> Signs:
@@ -87,7 +87,7 @@ def best_rho(x: Signs, values: Floats, odd: bool) -> float:
 
 def with_level(x: Signs, y: Signs, rho: Floats) -> Floats:
     """The covariance of values whose mean over all sets is almost unknown."""
-    return covariance(x, y, rho) + LEVEL - 1
+    return covariance(x, y, rho) + MEAN_VARIANCE - 1
 
 
 # Shapley values: of Π xᵢ over an odd set of k words, each of them has 2/k; of an even one, none has any.

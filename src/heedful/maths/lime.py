@@ -56,10 +56,10 @@ class Fit:
 
 def design(d: int, samples: int, sampling: Sampling, rng: np.random.Generator) -> Design:
     """Samples of a text with d features, the text itself included."""
-    return plain(d, samples, rng) if sampling == "lime" else stratified(d, samples, rng, sampling == "antithetic")
+    return lime_design(d, samples, rng) if sampling == "lime" else stratified(d, samples, rng, sampling == "antithetic")
 
 
-def plain(d: int, samples: int, rng: np.random.Generator) -> Design:
+def lime_design(d: int, samples: int, rng: np.random.Generator) -> Design:
     """The sampling law of the `lime` package: 1 … d features removed, each number and each subset equally likely."""
     removed = np.r_[0, rng.integers(1, d + 1, samples - 1)]
     keep = rng.random((samples, d)).argsort(1).argsort(1) >= removed[:, None]
@@ -140,7 +140,7 @@ def _draw_of_size(d: int, s: int, n: int, rng: np.random.Generator, paired: bool
     return np.stack([orders < s, orders >= d - s], axis=1).reshape(-1, d)[:n] if paired else orders < s
 
 
-def fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
+def fit_surrogate(design: Design, values: Floats, width: float, ridge: float) -> Fit:
     """Weighted ridge regression with an intercept, as scikit-learn's, with standard errors.
 
     Errors are those of a regression on a random design (the sandwich), over strata and pairs; values have no noise, so
@@ -175,7 +175,7 @@ def smooth_fit(design: Design, values: Floats, width: float, ridge: float) -> Fi
     The leave-one-out residuals of the prediction correct the coefficients, so that they are unbiased however good the
     prediction is, and give their errors.
     """
-    regression = fit(design, values, width, ridge)
+    regression = fit_surrogate(design, values, width, ridge)
     keep, first, which = np.unique(design.keep, axis=0, return_index=True, return_inverse=True)
     n, d = len(keep), keep.shape[1]
     if n < 3 or np.ptp(values) == 0:
@@ -212,7 +212,7 @@ def population(design: Design, rho: float, width: float, ridge: float, keep: Boo
     normal = np.full((d, d), two) + (one - two) * np.eye(d) - one**2 / total + ridge * np.eye(d)
     every, inside, outside = kriging.size_covariances(d, rho, mass)
     size = keep.sum(1)
-    level = kriging.LEVEL - 1
+    level = kriging.MEAN_VARIANCE - 1
     with_word = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * one
     moment = weights @ (with_word - (one / total) * (every[size] + level * total)[:, None])
     return np.asarray(np.linalg.solve(normal, moment))

@@ -17,7 +17,7 @@ _LP_ZERO = 1e-9  # what a linear program takes for zero
 MAX_CLIMB_STEPS = 8  # of each search; it stops earlier if a step gains nothing
 
 
-def rank(matrix: Float[Tensor, "n d"], side: int, eps: float) -> int:
+def numerical_rank(matrix: Float[Tensor, "n d"], side: int, eps: float) -> int:
     """The number of singular values above largest · side · eps."""
     return int(_above(torch.linalg.svdvals(matrix), side, eps).sum())
 

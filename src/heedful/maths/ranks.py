@@ -15,10 +15,9 @@ from scipy.stats import kendalltau, rankdata
 
 from heedful.core.arrays import Bools, Floats, Ints
 
-NAN = float("nan")
 SCORE_PRECISION = 1e-6  # relative; float32 has 1.2e-7, and a score is computed in several steps
 TOP_SHARE = 0.2  # of the words are "the top", unless a number is given
-MAX_EXACT_WORDS = 33  # up to which the p of tau-b is exact where nothing is tied, as in scipy
+MAX_EXACT_P_WORDS = 33  # up to which the p of tau-b is exact where nothing is tied, as in scipy
 
 
 def top_k(n: int) -> int:
@@ -29,7 +28,7 @@ def top_k(n: int) -> int:
 def tau_b(a: Float[Floats, "n"], b: Float[Floats, "n"]) -> tuple[float, float]:
     """Kendall's τ-b and its two-sided p: [1, 2, 3], [1, 3, 2] -> (.333, 1.). NaN where either is constant."""
     if len(a) < 2 or not all(bool(x.min() < x.max()) for x in (a, b)):  # also false where there is a NaN
-        return NAN, NAN
+        return np.nan, np.nan
     result = kendalltau(a, b)
     return float(result.statistic), float(result.pvalue)
 
@@ -40,7 +39,7 @@ def average_precision(truth: Bool[Bools, "n"], scores: Float[Floats, "n"]) -> fl
     NaN where nothing or everything is true, since every order is then as good.
     """
     if truth.all() or not truth.any() or np.isnan(scores).any():
-        return NAN
+        return np.nan
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.diff(scores[order]) != 0, True)  # of each group of ties
     hits = np.cumsum(truth[order])[last]
@@ -52,20 +51,20 @@ def normalised(x: Float[Floats, "n"]) -> Float[Floats, "n"]:
     """|x| / Σ|x|; NaN where all are zero."""
     size = np.abs(x)
     total = size.sum()
-    return size / total if total > 0 else np.full(len(x), NAN)
+    return size / total if total > 0 else np.full(len(x), np.nan)
 
 
 def gini(x: Float[Floats, "n"]) -> float:
     """Hurley & Rickard 2009: 0 if all |x| are equal, 1 − 1/n if only one is not zero; NaN if none is."""
     share = np.sort(normalised(x))
     n = len(x)
-    return float(1 - 2 * (share * (n - np.arange(n) - 0.5)).sum() / n) if n else NAN
+    return float(1 - 2 * (share * (n - np.arange(n) - 0.5)).sum() / n) if n else np.nan
 
 
 def entropy(x: Float[Floats, "n"]) -> float:
     """−Σ p ln p of p = |x| / Σ|x|: ln n if all are equal, 0 if only one is not zero; NaN if none is."""
     p = normalised(x)
-    return float(-xlogy(p, p).sum()) + 0.0 if len(x) else NAN
+    return float(-xlogy(p, p).sum()) + 0.0 if len(x) else np.nan
 
 
 def jensen_shannon(p: Float[Floats, "*b n"], q: Float[Floats, "*#b n"]) -> Float[Floats, "*b"]:
@@ -126,7 +125,7 @@ def tau_b_p_values(table: Float[Floats, "n m m"]) -> Float[Floats, "m m"]:
     with np.errstate(all="ignore"):
         p = 2 * ndtr(-np.abs(total) / np.sqrt(_tau_variance(ties, n)))
     untied = (ties == 1).all(0)
-    if n <= MAX_EXACT_WORDS:
+    if n <= MAX_EXACT_P_WORDS:
         pairs = n * (n - 1) // 2
         discordant = np.rint((pairs - np.abs(total)) / 2).astype(int)
         p = np.where(untied[:, None] & untied, np.minimum(1, 2 * _inversion_probabilities(n)[discordant]), p)

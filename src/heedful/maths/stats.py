@@ -20,10 +20,9 @@ from scipy.special import bdtr, ndtri, stdtr, stdtrit
 from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 
-Kind = Literal["mean", "rate"]
+MeasureKind = Literal["mean", "rate"]
 Range = tuple[float, float]
-NAN = float("nan")
-LEVEL = 0.95  # of an interval
+CONFIDENCE = 0.95  # of an interval
 MINIMUM = 30  # texts: nothing is decided below
 SKEWNESS_TEXTS = 10  # that differ from all others: so few do not show the skewness
 ROUNDING = 1e-12  # relative: differences below are those of floating-point numbers, not of texts
@@ -86,7 +85,7 @@ class Difference:
         return self.decision in (Decision.HIGHER, Decision.LOWER)
 
 
-def estimate(values: Float[Floats, "n"], kind: Kind = "mean", within: Range | None = None) -> Estimate:
+def estimate(values: Float[Floats, "n"], kind: MeasureKind = "mean", within: Range | None = None) -> Estimate:
     """A measure over texts. NaN is counted and left out; a rate that is not 0 or 1 everywhere is a mean.
 
     The interval is clipped to the measure's range, `within`, unless a value lies outside: a regression model has no
@@ -95,7 +94,7 @@ def estimate(values: Float[Floats, "n"], kind: Kind = "mean", within: Range | No
     x = _existing(values)
     n, missing = len(x), len(values) - len(x)
     if not n:
-        return Estimate(0, missing, NAN, NAN, NAN, NAN, NAN)
+        return Estimate(0, missing, np.nan, np.nan, np.nan, np.nan, np.nan)
     rate = kind == "rate" and bool(np.isin(x, (0, 1)).all())
     low, high = wilson(int(x.sum()), n) if rate else mean_interval(x)
     if within is not None and within[0] <= x.min() and x.max() <= within[1]:
@@ -105,13 +104,15 @@ def estimate(values: Float[Floats, "n"], kind: Kind = "mean", within: Range | No
         return Estimate(n, missing, mean, float(np.median(x)), float(np.sqrt(((x - mean) ** 2).mean())), low, high)
 
 
-def mean_interval(x: Float[Floats, "n"], level: float = LEVEL) -> tuple[float, float]:
+def mean_interval(x: Float[Floats, "n"], level: float = CONFIDENCE) -> tuple[float, float]:
     """The interval of a mean; see `mean_intervals`. NaN values are left out; (NaN, NaN) for fewer than two."""
     low, high = mean_intervals(_existing(x)[None], level)
     return float(low[0]), float(high[0])
 
 
-def mean_intervals(rows: Float[Floats, "m n"], level: float = LEVEL) -> tuple[Float[Floats, "m"], Float[Floats, "m"]]:
+def mean_intervals(
+    rows: Float[Floats, "m n"], level: float = CONFIDENCE
+) -> tuple[Float[Floats, "m"], Float[Floats, "m"]]:
     """The interval of the mean of each row: Student's t, its skewness taken out by a cubic (Hall 1992).
 
     It errs at O(1/n) on either side, as the studentised bootstrap does, and covered as often in simulation, without
@@ -129,11 +130,11 @@ def mean_intervals(rows: Float[Floats, "m n"], level: float = LEVEL) -> tuple[Fl
     return np.minimum(low, shape.mean), np.maximum(high, shape.mean)
 
 
-def wilson(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+def wilson(successes: int, n: int, level: float = CONFIDENCE) -> tuple[float, float]:
     """Wilson 1927: the interval of a rate; 0 of 60 -> (0, .060). (NaN, NaN) if n is 0."""
     z = float(ndtri(_upper(level)))
     if n == 0:
-        return NAN, NAN
+        return np.nan, np.nan
     rate = successes / n
     middle, half = rate + z**2 / (2 * n), z * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     low, high = (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
@@ -141,7 +142,7 @@ def wilson(successes: int, n: int, level: float = LEVEL) -> tuple[float, float]:
     return 0.0 if successes == 0 else float(low), 1.0 if successes == n else float(high)
 
 
-def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = LEVEL) -> Difference:
+def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = CONFIDENCE) -> Difference:
     """The mean of a − b over the texts where both exist.
 
     The interval holds both Hall's and Student's: Hall's is the surer for skewed differences, Student's for differences
@@ -164,7 +165,7 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 def holm(p: Float[Floats, "n"]) -> Float[Floats, "n"]:
     """Holm 1979: adjusted p, for all to be right at once: [.01, .04, .03] -> [.03, .06, .06]. NaN is no comparison."""
-    adjusted = np.full(len(p), NAN)
+    adjusted = np.full(len(p), np.nan)
     order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN sorts last
     adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
     return adjusted
@@ -179,7 +180,7 @@ def decide(
     differences: Sequence[Difference | None], better: Literal["higher", "lower"] | None = None, alpha: float = 0.05
 ) -> list[Difference | None]:
     """The differences with their decisions, after Holm's correction over all of them; None is no comparison."""
-    adjusted = holm(np.array([NAN if difference is None else difference.p for difference in differences]))
+    adjusted = holm(np.array([np.nan if difference is None else difference.p for difference in differences]))
     return [
         None if difference is None else _decided(difference, float(p), better, alpha)
         for difference, p in zip(differences, adjusted, strict=True)
@@ -204,7 +205,7 @@ def unpaired(a: Estimate, b: Estimate) -> Difference:
     """
     n, d = min(a.n, b.n), a.mean - b.mean
     if n < 2:
-        return Difference(n, d, NAN, NAN, NAN)
+        return Difference(n, d, np.nan, np.nan, np.nan)
     errors = a.std**2 / (a.n - 1), b.std**2 / (b.n - 1)
     # Satterthwaite's degrees of freedom; where nothing varies, the fewest that he could give
     freedom = (
@@ -212,7 +213,7 @@ def unpaired(a: Estimate, b: Estimate) -> Difference:
         if sum(errors) > 0
         else float(n - 1)
     )
-    quantile = float(stdtrit(freedom, _upper(LEVEL)))
+    quantile = float(stdtrit(freedom, _upper(CONFIDENCE)))
     half = quantile * sqrt(sum(errors))
     down = max(half, sqrt((a.mean - a.low) ** 2 + (b.high - b.mean) ** 2))
     up = max(half, sqrt((a.high - a.mean) ** 2 + (b.mean - b.low) ** 2))
@@ -235,7 +236,7 @@ class _Shape:
 def _shape(rows: Float[Floats, "m n"]) -> _Shape:
     m, n = rows.shape
     if n < 2:
-        return _Shape(n, _means(rows) if n else np.full(m, NAN), np.full(m, NAN), np.full(m, NAN))
+        return _Shape(n, _means(rows) if n else np.full(m, np.nan), np.full(m, np.nan), np.full(m, np.nan))
     with np.errstate(invalid="ignore"):  # ∞ among the values: NaN comes out
         mean = _means(rows)
         off = np.sort(rows, 1) - mean[:, None]
@@ -255,7 +256,7 @@ def _means(rows: Float[Floats, "m n"]) -> Float[Floats, "m"]:
 def _limits(shape: _Shape, level: float) -> tuple[Floats, Floats]:
     """The lower and the upper limits [2,m]: those of Hall's interval, then those of Student's."""
     upper = _upper(level)
-    q = float(stdtrit(shape.n - 1, upper)) if shape.n > 1 else NAN
+    q = float(stdtrit(shape.n - 1, upper)) if shape.n > 1 else np.nan
     low, high = (shape.mean - shape.error * np.stack([_unbent(t, shape), np.full_like(shape.mean, t)]) for t in (q, -q))
     return low, high
 
@@ -280,7 +281,7 @@ def _unbent(z: float, shape: _Shape) -> Floats:
 
 def _p(x: Floats, shape: _Shape) -> float:
     if not len(x) or np.isnan(shape.mean[0]):
-        return NAN
+        return np.nan
     least = 2.0 ** (1 - max(1, int((x != 0).sum())))
     if not shape.error[0] > 0:  # one text, or all the same
         return least

@@ -20,13 +20,13 @@ from heedful.core.settings import Checked, Ge, Gt
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
-from heedful.methods.attention import Kind, kind_of
+from heedful.methods.attention import AttentionKind, kind_of
 from heedful.methods.base import Passes, array
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site, tracked
 
-Rule = Literal["nested", "gauss", "riemann-left", "riemann-right"]
+QuadratureRule = Literal["nested", "gauss", "riemann-left", "riemann-right"]
 Layers = Literal["all"] | int | tuple[int, ...]
 STEPS = 20  # of a Riemann sum, as in the paper
 
@@ -63,12 +63,12 @@ class _Integrated(Checked):
     "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` is the number of nodes.
     """
 
-    rule: Rule = "nested"
+    rule: QuadratureRule = "nested"
     steps: Annotated[int, Ge(1)] | None = None
     tolerance: Annotated[float, Gt(0)] = 0.2
     max_nodes: Annotated[int, Ge(5)] = 64  # two rules are compared
     layers: Layers = "all"
-    kind: Kind | None = None
+    kind: AttentionKind | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +124,7 @@ class _Integrated(Checked):
         """All layers, nodes doubled for those that have not settled."""
         kind, layers = self._kind_and_layers(classifier)
         rules = self._rules()
-        lines = Lines(classifier, classifier.batch([tokens]), target, (kind, layers))
+        lines = PathGradients(classifier, classifier.batch([tokens]), target, (kind, layers))
         results: dict[int, _Layer] = {}
         for n, rule in enumerate(rules):
             nodes = {node for nodes, _ in (rules[:2] if n == 0 else [rule]) for node in nodes.tolist()}
@@ -136,7 +136,7 @@ class _Integrated(Checked):
             lines.forget(layers)
         return kind, {layer: results[layer].within(len(tokens)) for layer in sorted(results)}
 
-    def _layer(self, lines: Lines, layer: int, rule: Quadrature, former: _Layer | None) -> _Layer:
+    def _layer(self, lines: PathGradients, layer: int, rule: Quadrature, former: _Layer | None) -> _Layer:
         """One layer by one rule, compared with the rule before it."""
         scores, base = lines.integral(layer, rule), lines.values[layer, 0.0]
         gap, size = lines.values[layer, 1.0] - base - float(scores.sum()), float(scores.abs().sum())
@@ -237,22 +237,22 @@ class AttAttrTokens(_Integrated):
         )
 
 
-Point = tuple[int, float]
+PathPoint = tuple[int, float]
 Quadrature = tuple[Tensor, Tensor]  # nodes on [0, 1] and their weights
 
 
-class Lines:
+class PathGradients:
     """Values and gradients of a target at points of such lines, each computed once."""
 
     def __init__(self, classifier: Classifier, batch: Batch, target: Target, places: tuple[str, Sequence[int]]) -> None:
         self.classifier, self.batch, self.target = classifier, batch, target
         self.kind, self.layers = places
         self.weights: dict[int, Tensor] = {}  # [1,h,q,k], the model's own
-        self.values: dict[Point, float] = {}
-        self.slopes: dict[Point, Tensor] = {}
+        self.values: dict[PathPoint, float] = {}
+        self.slopes: dict[PathPoint, Tensor] = {}
         self.rounding = 0.0  # how far it may move a logit
 
-    def visit(self, points: Iterable[Point], slopes: bool = True) -> None:
+    def visit(self, points: Iterable[PathPoint], slopes: bool = True) -> None:
         """Values and, if wanted, gradients at these points."""
         new = sorted(set(points) - set(self.slopes if slopes else self.values))
         ends = any(node == 1.0 for _, node in new)
@@ -263,7 +263,7 @@ class Lines:
         for i, part in enumerate(passes):
             self._run(part, slopes, ends and i == 0)
 
-    def _run(self, points: Sequence[Point], slopes: bool, ends: bool) -> None:
+    def _run(self, points: Sequence[PathPoint], slopes: bool, ends: bool) -> None:
         """One pass. Row 0 is the text itself where copies branch off it, or there are none."""
         first = self.classifier.can_branch or not points
         edit = _Scaled(self, points, ends)
@@ -303,7 +303,7 @@ class _Scaled:
     own, so with `track` the text's row gives the gradients of them all.
     """
 
-    def __init__(self, lines: Lines, points: Sequence[Point], track: bool) -> None:
+    def __init__(self, lines: PathGradients, points: Sequence[PathPoint], track: bool) -> None:
         self.lines, self.track = lines, track
         self.nodes = {layer: [node for _, node in group] for layer, group in groupby(points, lambda point: point[0])}
         self.ends: dict[int, Tensor] = {}
@@ -334,7 +334,7 @@ class _Scaled:
             known |= {(layer, node): part for node, part in zip(self.nodes[layer], slope, strict=True)}
 
 
-def parts(points: Sequence[Point], width: int, joint: bool) -> list[list[Point]]:
+def parts(points: Sequence[PathPoint], width: int, joint: bool) -> list[list[PathPoint]]:
     """Which points to compute in one pass: of all layers, beside the text that they branch off; or of one layer."""
     size = max(1, BUDGET // width - joint)
     groups = [points] if joint else [list(group) for _, group in groupby(points, lambda point: point[0])]

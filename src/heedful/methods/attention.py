@@ -24,12 +24,12 @@ from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site
 
-Layer = int | Literal["all"]
-Kind = Literal["self", "encoder", "decoder", "cross", "sentence"]
+LayerChoice = int | Literal["all"]
+AttentionKind = Literal["self", "encoder", "decoder", "cross", "sentence"]
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchPart:
     """One text's share of a reading: its row and columns in the batch."""
 
     classifier: Classifier
@@ -87,7 +87,7 @@ class AttentionMethod(BatchMethod):
     def check(self, classifier: Classifier) -> None:
         """Refuse a model for which the method has no meaning."""
 
-    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """The explanation of one text; `gradients` are ∂ target / ∂ A by site, if needed."""
         raise NotImplementedError
 
@@ -96,8 +96,8 @@ class AttentionMethod(BatchMethod):
 class AtLayer(AttentionMethod):
     """The attention of one layer, or the mean over layers, reduced to a number for each token."""
 
-    layer: Layer = -1
-    kind: Kind | None = None
+    layer: LayerChoice = -1
+    kind: AttentionKind | None = None
 
     signed: ClassVar[bool] = False
 
@@ -105,10 +105,10 @@ class AtLayer(AttentionMethod):
         """Refuse a kind of attention that answers another question."""
         self.check_kind(classifier, kind_of(classifier, self.kind))
 
-    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """A number for each token."""
         kind = kind_of(text.classifier, self.kind)
-        sites = chosen(text.reading.layers(kind), self.layer)
+        sites = sites_of(text.reading.layers(kind), self.layer)
         scores = torch.stack([self.score(text, site, gradients) for site in sites]).mean(0)
         if kind == "decoder":  # position j+1 holds token j: the start token is not of the text, the last is not read
             scores = torch.cat([scores[1:], scores.new_zeros(1)])
@@ -122,19 +122,23 @@ class AtLayer(AttentionMethod):
                 "use kind=cross, or attention-received for the encoder."
             )
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """[k]: a number for each token, at one layer."""
         raise NotImplementedError
 
 
-def read_shares(classifier: Classifier, texts: Sequence[Tokens], values: bool = False) -> tuple[Reading, list[Share]]:
+def read_shares(
+    classifier: Classifier, texts: Sequence[Tokens], values: bool = False
+) -> tuple[Reading, list[BatchPart]]:
     """One forward pass, and each text's share of it."""
     reading = classifier.read(classifier.batch(texts), values=values)
     width = max(map(len, texts))
-    return reading, [Share(classifier, reading, t, i, text_slice(classifier, t, width)) for i, t in enumerate(texts)]
+    return reading, [
+        BatchPart(classifier, reading, t, i, text_slice(classifier, t, width)) for i, t in enumerate(texts)
+    ]
 
 
-def kind_of(classifier: Classifier, kind: Kind | None) -> str:
+def kind_of(classifier: Classifier, kind: AttentionKind | None) -> str:
     """The kind of attention to read, checked against the model."""
     if not classifier.sites:
         classifier.check_attention()
@@ -159,7 +163,7 @@ def two_levels(classifier: Classifier) -> bool:
     return any(kind == "sentence" for kind, _ in classifier.sites)
 
 
-def chosen(sites: list[Site], layer: Layer) -> list[Site]:
+def sites_of(sites: list[Site], layer: LayerChoice) -> list[Site]:
     """The sites of one layer or of all."""
     if layer == "all":
         return sites
@@ -178,7 +182,7 @@ class AttentionMean(AtLayer):
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-avg."""
         return text.queries(site) @ text.weights(site).mean(0)
 
@@ -193,7 +197,7 @@ class AttentionMax(AtLayer):
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """α-max."""
         return torch.einsum("q,hqk->hk", text.queries(site), text.weights(site)).amax(0)
 
@@ -208,7 +212,7 @@ class AttentionReceived(AtLayer):
     def check_kind(self, classifier: Classifier, kind: str) -> None:
         """Allow every kind: all attention has columns."""
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Column means."""
         return received(text.weights(site))
 
@@ -224,7 +228,7 @@ class EffectiveAttention(AtLayer):
     signed: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Pooled rows of A⊥."""
         if site not in text.reading.values:
             raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
@@ -257,7 +261,7 @@ class AttentionGradient(AtLayer):
     def check_kind(self, classifier: Classifier, kind: str) -> None:
         """Allow every kind: the gradient is zero where a row does not matter."""
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Columns of A ⊙ ∂A."""
         return (text.weights(site) * text.weights(site, gradients)).sum((0, 1))
 
@@ -276,7 +280,7 @@ class Rollout(AttentionMethod):
         """Refuse two levels of attention."""
         check_levels(classifier)
 
-    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """The pooled rows of the product."""
         kinds = {kind for kind, _ in text.classifier.sites}
         layers = {k: torch.stack([text.weights(s).mean(0) for s in text.reading.layers(k)]) for k in kinds}
@@ -295,8 +299,8 @@ class Rollout(AttentionMethod):
 class AttentionWeights(AttentionMethod):
     """Every attention matrix as it is: layer, head, query, key."""
 
-    layer: Layer = "all"
-    kind: Kind | None = None
+    layer: LayerChoice = "all"
+    kind: AttentionKind | None = None
 
     summary: ClassVar[str] = "all attention matrices, by layer and head"
     paper: ClassVar[str] = "Lopardo et al. 2024, fig. 3"
@@ -306,10 +310,10 @@ class AttentionWeights(AttentionMethod):
         """Refuse a kind of attention that the model does not have."""
         kind_of(classifier, self.kind)
 
-    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """The matrices of the layers chosen."""
         kind = kind_of(text.classifier, self.kind)
-        sites = chosen(text.reading.layers(kind), self.layer)
+        sites = sites_of(text.reading.layers(kind), self.layer)
         return Interaction(
             tokens=text.tokens,
             weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),

@@ -13,7 +13,7 @@ from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution, Explanation
 from heedful.maths.flow import attention_flow, cross_attention_flow
 from heedful.maths.formulas import cross_relevance, head_relevance, relevance
-from heedful.methods.attention import AtLayer, AttentionMethod, Share, check_levels, two_levels
+from heedful.methods.attention import AtLayer, AttentionMethod, BatchPart, check_levels, two_levels
 from heedful.methods.base import array
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
@@ -27,7 +27,7 @@ class _ThroughLayers(AttentionMethod):
         """Refuse two levels of attention."""
         check_levels(classifier)
 
-    def explanation(self, text: Share, gradients: dict[Site, Tensor]) -> Explanation:
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """The joined matrices."""
         check_square(text.classifier, text.reading.weights)
         matrices = {
@@ -36,7 +36,7 @@ class _ThroughLayers(AttentionMethod):
         }
         return Attribution(tokens=text.tokens, scores=array(self.join(matrices, text.pooled)), signed=False)
 
-    def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """[q,k] of one layer."""
         raise NotImplementedError
 
@@ -64,7 +64,7 @@ class AttentionFlow(_ThroughLayers):
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
-    def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """The mean over heads."""
         return text.weights(site).mean(0)
 
@@ -88,7 +88,7 @@ class Relevance(_ThroughLayers):
     needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
     quick: ClassVar[Mapping[str, Any] | None] = {}
 
-    def matrix(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Ā."""
         return head_relevance(text.weights(site), text.weights(site, gradients))
 
@@ -124,7 +124,7 @@ class AttentionNorm(AtLayer):
                 "through no linear map; use kind=sentence."
             )
 
-    def score(self, text: Share, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+    def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Σ_q pooled_q ‖α_qk f(x_k)‖."""
         weights, vectors, share = text.weights(site), _carried_vectors(text, site), text.queries(site)
         if self.heads == "apart":
@@ -135,7 +135,7 @@ class AttentionNorm(AtLayer):
         return share[rows] @ torch.stack(norms)
 
 
-def _carried_vectors(text: Share, site: Site) -> Tensor:
+def _carried_vectors(text: BatchPart, site: Site) -> Tensor:
     """[h,k,D]: f(x) of each head and token, checked to add up to the output of the model's own projection."""
     name, layer = text.classifier.name, f"{site.kind} layer {site.layer}"
     projection, values = text.reading.projections.get(site), text.reading.values.get(site)

@@ -19,9 +19,9 @@ from heedful.core.explanation import Attribution, Counterfactual, Explanation, I
 from heedful.methods import Method
 from heedful.methods.explain import explain, explain_all
 from heedful.model.classifier import Classifier
-from heedful.model.huggingface import fingerprint
+from heedful.model.huggingface import model_fingerprint
 
-TEXTS = (
+PROBE_TEXTS = (
     "The film was not funny, but its ending moved me to tears.",
     "Dull.",
     "A warm and clever story about two sisters who never stop arguing",
@@ -29,7 +29,7 @@ TEXTS = (
 SEED = 3
 
 
-def numbers(explanation: Explanation) -> NDArray[Any]:
+def as_array(explanation: Explanation) -> NDArray[Any]:
     """What an explanation says, as an array; of a counterfactual, 1 for each token that stays."""
     if isinstance(explanation, Counterfactual):
         return np.isin(np.arange(len(explanation.tokens)), explanation.kept).astype(np.float64)
@@ -40,24 +40,24 @@ def numbers(explanation: Explanation) -> NDArray[Any]:
 def scores_every_token(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """A finite number for each token of a text, of a single word, and of a pair."""
     word = explain(classifier, "Dull", method)
-    pair = explain(classifier, TEXTS[1], method, pair=TEXTS[2])
+    pair = explain(classifier, PROBE_TEXTS[1], method, pair=PROBE_TEXTS[2])
     for why in (explanation, word, pair):
-        assert numbers(why).shape[-1] == len(why.tokens), f"{numbers(why).shape} for {len(why.tokens)} tokens"
-        assert np.isfinite(numbers(why)).all(), f"not finite on {why.tokens.text!r}"
+        assert as_array(why).shape[-1] == len(why.tokens), f"{as_array(why).shape} for {len(why.tokens)} tokens"
+        assert np.isfinite(as_array(why)).all(), f"not finite on {why.tokens.text!r}"
 
 
 def repeats(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """The same seed gives the same numbers, whatever torch's global generator does."""
     torch.manual_seed(1)
-    again = explain(classifier, TEXTS[0], method, seed=SEED)
-    assert np.array_equal(numbers(explanation), numbers(again)), "the same seed gave other numbers"
+    again = explain(classifier, PROBE_TEXTS[0], method, seed=SEED)
+    assert np.array_equal(as_array(explanation), as_array(again)), "the same seed gave other numbers"
 
 
 def ignores_company(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """A text's numbers do not depend on the texts it is explained with, nor on padding."""
-    separate = [explanation, *(explain(classifier, text, method, seed=SEED) for text in TEXTS[1:])]
-    for single, batched in zip(separate, explain_all(classifier, TEXTS, method, seed=SEED), strict=True):
-        alone, together = numbers(single), numbers(batched)
+    separate = [explanation, *(explain(classifier, text, method, seed=SEED) for text in PROBE_TEXTS[1:])]
+    for single, batched in zip(separate, explain_all(classifier, PROBE_TEXTS, method, seed=SEED), strict=True):
+        alone, together = as_array(single), as_array(batched)
         worst = float(np.abs(alone - together).max())
         allowed = 1e-5 + 1e-4 * float(np.abs(alone).max())
         assert worst <= allowed, f"in a batch {single.tokens.text!r} is off by {worst:.1e}"
@@ -66,7 +66,7 @@ def ignores_company(method: Method, classifier: Classifier, explanation: Explana
 def leaves_the_model_alone(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """Weights, modes, hooks, configuration and gradients are afterwards as before, also when the model raises."""
     state = snapshot(classifier)
-    explain(classifier, TEXTS[0], method)
+    explain(classifier, PROBE_TEXTS[0], method)
     assert (now := snapshot(classifier)) == state, f"changed: {_changed(state, now)}"
     target = explanation.target.resolved(classifier.labels, 0)
     with _failing(classifier), suppress(_PlannedError):
@@ -77,7 +77,7 @@ def leaves_the_model_alone(method: Method, classifier: Classifier, explanation: 
 def survives_json(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """Written and read again, an explanation is the same."""
     again = from_json(explanation.to_json())
-    assert np.array_equal(numbers(explanation), numbers(again)), "numbers changed"
+    assert np.array_equal(as_array(explanation), as_array(again)), "numbers changed"
     assert explanation.to_json() == again.to_json(), "something changed"
 
 
@@ -114,7 +114,7 @@ def conforms(method: Method, classifier: Classifier) -> bool:
     """Every claim, one after the other. A method may instead raise Unsupported, if it names the model: then False."""
     torch.manual_seed(0)
     try:
-        explanation = explain(classifier, TEXTS[0], method, seed=SEED)
+        explanation = explain(classifier, PROBE_TEXTS[0], method, seed=SEED)
     except Unsupported as e:
         if classifier.name not in str(e):
             raise AssertionError(f"Unsupported does not name the model: {e}") from e
@@ -132,7 +132,7 @@ def snapshot(classifier: Classifier) -> dict[str, Any]:
     model = classifier.model
     configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     return {
-        "weights": fingerprint(model),
+        "weights": model_fingerprint(model),
         "training": [m.training for m in model.modules()],
         "checkpointing": [getattr(m, "gradient_checkpointing", None) for m in model.modules()],
         "trainable": [p.requires_grad for p in model.parameters()],

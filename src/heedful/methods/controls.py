@@ -19,7 +19,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes, array
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Unit, features, spread
+from heedful.model.masking import Unit, features, spread_scores
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Control(Checked):
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A score for each word."""
         groups = features(tokens, self.by)
-        scores = spread(groups, self.scores(len(groups), rng), len(tokens))
+        scores = spread_scores(groups, self.scores(len(groups), rng), len(tokens))
         return Attribution(tokens=tokens, scores=scores, signed=False)
 
     def scores(self, n: int, rng: torch.Generator) -> Floats:

@@ -16,7 +16,7 @@ from heedful.model.loading import load
 
 
 @dataclass(frozen=True)
-class Cost:
+class MethodCost:
     """The passes of a method over all texts; None where the method does not say."""
 
     method: str
@@ -24,13 +24,13 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CostForecast:
     """What an explanation will cost: the passes of each method, and how many texts or windows are predicted.
 
     `skipped` gives the reason for each method that the model does not support.
     """
 
-    costs: tuple[Cost, ...]
+    costs: tuple[MethodCost, ...]
     predictions: int
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,21 +63,21 @@ def plan(
     unsupported: OnUnsupported = "raise",
     with_attention: bool = False,
     **settings: Any,
-) -> Plan:
+) -> CostForecast:
     """What `explain` will cost with the same arguments. Runs nothing."""
     wanted = make_methods(method, settings)
     texts = text_pairs(text, pair)
     classifier = load(x if tokenizer is None else (x, tokenizer))
     cuts = [cut_text(classifier, classifier.tokens(*one), truncate, windows) for one in texts]
     parts = [part for cut in cuts for part in cut.parts]
-    costs: list[Cost] = []
+    costs: list[MethodCost] = []
     skipped: dict[str, str] = {}
     grid = with_attention and not any(isinstance(one, AttentionWeights) for one in wanted)
     for number, one in enumerate([*wanted, *([AttentionWeights()] if grid else [])]):
         try:
-            costs.append(Cost(METHODS.name_of(one), passes(one, classifier, parts)))
+            costs.append(MethodCost(METHODS.name_of(one), passes(one, classifier, parts)))
         except Unsupported as e:
             if unsupported == "raise" and number < len(wanted):
                 raise
             skipped[METHODS.name_of(one)] = str(e)
-    return Plan(tuple(costs), len(parts), skipped)
+    return CostForecast(tuple(costs), len(parts), skipped)

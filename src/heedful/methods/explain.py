@@ -24,7 +24,7 @@ from heedful.core.explanation import Attribution, Explanation, Explanations, Int
 from heedful.core.random import seeded
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
-from heedful.core.tree import How, LeaveOut, Tree, check_options, grow
+from heedful.core.tree import LeaveOut, Tree, TreeSearch, check_options, grow
 from heedful.methods import METHODS, Method
 from heedful.methods import method as make
 from heedful.methods.attention import AttentionWeights
@@ -32,11 +32,11 @@ from heedful.methods.base import passes
 from heedful.model.classifier import Classifier
 from heedful.model.loading import load
 
-CHUNK = 64  # texts that explain_all holds at a time
+STREAM_TEXTS = 64  # texts that explain_all holds at a time
 Text = str | tuple[str, str]  # a text, or (text, pair)
 Texts = list[str] | list[tuple[str, str]] | list[Text]
 Methods = list[str] | list[str | Method] | Sequence[Method] | tuple[str | Method, ...]
-Label = Target | str | int | None
+TargetLike = Target | str | int | None
 OnUnsupported = Literal["raise", "skip"]
 _KEYWORDS = ("target", "pair", "seed", "tokenizer", "truncate", "windows", "unsupported", "with_attention", "watch")
 
@@ -57,18 +57,18 @@ Watch = Callable[[Step], None]
 # fmt: off
 @overload
 def explain(
-    x: Any, text: Text, method: str | Method = ..., target: Label = ..., pair: str | None = ..., seed: int = ..., *,
-    tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., watch: Watch | None = ..., **settings: Any,
+    x: Any, text: Text, method: str | Method = ..., target: TargetLike = ..., pair: str | None = ..., seed: int = ...,
+    *, tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Explanation: ...
 @overload
 def explain(
-    x: Any, text: Texts, method: str | Method = ..., target: Label = ..., pair: None = ..., seed: int = ..., *,
+    x: Any, text: Texts, method: str | Method = ..., target: TargetLike = ..., pair: None = ..., seed: int = ..., *,
     tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ...,
     with_attention: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Explanations: ...
 @overload
 def explain(
-    x: Any, text: Text | Texts, method: Methods, target: Label = ..., pair: str | None = ..., seed: int = ..., *,
+    x: Any, text: Text | Texts, method: Methods, target: TargetLike = ..., pair: str | None = ..., seed: int = ..., *,
     tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ...,
     with_attention: bool = ..., watch: Watch | None = ...,
 ) -> Explanations: ...
@@ -77,7 +77,7 @@ def explain(
     x: Any,
     text: Text | Texts,
     method: str | Method | Methods = "integrated-gradients",
-    target: Label = None,
+    target: TargetLike = None,
     pair: str | None = None,
     seed: int = 0,
     *,
@@ -120,12 +120,12 @@ def explain(
 # fmt: off
 @overload
 def explain_all(
-    x: Any, texts: Iterable[Text], method: str | Method = ..., target: Label = ..., seed: int = ..., *,
+    x: Any, texts: Iterable[Text], method: str | Method = ..., target: TargetLike = ..., seed: int = ..., *,
     tokenizer: Any = ..., truncate: bool = ..., windows: bool = ..., watch: Watch | None = ..., **settings: Any,
 ) -> Iterator[Explanation]: ...
 @overload
 def explain_all(
-    x: Any, texts: Iterable[Text], method: Methods, target: Label = ..., seed: int = ..., *, tokenizer: Any = ...,
+    x: Any, texts: Iterable[Text], method: Methods, target: TargetLike = ..., seed: int = ..., *, tokenizer: Any = ...,
     truncate: bool = ..., windows: bool = ..., unsupported: OnUnsupported = ..., watch: Watch | None = ...,
 ) -> Iterator[Explanations]: ...
 # fmt: on
@@ -133,7 +133,7 @@ def explain_all(
     x: Any,
     texts: Iterable[Text],
     method: str | Method | Methods = "integrated-gradients",
-    target: Label = None,
+    target: TargetLike = None,
     seed: int = 0,
     *,
     tokenizer: Any = None,
@@ -151,7 +151,7 @@ def explain_all(
     unsupported = unsupported if _is_several(method) else "raise"
     job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, False, watch)
     classifier, stream = load(x if tokenizer is None else (x, tokenizer)), iter(texts)
-    chunks = iter(lambda: list(islice(stream, CHUNK)), [])
+    chunks = iter(lambda: list(islice(stream, STREAM_TEXTS)), [])
     rows = (row for chunk in chunks for row in job.run(classifier, [classifier.tokens(*p) for p in text_pairs(chunk)]))
     return rows if _is_several(method) else (row[0] for row in rows)
 
@@ -159,7 +159,7 @@ def explain_all(
 def tree(
     x: Any,
     text: Text | None = None,
-    how: How = "greedy",
+    how: TreeSearch = "greedy",
     *,
     threshold: float = 0.4,
     penalty: float = 0.0,
@@ -167,7 +167,7 @@ def tree(
     leave_out: LeaveOut = "cls",
     seconds: float = 30.0,
     method: str | Method = "attattr",
-    target: Label = None,
+    target: TargetLike = None,
     pair: str | None = None,
     seed: int = 0,
     tokenizer: Any = None,
@@ -209,7 +209,7 @@ def text_pairs(given: Any, pair: str | None = None) -> list[tuple[str, str | Non
 
 
 @dataclass(frozen=True)
-class Cut:
+class TextParts:
     """A text as the model reads it: in one part, whole or truncated, or in overlapping windows of these positions."""
 
     tokens: Tokens
@@ -217,21 +217,21 @@ class Cut:
     windows: tuple[tuple[int, ...], ...] = ()
 
 
-def cut_text(classifier: Classifier, tokens: Tokens, truncate: bool = True, windows: bool = False) -> Cut:
+def cut_text(classifier: Classifier, tokens: Tokens, truncate: bool = True, windows: bool = False) -> TextParts:
     """The parts of a text that the model is given: one, unless the text is too long and windows are allowed."""
     limit = classifier.limit
     if limit is None or len(tokens) <= limit:
-        return Cut(tokens, (tokens,))
+        return TextParts(tokens, (tokens,))
     if windows:
         positions = tuple(tokens.windows(limit))
-        return Cut(tokens, tuple(tokens.take(at) for at in positions), positions)
+        return TextParts(tokens, tuple(tokens.take(at) for at in positions), positions)
     if not truncate:
         raise BadInput(
             f"the text has {len(tokens):,} tokens and {classifier.name} reads {limit:,}; "
             "shorten it, allow truncation, or use windows."
         )
     short = tokens.cut(limit)
-    return Cut(short, (short,))
+    return TextParts(short, (short,))
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class _Job:
         cls,
         method: str | Method | Methods,
         settings: Mapping[str, Any],
-        target: Label,
+        target: TargetLike,
         seed: int,
         truncate: bool,
         windows: bool,
@@ -315,7 +315,7 @@ def make_methods(given: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
     return (make(given, settings),)
 
 
-def _step(classifier: Classifier, method: Method, cuts: Sequence[Cut], number: int, count: int) -> Step:
+def _step(classifier: Classifier, method: Method, cuts: Sequence[TextParts], number: int, count: int) -> Step:
     try:
         planned = passes(method, classifier, (part for cut in cuts for part in cut.parts))
     except HeedfulError:  # the method raises it again when it runs
@@ -323,7 +323,7 @@ def _step(classifier: Classifier, method: Method, cuts: Sequence[Cut], number: i
     return Step(METHODS.name_of(method), number, count, None if planned is None else planned.forwards)
 
 
-def _predictions(classifier: Classifier, cuts: Sequence[Cut]) -> list[Prediction]:
+def _predictions(classifier: Classifier, cuts: Sequence[TextParts]) -> list[Prediction]:
     """The prediction of each text; that of windows has the mean of their logits."""
     parts = iter(classifier.predictions([part for cut in cuts for part in cut.parts]))
     groups = [[next(parts) for _ in cut.parts] for cut in cuts]
@@ -334,7 +334,7 @@ def _predictions(classifier: Classifier, cuts: Sequence[Cut]) -> list[Prediction
 
 
 def _apply(
-    classifier: Classifier, method: Method, cuts: Sequence[Cut], targets: Sequence[Target], seed: int, skip: bool
+    classifier: Classifier, method: Method, cuts: Sequence[TextParts], targets: Sequence[Target], seed: int, skip: bool
 ) -> list[Explanation | Unsupported]:
     """One method on every text. Where it is unsupported, an error, or with `skip` a result in the text's place."""
     repeated = [target for cut, target in zip(cuts, targets, strict=True) for _ in cut.parts]
@@ -356,7 +356,7 @@ def run_method(
 ) -> list[Explanation]:
     """One method on every text, several texts at a time if it can. Targets are resolved; nothing is predicted."""
     explanations: dict[int, Explanation] = {}
-    together, key = hasattr(method, "many"), known_settings.key(METHODS.name_of(method), method)
+    together, key = hasattr(method, "many"), known_settings.draw_key(METHODS.name_of(method), method)
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
         with classifier.lock:  # so that the passes counted are those of this batch
             before = classifier.forwards, classifier.backwards
@@ -401,7 +401,7 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("heedful", "torch", "transformers")}
 
 
-def _join_windows(cut: Cut, parts: Sequence[Explanation]) -> Explanation:
+def _join_windows(cut: TextParts, parts: Sequence[Explanation]) -> Explanation:
     """The mean over windows: a token's score is the sum over the windows that hold it, divided by all windows.
 
     That explains the mean of the windows' targets.

@@ -17,7 +17,7 @@ from heedful.core.explanation import Attribution, Explanation
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
-from heedful.maths.formulas import gauss_legendre, path, path_integral
+from heedful.maths.formulas import gauss_legendre, path_integral, straight_path
 from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
@@ -256,7 +256,7 @@ class IntegratedGradients(Checked):
         end = word_vectors(classifier, batch)[0]
         start, used = baseline(classifier, tokens, end, self.baseline)
         nodes, weights = gauss_legendre(self.steps)
-        slopes = self._slopes(classifier, batch, path(start, end, nodes), target)
+        slopes = self._slopes(classifier, batch, straight_path(start, end, nodes), target)
         ends = self._values(classifier, batch, torch.stack([start, end]), target)
         scores = path_integral(slopes, weights, end - start)
         return Attribution(

@@ -15,7 +15,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
-from heedful.maths.lime import Design, Fit, Sampling, design, doubled, fit, smooth_fit
+from heedful.maths.lime import Design, Fit, Sampling, design, doubled, fit_surrogate, smooth_fit
 from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
@@ -63,7 +63,7 @@ class Lime(Perturbing):
         while self.samples == "auto" and (tau is None or tau < self.stability) and 2 * len(sets) <= most:
             before, sets = fitted, doubled(sets, self.sampling, draw)
             answers, fitted = self._fit(engine, tokens, target, sets)
-            tau = agreement(before.coefficients, fitted.coefficients)
+            tau = strength_tau(before.coefficients, fitted.coefficients)
         return self._result(classifier, tokens, target, answers, fitted, tau)
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -76,7 +76,7 @@ class Lime(Perturbing):
     def _fit(self, engine: Engine, tokens: Tokens, target: Target, sets: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None
         answers = engine.ask([self.variants(tokens, sets.keep, engine.rng)])
-        regression = fit if self.estimator == "regression" else smooth_fit
+        regression = fit_surrogate if self.estimator == "regression" else smooth_fit
         return answers, regression(sets, answers.values(engine.classifier, target), self.kernel_width, self.ridge)
 
     def _result(
@@ -101,7 +101,7 @@ class Lime(Perturbing):
         )
 
 
-def agreement(a: Floats, b: Floats) -> float:
+def strength_tau(a: Floats, b: Floats) -> float:
     """Weighted Kendall's τ between two rankings by strength: the strong words count most; 1 where nothing differs."""
     if len(a) < 2 or np.array_equal(a, b):
         return 1.0

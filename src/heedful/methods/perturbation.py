@@ -25,9 +25,9 @@ from heedful.maths.distances import changes
 from heedful.methods.base import BatchMethod, Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
-from heedful.model.masking import Masking, Unit, Variants, features, over_positions, spread
+from heedful.model.masking import Masking, Unit, Variants, features, over_positions, spread_scores
 
-Change = Literal["target", "variation", "divergence"]
+ChangeMeasure = Literal["target", "variation", "divergence"]
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,17 @@ class Perturbing(Checked):
     ) -> Attribution:
         """A score per feature, spread over its tokens."""
         groups = features(tokens, self.by)
-        spread_errors = None if errors is None else spread(groups, errors, len(tokens))
-        return Attribution(tokens=tokens, scores=spread(groups, scores, len(tokens)), errors=spread_errors, base=base)
+        spread_errors = None if errors is None else spread_scores(groups, errors, len(tokens))
+        return Attribution(
+            tokens=tokens, scores=spread_scores(groups, scores, len(tokens)), errors=spread_errors, base=base
+        )
 
 
 @dataclass(frozen=True)
 class _Removing(BatchMethod, Perturbing):
     """The change when a few neighbouring words are removed at a time."""
 
-    change: Change = "target"
+    change: ChangeMeasure = "target"
     draws: Annotated[int, Ge(1)] = 10
 
     @property
@@ -124,7 +126,7 @@ class _Removing(BatchMethod, Perturbing):
         share = windows.T / windows.sum(0)[:, None]  # the mean over the windows of each feature
         n = len(windows) * self._repeats
         logits = results.logits[start : start + n + 1]
-        moved = effects(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
+        moved = changes_from_first(logits, target, classifier.head, self.change).reshape(self._repeats, -1)
         scores = share @ moved.mean(0)
         errors = None
         if self._repeats > 1:
@@ -168,7 +170,7 @@ class Occlusion(_Removing):
         return self.window
 
 
-def effects(logits: Tensor, target: Target, head: Head, change: Change) -> Floats:
+def changes_from_first(logits: Tensor, target: Target, head: Head, change: ChangeMeasure) -> Floats:
     """How far each row after the first is from the first."""
     if change == "target":
         values = target.of(logits, head)

@@ -14,7 +14,7 @@ from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
-from heedful.core.tokens import Tokens, sentences
+from heedful.core.tokens import Tokens, sentence_spans
 from heedful.maths.shapley import all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
@@ -169,7 +169,7 @@ def _next_part(parts: Sequence[_Part], left: int) -> _Part | None:
 
 def _cuts(tokens: Tokens, groups: Sequence[Sequence[int]]) -> list[float]:
     """How good a cut before each feature is: 3 between two texts, 2 between sentences, 1 after a punctuation mark."""
-    ends = [{end for _, end in sentences(text)} for text in (tokens.text, tokens.pair or "")]
+    ends = [{end for _, end in sentence_spans(text)} for text in (tokens.text, tokens.pair or "")]
     quality = [0.0]
     for (*_, before), (after, *_) in pairwise(groups):
         span, side = tokens.spans[before], tokens.segments[before]

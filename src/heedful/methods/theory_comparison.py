@@ -18,7 +18,7 @@ from jaxtyping import Float
 from scipy.stats import kendalltau
 
 from heedful.core.arrays import Floats
-from heedful.core.explanation import FORMAT, Attribution, Explanation, Prediction, Source
+from heedful.core.explanation import JSON_FORMAT, Attribution, Explanation, Prediction, Source
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
@@ -34,7 +34,7 @@ Form = Literal["exact", "derived", "paper"]
 Reduce = Literal["x-input", "l2", "l1", "mean"]
 FORMS: tuple[Form, ...] = ("exact", "derived", "paper")
 REDUCES: tuple[Reduce, ...] = ("x-input", "l2", "l1", "mean")
-LEFT_OUT = (
+UNPROVED = (
     "the limit is without LIME's ridge penalty and its first sample, the text itself, which count where words or "
     "samples are few"
 )
@@ -72,7 +72,7 @@ class Trial(Checked):
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Closeness:
     """How near a form is to LIME: Pearson's r, Kendall's τ-b (None where undefined) and the relative L2 distance."""
 
     pearson: float | None
@@ -81,7 +81,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Comparison:
+class TheoryComparison:
     """What was measured and what theory says: of each distinct word LIME's coefficient, of each token its gradient.
 
     `words` stand in reading order. `stated` is Theorem 4.1 to the letter, which overlooks at the first token that this
@@ -132,14 +132,14 @@ class Comparison:
             return None
         return _share(float(np.sqrt(self.runs.var(0, ddof=1).sum() / len(self.runs))), self.mean)
 
-    def agreement(self, form: Form) -> Agreement:
+    def agreement(self, form: Form) -> Closeness:
         """Of a form with LIME's mean."""
-        return agreement(self.forms[form], self.mean)
+        return closeness(self.forms[form], self.mean)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, for JSON."""
         return {
-            "heedful": FORMAT,
+            "heedful": JSON_FORMAT,
             "kind": "theory",
             "text": self.tokens.text,
             "pair": self.tokens.pair,
@@ -190,7 +190,7 @@ class _Autograd:
         return Attribution(tokens=tokens, scores=array(scores[self.reduce]))
 
 
-def compare(
+def compare_with_theory(
     classifier: Classifier,
     text: str,
     trial: Trial | None = None,
@@ -199,7 +199,7 @@ def compare(
     *,
     truncate: bool = True,
     watch: Watch | None = None,
-) -> Comparison:
+) -> TheoryComparison:
     """Run LIME and autograd on a text and compare them with theory; `watch` is called before each run of LIME."""
     trial = trial or Trial()
     methods: list[Method] = [*trial.forms(), *trial.gradients()]
@@ -215,7 +215,7 @@ def compare(
             watch(Step("LIME, run", n, trial.runs, trial.samples))
         runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
     slopes, stated, gradient = (_scores(why) for why in whys[len(FORMS) :])
-    return Comparison(
+    return TheoryComparison(
         tokens=first.tokens,
         words=tuple(surface[group[0]] for group in groups),
         runs=np.array(runs),
@@ -230,12 +230,12 @@ def compare(
     )
 
 
-def agreement(predicted: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Agreement:
+def closeness(predicted: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Closeness:
     """How near numbers are to those measured."""
     a, b = predicted - predicted.mean(), measured - measured.mean()
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     tau = float(kendalltau(predicted, measured).statistic) if size > 0 else float("nan")
-    return Agreement(
+    return Closeness(
         pearson=float(a @ b) / size if size > 0 else None,
         kendall=tau if np.isfinite(tau) else None,
         off=_share(float(np.linalg.norm(predicted - measured)), measured),

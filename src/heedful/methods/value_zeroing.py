@@ -16,7 +16,7 @@ from heedful.core.settings import Checked
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import chain, cosine_distance, cross_chain
-from heedful.methods.attention import chosen
+from heedful.methods.attention import sites_of
 from heedful.methods.attention_layers import check_square
 from heedful.methods.base import Passes, array
 from heedful.model.batch import BUDGET, Batch
@@ -76,7 +76,7 @@ class ValueZeroing(Checked):
         """[q,k], the mean of the layers asked for; of a decoder block, what it takes from the encoder."""
         assert self.layer != "rollout"
         decoder = {site.layer: [site] for site in reading.layers("decoder")}
-        sites = chosen(reading.layers(classifier.main_kind), self.layer)
+        sites = sites_of(reading.layers(classifier.main_kind), self.layer)
         return torch.stack(
             [_mixing_matrices(classifier, batch, [*decoder.get(site.layer, []), site])[-1] for site in sites]
         ).mean(0)

@@ -101,12 +101,12 @@ class Classifier:
     @cached_property
     def head(self) -> Head:
         """How logits become probabilities."""
-        return huggingface.head(self.config)
+        return huggingface.output_head(self.config)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The names of the labels."""
-        return huggingface.labels(self.config)
+        return huggingface.config_labels(self.config)
 
     @cached_property
     def limit(self) -> int | None:
@@ -129,7 +129,7 @@ class Classifier:
         with self.lock:
             state = huggingface.state(self.model)
             if self._fingerprint[0] != state:
-                self._fingerprint = (state, huggingface.fingerprint(self.model))
+                self._fingerprint = (state, huggingface.model_fingerprint(self.model))
             return self._fingerprint[1]
 
     # texts

@@ -17,7 +17,7 @@ from torch import Tensor
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head
-from heedful.core.tokens import Tokens, check_text, word_indices, words
+from heedful.core.tokens import Tokens, check_text, word_indices, word_spans
 from heedful.model.batch import BUDGET
 from heedful.model.classifier import Classifier
 from heedful.model.locks import lock_of
@@ -74,7 +74,7 @@ class Plain(Classifier):
         if pair is not None:
             check_text(pair, "pair")
         texts = [text] if pair is None else [text, pair]
-        places = [(segment, span) for segment, t in enumerate(texts) for span in words(t)]
+        places = [(segment, span) for segment, t in enumerate(texts) for span in word_spans(t)]
         spans, segments = [span for _, span in places], [segment for segment, _ in places]
         return Tokens(
             text=text,

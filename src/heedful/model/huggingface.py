@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heedful.core.alignment import align
+from heedful.core.alignment import align_pieces
 from heedful.core.target import Head
 from heedful.core.tokens import Span, Tokens, trim, with_marks, word_indices
 
@@ -37,7 +37,7 @@ def batch_axis(model: Any) -> int:
     return 1 if getattr(model.config, "model_type", "") == "xlnet" else 0
 
 
-def heads(model: Any, kind: str = "self") -> int:
+def head_count(model: Any, kind: str = "self") -> int:
     """How many heads a layer of this kind of attention has, as the configuration says; 1 where it does not."""
     config = text_config(model)
     names = ("decoder_attention_heads",) if kind == "cross" else ()
@@ -45,7 +45,7 @@ def heads(model: Any, kind: str = "self") -> int:
     return next((n for n in known if isinstance(n, int)), 1)
 
 
-def head(config: Any) -> Head:
+def output_head(config: Any) -> Head:
     """How logits become probabilities. One logit is a yes/no question unless the model says regression."""
     kind = getattr(config, "problem_type", None)
     if kind == "regression":
@@ -53,13 +53,13 @@ def head(config: Any) -> Head:
     return "sigmoid" if kind == "multi_label_classification" or config.num_labels == 1 else "softmax"
 
 
-def labels(config: Any) -> tuple[str, ...]:
+def config_labels(config: Any) -> tuple[str, ...]:
     """Names from `id2label`; a single logit answers no and yes: two names, or label and 'not label'."""
     names = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
-    if config.num_labels == 1 and len(names) == 2 and head(config) == "sigmoid":
+    if config.num_labels == 1 and len(names) == 2 and output_head(config) == "sigmoid":
         return (names[0], names[1])
     whole = tuple(names.get(i, f"LABEL_{i}") for i in range(config.num_labels))
-    return (f"not {whole[0]}", whole[0]) if len(whole) == 1 and head(config) == "sigmoid" else whole
+    return (f"not {whole[0]}", whole[0]) if len(whole) == 1 and output_head(config) == "sigmoid" else whole
 
 
 def limit(model: Any, tokenizer: Any) -> int | None:
@@ -104,7 +104,7 @@ def word_embeddings(model: Any) -> nn.Embedding | None:
     return table if isinstance(table, nn.Embedding) else None
 
 
-def fingerprint(model: Any) -> str:
+def model_fingerprint(model: Any) -> str:
     """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
     config = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
     steady = {k: v for k, v in config.items() if k not in _UNSTEADY}
@@ -185,7 +185,9 @@ def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
     for segment, (part, source) in enumerate(((content[:first], text), (content[first:], pair or ""))):
         pieces = tokenizer.convert_ids_to_tokens([ids[i] for i in part])
         known = [None if ids[i] == tokenizer.unk_token_id else piece for i, piece in zip(part, pieces, strict=True)]
-        places = align(source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known])
+        places = align_pieces(
+            source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known]
+        )
         for i, span in zip(part, places, strict=True):
             segments[i], spans[i] = segment, span
     return ids, spans, segments, encoding.get("token_type_ids")

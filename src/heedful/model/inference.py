@@ -23,11 +23,11 @@ from heedful.core.target import Target
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
-from heedful.model.masking import Rows, Variants, joined
+from heedful.model.masking import InputRows, Variants, joined
 from heedful.model.precision import bf16_fault, has_bf16_units
 
 Precision = Literal["float32", "bf16"]
-CHUNK = 4096  # variants made into inputs at a time
+CHUNK_VARIANTS = 4096  # variants made into inputs at a time
 MIN_UNPADDED_GROUP = 8  # same-length inputs that get a batch of their own
 MAX_PADDING_SHARE = 0.15  # of a batch
 MIN_CHECKED = 5  # inputs that run in both precisions
@@ -108,11 +108,11 @@ def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice
     chunk: list[tuple[Variants, slice]] = []
     size = 0
     for text in variants:
-        for start in range(0, len(text), CHUNK):
-            part = slice(start, min(start + CHUNK, len(text)))
+        for start in range(0, len(text), CHUNK_VARIANTS):
+            part = slice(start, min(start + CHUNK_VARIANTS, len(text)))
             chunk.append((text, part))
             size += part.stop - part.start
-            if size >= CHUNK:
+            if size >= CHUNK_VARIANTS:
                 yield chunk
                 chunk, size = [], 0
     if chunk:
@@ -204,7 +204,7 @@ class Engine:
         self.logits.append(torch.stack([shared[key] for key in keys]))
         self.shifts.append(False)
 
-    def _answer_roughly(self, rows: Rows) -> bool:
+    def _answer_roughly(self, rows: InputRows) -> bool:
         """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""
         checked = torch.randperm(len(rows), generator=self.rng)[: max(MIN_CHECKED, len(rows) // 20)]
         try:
@@ -219,13 +219,13 @@ class Engine:
         self.shifts.append(True)
         return True
 
-    def _run(self, rows: Rows, rough: bool) -> Tensor:
+    def _run(self, rows: InputRows, rough: bool) -> Tensor:
         groups = _groups(self.classifier, rows, lambda: self.budget)
         order, parts = zip(*((group, self._logits(rows.take(group), rough)) for group in groups), strict=True)
         logits = torch.cat(parts)
         return torch.empty_like(logits).index_copy_(0, torch.from_numpy(np.concatenate(order)), logits)
 
-    def _logits(self, rows: Rows, rough: bool) -> Tensor:
+    def _logits(self, rows: InputRows, rough: bool) -> Tensor:
         try:
             with torch.autocast(self.classifier.device.type, torch.bfloat16, enabled=rough):
                 return self.classifier.logits(self._batch(rows)).double().cpu()
@@ -240,7 +240,7 @@ class Engine:
         halves = np.array_split(np.arange(len(rows)), 2)
         return torch.cat([self._logits(rows.take(half), rough) for half in halves])
 
-    def _batch(self, rows: Rows) -> Batch:
+    def _batch(self, rows: InputRows) -> Batch:
         width = rows.ids.shape[1]
         side = self.classifier.padding if rows.lengths.min() < width else "right"
         padding = self.classifier.padding_with(side or "right")
@@ -265,7 +265,7 @@ def _out_of_memory(e: BaseException) -> bool:
     return not isinstance(e, HeedfulError) and any(sign in str(e).lower() for sign in signs)
 
 
-def _groups(classifier: Classifier, rows: Rows, budget: Callable[[], int]) -> Iterator[Ints]:
+def _groups(classifier: Classifier, rows: InputRows, budget: Callable[[], int]) -> Iterator[Ints]:
     """Which rows run together. The budget is asked for each time: it may shrink on the way."""
     kinds = classifier.kind(np.where(np.arange(rows.ids.shape[1]) < rows.lengths[:, None], rows.ids, -1))
     for kind in np.unique(kinds):

@@ -73,7 +73,7 @@ def load(
     )
 
 
-def describe(classifier: Classifier, folder: Path) -> dict[str, Any]:
+def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     """How another process loads the same classifier, as JSON: from where it came, or from a copy saved in `folder`."""
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
@@ -94,8 +94,8 @@ def describe(classifier: Classifier, folder: Path) -> dict[str, Any]:
     return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
 
 
-def restore(described: Mapping[str, Any]) -> Classifier:
-    """The classifier that `describe` described."""
+def restore_classifier(described: Mapping[str, Any]) -> Classifier:
+    """The classifier that `describe_classifier` described."""
     classifier = load(**{name: described[name] for name in ("model", "revision", "device", "dtype")})
     classifier.name = described["name"]
     if described["attention"] != getattr(classifier.config, "_attn_implementation", None):

@@ -70,7 +70,7 @@ def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) ->
     return table
 
 
-def spread(groups: Sequence[Sequence[int]], scores: Floats, length: int) -> Floats:
+def spread_scores(groups: Sequence[Sequence[int]], scores: Floats, length: int) -> Floats:
     """A score per feature -> a score per token, in equal parts, so that a feature's tokens add up to its score."""
     by_token = np.zeros(length)
     for group, score in zip(groups, scores, strict=True):
@@ -79,7 +79,7 @@ def spread(groups: Sequence[Sequence[int]], scores: Floats, length: int) -> Floa
 
 
 @dataclass(frozen=True)
-class Rows:
+class InputRows:
     """Inputs flush left: the first `lengths` cells of each row count, and attention may use those that are `seen`."""
 
     ids: Ints
@@ -90,11 +90,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, index: Ints) -> Rows:
+    def take(self, index: Ints) -> InputRows:
         """Some of the rows, no wider than they need."""
         width = int(self.lengths[index].max(initial=1))
         types = None if self.types is None else self.types[index, :width]
-        return Rows(self.ids[index, :width], self.seen[index, :width], types, self.lengths[index])
+        return InputRows(self.ids[index, :width], self.seen[index, :width], types, self.lengths[index])
 
     def keys(self) -> list[bytes]:
         """What makes two rows the same input."""
@@ -103,20 +103,20 @@ class Rows:
         real = (row[:length] for row, length in zip(cells, self.lengths, strict=True))  # however wide the table is
         return [blake2b(row.tobytes(), digest_size=16).digest() for row in real]
 
-    def wider(self, width: int) -> Rows:
+    def wider(self, width: int) -> InputRows:
         """The same rows in a table of this width."""
         room = ((0, 0), (0, width - self.ids.shape[1]))
         types = None if self.types is None else np.pad(self.types, room)
-        return Rows(np.pad(self.ids, room), np.pad(self.seen, room), types, self.lengths)
+        return InputRows(np.pad(self.ids, room), np.pad(self.seen, room), types, self.lengths)
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[InputRows]) -> InputRows:
     """Rows of several texts under each other."""
     if len(parts) == 1:
         return parts[0]
     wide = [part.wider(max(p.ids.shape[1] for p in parts)) for part in parts]
     types = [part.types for part in wide if part.types is not None]
-    return Rows(
+    return InputRows(
         np.concatenate([part.ids for part in wide]),
         np.concatenate([part.seen for part in wide]),
         np.concatenate(types) if types else None,
@@ -140,10 +140,10 @@ class Variants:
     def __len__(self) -> int:
         return len(self.keep)
 
-    def rows(self, classifier: Classifier, at: slice) -> Rows:
+    def rows(self, classifier: Classifier, at: slice) -> InputRows:
         """The inputs of some of the variants."""
         keep = self.keep[at]
-        rows = Rows(
+        rows = InputRows(
             np.broadcast_to(np.array(self.tokens.ids), keep.shape),
             np.ones_like(keep),
             None if self.tokens.types is None else np.broadcast_to(np.array(self.tokens.types), keep.shape),
@@ -178,20 +178,20 @@ class Operator:
     `argument` names what stands after a colon, if something does.
     """
 
-    rows: Callable[[Variants, Classifier, Rows, Bools], Rows]
+    rows: Callable[[Variants, Classifier, InputRows, Bools], InputRows]
     text: Callable[[str], str | None] | None = None
     argument: str = ""
 
 
-def _delete(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _delete(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     order = np.argsort(~keep, axis=1, kind="stable")
     ids = np.take_along_axis(rows.ids, order, axis=1)
     types = None if rows.types is None else np.take_along_axis(rows.types, order, axis=1)
     lengths = keep.sum(1)
-    return Rows(ids, np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
+    return InputRows(ids, np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
 
 
-def _hide(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _hide(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     if not classifier.mask_hides_words:
         raise BadInput(
             f"{classifier.name} still reads a word that attention may not use (it pools words of the text, or has a "
@@ -200,11 +200,11 @@ def _hide(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -
     return replace(rows, seen=keep)
 
 
-def _replace(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _replace(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     return replace(rows, ids=np.where(keep, rows.ids, stand_in(classifier, variants.way)))
 
 
-def _fill_in(variants: Variants, classifier: Classifier, rows: Rows, keep: Bools) -> Rows:
+def _fill_in(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     """Each gap drawn from what the language model gives for it, with all gaps masked; independent of each other."""
     from heedful.model.loading import language_model
 
@@ -258,7 +258,7 @@ def stand_in(classifier: Classifier, way: str) -> int:
     return pieces[0]
 
 
-def _with_something(classifier: Classifier, rows: Rows) -> Rows:
+def _with_something(classifier: Classifier, rows: InputRows) -> InputRows:
     """A text without special tokens of which nothing is left becomes one token that says nothing."""
     empty = ~(rows.seen & (np.arange(rows.ids.shape[1]) < rows.lengths[:, None])).any(1)
     if not empty.any():
@@ -267,7 +267,7 @@ def _with_something(classifier: Classifier, rows: Rows) -> Rows:
     token = next((i for name in known if (i := getattr(classifier.tokenizer, name, None)) is not None), 0)
     ids, seen = rows.ids.copy(), rows.seen.copy()
     ids[empty, 0], seen[empty, 0] = token, True
-    return Rows(ids, seen, rows.types, np.where(empty, 1, rows.lengths))
+    return InputRows(ids, seen, rows.types, np.where(empty, 1, rows.lengths))
 
 
 def _splice(text: str, tokens: Tokens, segment: int, keep: Bools, word: str | None) -> str:

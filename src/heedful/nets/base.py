@@ -166,7 +166,7 @@ class Saved:
 def save(saved: Saved, folder: Path) -> None:
     """Write both files, each completely or not at all."""
     tokenizer = json.loads(saved.tokenizer.to_str())
-    write(saved.model, folder, {"special": dict(saved.special), "tokenizer": tokenizer})
+    write_network(saved.model, folder, {"special": dict(saved.special), "tokenizer": tokenizer})
 
 
 def describe_shape(config: Shape) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def describe_shape(config: Shape) -> dict[str, Any]:
     return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
 
 
-def write(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
+def write_network(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
     """A network's weights and shape, and a further description."""
     shape = describe_shape(model.config)
     description = {"format": FORMAT, "network": model.config.model_type, "shape": shape} | dict(more)

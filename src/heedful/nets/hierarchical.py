@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from heedful.core.settings import Ge
 from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real_positions, weighted_sum, weights
 
-Encoder = Literal["rnn", "conv", "none"]
+EncoderKind = Literal["rnn", "conv", "none"]
 KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters
 BUCKETS = 4  # a batch of reviews then trains nearly twice as fast as in one
 
@@ -38,7 +38,7 @@ class HierarchicalShape(Shape):
     more, on what convolutions read.
     """
 
-    encoder: Encoder = "rnn"
+    encoder: EncoderKind = "rnn"
     flat: bool = False
     embedding: int = 200
     hidden: int = 50
@@ -53,7 +53,7 @@ class HierarchicalShape(Shape):
 
 
 @dataclass(frozen=True)
-class Rows:
+class RunRows:
     """Some runs of a list as rows: which runs, the items of each, and which cells hold one."""
 
     which: Int[Tensor, "r"]
@@ -79,7 +79,7 @@ class Runs:
         """The last item of each run."""
         return self.start + self.length - 1
 
-    def rows(self) -> list[Rows]:
+    def rows(self) -> list[RunRows]:
         """The runs as rows; of many, those of like length together, so that little is padding."""
         order = self.length.argsort(stable=True)
         parts = torch.tensor_split(order, min(BUCKETS, 1 + len(order) // 64))
@@ -87,7 +87,7 @@ class Runs:
         for which in (part for part in parts if len(part)):
             start, length = self.start[which, None], self.length[which, None]
             at = torch.arange(int(length.max()), device=order.device)
-            rows.append(Rows(which, start + at.minimum(length - 1), at < length))
+            rows.append(RunRows(which, start + at.minimum(length - 1), at < length))
         return rows
 
 

@@ -53,7 +53,7 @@ def leading(states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float
 
 
 @dataclass
-class Shape(common.Shape):
+class MultiHeadShape(common.Shape):
     """The network's configuration: its sizes, what its labels are called, and how it treats padding.
 
     `masked=False` is the authors' way: every text is filled up to `max_position_embeddings` with `pad_token_id`, and
@@ -77,7 +77,7 @@ class Shape(common.Shape):
 class Layer(nn.Module):
     """One of several layers: heads that read, and the mean of what they make of it, for every position."""
 
-    def __init__(self, config: Shape, last: bool) -> None:
+    def __init__(self, config: MultiHeadShape, last: bool) -> None:
         super().__init__()
         _add_matrices(self, config, config.num_labels if last else config.embedding)
         self.residual = config.residual and not last
@@ -100,14 +100,14 @@ class MultiHead(Net):
     One layer's matrices are its own `query`, `key`, `value` and `out`; those of several are in `blocks`.
     """
 
-    shape: ClassVar[type[common.Shape]] = Shape
+    shape: ClassVar[type[common.Shape]] = MultiHeadShape
     positions: Tensor
     query: nn.Parameter
     key: nn.Parameter
     value: nn.Parameter
     out: nn.Parameter
 
-    def __init__(self, config: Shape, rng: torch.Generator | None = None) -> None:
+    def __init__(self, config: MultiHeadShape, rng: torch.Generator | None = None) -> None:
         super().__init__(config)
         self.attention_sites = tuple(("self", layer) for layer in range(config.layers))
         self.words = nn.Embedding(config.vocabulary, config.embedding)
@@ -138,7 +138,7 @@ class MultiHead(Net):
     ) -> MultiHead:
         """One layer with these weights, in their precision; 256 sinusoidal positions if none are given."""
         positions = sinusoidal(256, words.shape[1]).to(words) if positions is None else positions
-        config = Shape(
+        config = MultiHeadShape(
             vocabulary=words.shape[0],
             num_labels=out.shape[1],
             embedding=words.shape[1],
@@ -195,7 +195,7 @@ class MultiHead(Net):
         return torch.cat([text, filler.expand(len(text), spare, -1)], 1), pad(mask, (0, spare))
 
 
-def _add_matrices(to: nn.Module, config: Shape, width: int) -> None:
+def _add_matrices(to: nn.Module, config: MultiHeadShape, width: int) -> None:
     """W_q, W_k, W_v and W_ℓ of every head, the last giving vectors of this width; to be filled."""
     inner = (config.heads, config.attention, config.embedding)
     to.query, to.key = nn.Parameter(torch.empty(inner)), nn.Parameter(torch.empty(inner))

@@ -21,7 +21,7 @@ from heedful.nets.base import Ids, Mask, Shape, real_positions
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
 
-ABSENT = -1e4
+ABSENT_LOGIT = -1e4
 
 
 @dataclass
@@ -44,7 +44,7 @@ class PairShape(AttendedShape):
             raise BadInput(f"{len(self.candidates)} candidates stand for {self.num_labels} labels; give one for each.")
 
 
-class Additive(nn.Module):
+class PairAdditive(nn.Module):
     """v·tanh(W_1 h_t + W_2 q), both maps with a bias."""
 
     def __init__(self, width: int) -> None:
@@ -58,7 +58,7 @@ class Additive(nn.Module):
         return self.outer(inner)[..., 0]  # type: ignore[no-any-return]
 
 
-class Dot(nn.Module):
+class PairDot(nn.Module):
     """h_t·q / √m: nothing to learn."""
 
     def __init__(self, width: int) -> None:
@@ -70,7 +70,7 @@ class Dot(nn.Module):
         return scores
 
 
-_SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": Additive, "dot": Dot, "general": General}
+_SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": PairAdditive, "dot": PairDot, "general": General}
 
 
 @dataclass(frozen=True)
@@ -122,4 +122,4 @@ class Pair(Attended):
         assert isinstance(text, _Asked)
         inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
         logits: Tensor = self.decoder(inner)
-        return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT)
+        return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT_LOGIT)

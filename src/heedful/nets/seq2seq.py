@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real_positions, weighted_sum, weights
 
-Attention = Literal["none", "additive", "multiplicative"]
-ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+DecoderAttention = Literal["none", "additive", "multiplicative"]
+ATTENTIONS: tuple[DecoderAttention, ...] = get_args(DecoderAttention)
 END = 0  # the symbol after the last
 
 
@@ -37,7 +37,7 @@ class Seq2SeqShape(Shape):
 
     embedding: int = 64
     hidden: int = 128
-    attention: Attention = "additive"
+    attention: DecoderAttention = "additive"
     units: int = 32
     dropout: float = 0.0
     before: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Seq2SeqShape(Shape):
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedSource:
     """A source as the decoder sees it: states (0 where masked), the last of them, and which positions are real."""
 
     states: Float[Tensor, "b t d"]
@@ -89,22 +89,22 @@ class Seq2Seq(Net):
         self.drop = nn.Dropout(config.dropout)
         self.out = nn.Linear(width, symbols)
 
-    def encode(self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None = None) -> Encoded:
+    def encode(self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None = None) -> EncodedSource:
         """The source, read once."""
         mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)
         keys = states.new_zeros(*states.shape[:2], 0) if self.key is None else self.key(states)
-        return Encoded(states, last, mask, keys)
+        return EncodedSource(states, last, mask, keys)
 
     def advance(
-        self, source: Encoded, symbols: Int[Tensor, "b s"], state: Float[Tensor, "b h"] | None = None
+        self, source: EncodedSource, symbols: Int[Tensor, "b s"], state: Float[Tensor, "b h"] | None = None
     ) -> Float[Tensor, "b s h"]:
         """Decoder states after each of these symbols, from a state or from the start."""
         first = torch.tanh(self.start(source.last)) if state is None else state
         inputs = self.drop(self.symbols(symbols))
         return self.decoder(inputs, first[None].contiguous())[0]  # type: ignore[no-any-return]
 
-    def scores(self, source: Encoded, states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s t"]:
+    def scores(self, source: EncodedSource, states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s t"]:
         """How well each position of the source answers each state of the decoder."""
         if self.query is None or self.score is None:
             return states @ source.keys.transpose(1, 2)
@@ -112,7 +112,7 @@ class Seq2Seq(Net):
         return self.score(inner)[..., 0]  # type: ignore[no-any-return]
 
     def write(
-        self, source: Encoded, states: Float[Tensor, "b s h"]
+        self, source: EncodedSource, states: Float[Tensor, "b s h"]
     ) -> tuple[Float[Tensor, "b s c"], Float[Tensor, "b s t"]]:
         """Logits of the symbol after each state, and the attention with which the source was read for it."""
         if self.config.attention == "none":
@@ -154,7 +154,9 @@ class Seq2Seq(Net):
         return Output(self.logits(context[:, 0], states)[:, 0], (alignment,))
 
 
-def greedy(model: Seq2Seq, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None, longest: int) -> Written:
+def decode_greedily(
+    model: Seq2Seq, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None, longest: int
+) -> Written:
     """The likeliest symbol at each step, until all texts of the batch have ended or are `longest` symbols long."""
     source = model.encode(input_ids, attention_mask)
     symbol = input_ids.new_full((len(input_ids), 1), model.config.num_labels)

@@ -240,7 +240,7 @@ class Single(Attended):
         if not self.config.regularised:
             return None
         prior = _spread(self.log_odds[input_ids].abs(), text.allowed)
-        mean: Tensor = divergence(used.float() * text.allowed, prior.float()).mean()
+        mean: Tensor = smooth_jensen_shannon(used.float() * text.allowed, prior.float()).mean()
         return float(self.config.regularised) * mean
 
 
@@ -249,7 +249,7 @@ def is_special(input_ids: Int[Tensor, "b t"], special: Collection[int]) -> Bool[
     return torch.isin(input_ids, input_ids.new_tensor(list(special)))
 
 
-def divergence(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor, "b"]:
+def smooth_jensen_shannon(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> Float[Tensor, "b"]:
     """Jensen–Shannon divergence (natural logarithm) whose derivative is finite at 0, for training."""
     middle = ((p + q) / 2 + _TINY).log()
     return (p * ((p + _TINY).log() - middle) + q * ((q + _TINY).log() - middle)).sum(-1) / 2

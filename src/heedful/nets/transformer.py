@@ -58,7 +58,7 @@ class TransformerShape(Shape):
 
 
 @dataclass(frozen=True)
-class Output(common.Output):
+class TransformerOutput(common.Output):
     """With the states before the first layer and after each, unless the network computed in its fastest way."""
 
     hidden_states: tuple[Float[Tensor, "b t e"], ...] = ()
@@ -124,7 +124,9 @@ class Transformer(Net):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)
 
-    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
+    def forward(
+        self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any
+    ) -> TransformerOutput:
         """Logits, attention and states."""
         mask = real_positions(input_ids, attention_mask)
         vectors = self.words(input_ids) * self.config.width**0.5
@@ -137,7 +139,7 @@ class Transformer(Net):
             states.append(state)
             attentions += [] if attention is None else [attention]
         logits = self.head(self._pooled(states[-1], mask))
-        return Output(logits) if self.fast else Output(logits, tuple(attentions), tuple(states))
+        return TransformerOutput(logits) if self.fast else TransformerOutput(logits, tuple(attentions), tuple(states))
 
     def _pooled(self, states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
         count = mask.sum(1, keepdim=True)

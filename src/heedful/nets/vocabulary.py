@@ -37,7 +37,7 @@ SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 @dataclass(frozen=True)
-class Cut:
+class TokenRules:
     """How texts become tokens.
 
     `frame` puts <s> … </s> around a text ("ends"), [CLS] in front ("cls") or nothing. `pieces` learns that many pieces
@@ -62,7 +62,7 @@ def specials(frame: Frame) -> dict[str, str]:
     return {"pad_token": PAD, "unk_token": UNK} | framed
 
 
-def learned(texts: Iterable[str], cut: Cut) -> tokenizers.Tokenizer:
+def learned(texts: Iterable[str], cut: TokenRules) -> tokenizers.Tokenizer:
     """The tokenizer that these training texts make."""
     special = list(specials(cut.frame).values())
     tokenizer = _pieces(texts, cut, special) if cut.pieces else _words(texts, cut, special)
@@ -79,18 +79,18 @@ def learned(texts: Iterable[str], cut: Cut) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _normalizer(cut: Cut) -> normalizers.Normalizer:
+def _normalizer(cut: TokenRules) -> normalizers.Normalizer:
     steps = [normalizers.NFC(), normalizers.Replace(Regex(_TAG), " ")]
     steps += [normalizers.Lowercase()] if cut.lower else []
     steps += [normalizers.Replace(Regex(_DIGITS), "qqq")] if cut.digits else []
     return normalizers.Sequence(steps)
 
 
-def _splitter(cut: Cut) -> pre_tokenizers.PreTokenizer:
+def _splitter(cut: TokenRules) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Split(Regex(_WORD + _MARK if cut.punctuation else _WORD), "removed", invert=True)
 
 
-def _words(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers.Tokenizer:
+def _words(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> tokenizers.Tokenizer:
     normal, split = _normalizer(cut), _splitter(cut)
     counts = Counter(
         chain.from_iterable((word for word, _ in split.pre_tokenize_str(normal.normalize_str(t))) for t in texts)
@@ -103,7 +103,7 @@ def _words(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers
     return tokenizer
 
 
-def _pieces(texts: Iterable[str], cut: Cut, special: Sequence[str]) -> tokenizers.Tokenizer:
+def _pieces(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNK))
     tokenizer.normalizer = _normalizer(cut)
     # subtle: a mark on the pieces that go on ("##ing") makes the trainer number them by chance

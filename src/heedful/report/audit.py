@@ -10,14 +10,14 @@ from heedful.audits.record import Record
 from heedful.audits.verdict import Evidence, Reason, Rule, verdict
 from heedful.maths.stats import MINIMUM
 from heedful.report.document import Column, Document, Section, Table, cells
-from heedful.report.examples import examples
+from heedful.report.examples import example_section
 from heedful.report.html import environment
 from heedful.report.overview import overview
-from heedful.report.phrases import DASH, interval, percentage, texts
+from heedful.report.phrases import DASH, count_texts, interval, percentage
 from heedful.report.ranking import advice, ranking_section, table_of
 from heedful.report.sections import sections
-from heedful.report.verdict import sentences, verdict_section
-from heedful.report.words import words
+from heedful.report.verdict import verdict_section, verdict_sentences
+from heedful.report.words import word_section
 
 
 def report(record: Record, rule: Rule | None = None) -> Document:
@@ -31,14 +31,14 @@ def report(record: Record, rule: Rule | None = None) -> Document:
     return Document(
         title=f"{record.model_name}: which explanations deserve to be heeded?",
         verdict=head.word,
-        sentences=sentences(head),
+        sentences=verdict_sentences(head),
         facts=tuple(_facts(record)),
         answers=(
             *([ranking] if ranking else []),
             *([verdict_section(verdicts, first)] if first in verdicts else []),
             *overview(record),
         ),
-        sections=(*checks, *_shown(examples(record)), *_shown(words(record)), *_left_out(record)),
+        sections=(*checks, *_shown(example_section(record)), *_shown(word_section(record)), *_left_out(record)),
         limits=_limits(base),
         cite=_cite(record, checks),
         ran=record.run.manifest.to_dict(),
@@ -67,7 +67,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     return [
         ("model", str(manifest.model.get("name"))),
         ("labels", ", ".join(record.labels)),
-        ("data", f"{manifest.data.get('name')}, {texts(about.n)} of {manifest.data.get('texts', about.n):,}"),
+        ("data", f"{manifest.data.get('name')}, {count_texts(about.n)} of {manifest.data.get('texts', about.n):,}"),
         ("accuracy", percentage(about.accuracy) if about.accuracy else "no labels were given"),
         ("tokens in a text", interval(about.tokens)),
         ("methods and checks", f"{len(record.methods)} and {len(record.checks)}"),
@@ -81,7 +81,7 @@ def _cite(record: Record, checks: Sequence[Section]) -> str:
     run, data = record.run.manifest, record.run.manifest.data.get("name", "the data")
     papers = sorted({paper for one in checks for paper in one.source.split("; ") if paper})
     after = [f"The papers of its checks: {'; '.join(papers)}."] if papers else []
-    number = texts(record.summary.texts.n)
+    number = count_texts(record.summary.texts.n)
     first = f"heedful {__version__}, run {run.stamp}: {record.model_name} on {data}, {number}, seed {run.seed}."
     return "\n".join([first, *after, bibtex(f"run {run.stamp}")])
 
@@ -118,14 +118,14 @@ def _left_out(record: Record) -> tuple[Section, ...]:
 NOTEBOOK_METHODS = 5  # methods in the table of a notebook
 
 
-def notebook(record: Record) -> str:
+def audit_fragment(record: Record) -> str:
     """A fragment for a notebook: which explanation to use, the verdict on attention, and the best methods."""
     first = record.summary.verdicts.get(Rule().attention)
     ranked = [one for one in record.summary.rankings if one.methods][:1]
     table = cells(table_of(record, ranked[0], 1))[:NOTEBOOK_METHODS] if ranked else []
     return environment({}).get_template("audit-notebook.html.j2").render(
-        title=f"{record.model_name}, {texts(record.summary.texts.n)}",
-        sentences=[advice(record)[0], *(sentences(first)[:1] if first else [])],
+        title=f"{record.model_name}, {count_texts(record.summary.texts.n)}",
+        sentences=[advice(record)[0], *(verdict_sentences(first)[:1] if first else [])],
         heads=["method", "rank", "score", "texts", "passes"],
         rows=[row[:5] for row in table],
     )  # fmt: skip

@@ -14,10 +14,10 @@ from heedful.audits.summary import gold_index
 from heedful.core.arrays import Floats
 from heedful.core.explanation import Prediction
 from heedful.core.tokens import Tokens, word_indices
-from heedful.core.tokens import words as cut
-from heedful.report.document import Shown, Tone, Word
+from heedful.core.tokens import word_spans as cut
+from heedful.report.document import ColouredWord, Shown, Tone
 from heedful.report.phrases import prediction_text
-from heedful.report.sections.parts import ATTENTION, CONTROLS, LOO
+from heedful.report.sections.parts import CONTROLS, LOO, VERDICT_METHOD
 from heedful.report.text_runs import TextRun, text_runs
 
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
@@ -57,7 +57,7 @@ class Read:
         return None if scored is None else (self.summed(scored.scores), scored.signed)
 
 
-def read(row: TextRow) -> Read:
+def read_text_row(row: TextRow) -> Read:
     """A row of the run's texts, cut into words as the audit did."""
     segments = tuple(None if s < 0 else int(s) for s in row.segments)
     bounds = zip(row.starts, row.ends, strict=True)
@@ -72,8 +72,8 @@ def preferred(present: Iterable[str], most: int = MAX_METHODS) -> list[str]:
     """The methods that are shown: the mean attention last, where there is one, after those that ask the model."""
     names = [name for name in dict.fromkeys(present) if name not in CONTROLS]
     asking = [name for name in PREFERRED if name in names]
-    rest = [name for name in names if name not in asking and name != ATTENTION]
-    attention = [ATTENTION] if ATTENTION in names else []
+    rest = [name for name in names if name not in asking and name != VERDICT_METHOD]
+    attention = [VERDICT_METHOD] if VERDICT_METHOD in names else []
     return [*(asking + rest)[: most - len(attention)], *attention]
 
 
@@ -84,7 +84,7 @@ def explaining(record: Record) -> list[str]:
     return [name for name in record.methods if name in names] + sorted(names - set(record.methods))
 
 
-def short(name: str) -> str:
+def shorten(name: str) -> str:
     """At most MAX_LETTERS characters."""
     return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + CUT
 
@@ -92,7 +92,7 @@ def short(name: str) -> str:
 # of a run
 
 
-def key(row: TextRow) -> tuple[str, str | None]:
+def text_key(row: TextRow) -> tuple[str, str | None]:
     """What makes two texts one."""
     return row.text, row.pair
 
@@ -113,17 +113,17 @@ def explained(record: Record) -> str | None:
     if label is None:
         return None
     index = gold_index(str(label), record.labels)
-    return short(record.labels[index] if index >= 0 else str(label))
+    return shorten(record.labels[index] if index >= 0 else str(label))
 
 
 def frame(record: Record, one: Read, title: str) -> Shown:
     """What is said of a text, whatever it is shown for."""
     chances = tuple(one.row.probabilities or ())
-    names = tuple(map(short, record.labels))
-    label = prediction_text(Prediction(names, chances, chances)) if chances else short(str(one.row.predicted))
+    names = tuple(map(shorten, record.labels))
+    label = prediction_text(Prediction(names, chances, chances)) if chances else shorten(str(one.row.predicted))
     gold = int(record.facts["gold"][place_of(record, one.row.number)])
     known = record.labels[gold] if gold >= 0 else one.row.label
-    return Shown(title, int(one.row.number), label, None if known is None else short(known), ())
+    return Shown(title, int(one.row.number), label, None if known is None else shorten(known), ())
 
 
 def noted(one: Read, note: str) -> str:
@@ -149,11 +149,11 @@ class Canvas:
 
     parts: tuple[tuple[Slot, ...], ...]
 
-    def coloured(self, scores: Floats, signed: bool, largest: float) -> tuple[Word, ...]:
+    def coloured(self, scores: Floats, signed: bool, largest: float) -> tuple[ColouredWord, ...]:
         """The words coloured by scores, of which `largest` is full colour."""
-        words: list[Word] = []
+        words: list[ColouredWord] = []
         for k, part in enumerate(self.parts):
-            words += [Word(PAIR_SIGN)] if k else []
+            words += [ColouredWord(PAIR_SIGN)] if k else []
             words += [_word(slot, scores, signed, largest) for slot in part]
         return tuple(words)
 
@@ -194,10 +194,10 @@ def _window(part: Sequence[Slot], weights: Floats, most: int) -> tuple[Slot, ...
     return (*(cut if start else []), *part[start:end], *(cut if end < len(part) else []))
 
 
-def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> Word:
+def _word(slot: Slot, scores: Floats, signed: bool, largest: float) -> ColouredWord:
     if slot.unit is None:
-        return Word(short(slot.text), space=slot.space)
+        return ColouredWord(shorten(slot.text), space=slot.space)
     score = float(scores[slot.unit])
     strength = min(1.0, abs(score) / largest) if largest > 0 else 0.0
     tone: Tone = "weight" if not signed else "for" if score > 0 else "against" if score < 0 else "none"
-    return Word(short(slot.text), tone, strength, score, slot.space)
+    return ColouredWord(shorten(slot.text), tone, strength, score, slot.space)

@@ -14,9 +14,9 @@ from heedful.maths.stats import MINIMUM, Decision
 from heedful.report.audit import bibtex
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Document, Figure, Section, Table
-from heedful.report.phrases import MAX_NAMES, capital, interval, listed, percentage, slug, texts
-from heedful.report.sections.parts import ATTENTION, dot
-from heedful.report.verdict import SHORT_QUESTIONS, reason, share
+from heedful.report.phrases import MAX_NAMES, and_list, capital, count_texts, interval, percentage, slug
+from heedful.report.sections.parts import VERDICT_METHOD, dot
+from heedful.report.verdict import SHORT_QUESTIONS, reason, share_phrase
 
 FAR = 0.2  # a difference whose whole interval lies beyond is called far
 MAX_NAME = 24  # letters of a name that a table's head has room for
@@ -130,7 +130,7 @@ def _findings(parts: Sequence[tuple[str, Sequence[Contrast]]], names: Names, mat
     for says, contrasts in parts:
         if says:
             yield _tally(says, contrasts, names)
-        yield from (_sentence(c, names, matching) for c in contrasts if not says or c.key.method == ATTENTION)
+        yield from (_sentence(c, names, matching) for c in contrasts if not says or c.key.method == VERDICT_METHOD)
 
 
 def _sentence(c: Contrast, names: Names, matching: Matching) -> str:
@@ -145,7 +145,7 @@ def _sentence(c: Contrast, names: Names, matching: Matching) -> str:
 
 def _how(c: Contrast, matching: Matching) -> str:
     n, m = c.texts
-    over = f"paired over {texts(n)}" if matching.same else f"{n:,} and {m:,} texts, unpaired"
+    over = f"paired over {count_texts(n)}" if matching.same else f"{n:,} and {m:,} texts, unpaired"
     sign = "" if ((c.difference and c.difference.p_adjusted) or 0) < MIN_P else "=\u00a0"
     return over if c.decision == Decision.TOO_FEW else f"{over}, p\u00a0{sign}{_p(c)}"
 
@@ -162,7 +162,7 @@ def _tally(says: str, contrasts: Sequence[Contrast], names: Names) -> str:
     parts = []
     for decision, phrase in words.items():
         methods = [c.key.method for c in both if c.decision == decision]
-        listing = f" ({listed(methods)})" if len(methods) <= MAX_NAMES else ""
+        listing = f" ({and_list(methods)})" if len(methods) <= MAX_NAMES else ""
         parts += [f"{phrase}: {len(methods)}{listing}"] if methods else []
     counts = "; ".join(parts) or "nothing to compare"
     return f"{capital(says)}, of {len(both)} methods and controls in both runs: {counts}."
@@ -185,9 +185,13 @@ def _headline(c: Contrast, names: Names, matching: Matching) -> str:
 def _pairing(matching: Matching, a: Record, b: Record) -> str:
     n, m = (record.summary.texts.n for record in (a, b))
     if matching.same:
-        whole = f"Both runs have the same {texts(n)}" if n == m else f"{texts(len(matching.a))} are in both runs"
+        whole = (
+            f"Both runs have the same {count_texts(n)}"
+            if n == m
+            else f"{count_texts(len(matching.a))} are in both runs"
+        )
         return f"{whole}: what is compared is over them, and differences are paired."
-    shared = f"; {texts(len(matching.a))} in both" if len(matching.a) else ""
+    shared = f"; {count_texts(len(matching.a))} in both" if len(matching.a) else ""
     return f"The runs have different texts ({n:,} and {m:,}{shared}): differences are unpaired."
 
 
@@ -196,14 +200,14 @@ def _pairing(matching: Matching, a: Record, b: Record) -> str:
 
 def _facts(a: Record, b: Record, names: Names, matching: Matching) -> Iterator[tuple[str, str]]:
     yield from ((name, _fact(record)) for name, record in zip(names, (a, b), strict=True))
-    yield "differences", f"paired over {texts(len(matching.a))}" if matching.same else "unpaired"
+    yield "differences", f"paired over {count_texts(len(matching.a))}" if matching.same else "unpaired"
 
 
 def _fact(record: Record) -> str:
     manifest, about = record.run.manifest, record.summary.texts
     model, data = (what.get("name") for what in (manifest.model, manifest.data))
     accuracy = f"accuracy {percentage(about.accuracy)}" if about.accuracy else "without labels"
-    return f"model {model}; data {data}; {texts(about.n)}, {accuracy}; seed {manifest.seed}"
+    return f"model {model}; data {data}; {count_texts(about.n)}, {accuracy}; seed {manifest.seed}"
 
 
 def _verdicts(a: Record, b: Record, names: Names) -> Section:
@@ -236,7 +240,7 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
 def _shares(verdicts: Sequence[Verdict | None]) -> Iterator[tuple[str | None, ...]]:
     """The answer to each question, of the first reading in both runs."""
     for i, short in enumerate(SHORT_QUESTIONS.values() if verdicts else ()):
-        yield f"{short}, share", *(None if one is None else share(one.answers[i]) for one in verdicts)
+        yield f"{short}, share", *(None if one is None else share_phrase(one.answers[i]) for one in verdicts)
 
 
 def _differences(a: Record, b: Record, names: Names) -> Section:

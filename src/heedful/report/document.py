@@ -48,7 +48,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Word:
+class ColouredWord:
     """A word of a coloured text: its share of the strongest, from −1 (against the label) to 1, and its raw score."""
 
     text: str
@@ -63,7 +63,7 @@ class Colouring:
     """One text coloured once: by a method, or by one of two attentions that stand side by side."""
 
     name: str
-    words: tuple[Word, ...]
+    words: tuple[ColouredWord, ...]
     note: str = ""  # what follows from it: "says negative .98"
 
 
@@ -115,7 +115,7 @@ class Document:
 STRONGEST = 6  # words of an example
 
 
-def strongest(colouring: Colouring) -> str:
+def strongest_words(colouring: Colouring) -> str:
     """The words that a colouring brings out, the strongest first, with their scores."""
     some = sorted((w for w in colouring.words if w.strength > 0), key=lambda w: -w.strength)[:STRONGEST]
     return ", ".join(w.text if w.score is None else f"{w.text} ({cell(float(w.score))})" for w in some) or DASH
@@ -127,7 +127,7 @@ def cells(table: Table) -> list[list[str]]:
     return [[cell(value, c.digits) for value, c in zip(row, table.columns, strict=True)] for row in table.rows]
 
 
-def numbers(table: Table) -> list[bool]:
+def numeric_columns(table: Table) -> list[bool]:
     """Whether each column has numbers only, and some."""
     columns = [[row[i] for row in table.rows if row[i] is not None] for i in range(len(table.columns))]
     return [bool(cells) and not any(isinstance(cell, str) for cell in cells) for cells in columns]
@@ -142,7 +142,7 @@ def _text(colouring: Colouring) -> str:
     return "".join(f"{w.space}{w.text}" for w in colouring.words).strip()
 
 
-def texts(example: Shown) -> list[str]:
+def example_texts(example: Shown) -> list[str]:
     """The text of an example; several where its colourings are of different words."""
     return list(dict.fromkeys(map(_text, example.colourings)))
 

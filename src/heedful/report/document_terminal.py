@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from heedful.report.document import Document, Section, Table, cells, notes, numbers
+from heedful.report.document import Document, Section, Table, cells, notes, numeric_columns
 from heedful.report.terminal import clean
 
 
-def show(document: Document, console: Console) -> None:
+def show_document(document: Document, console: Console) -> None:
     """Print the answers first, then the tables, then what was left out."""
     for i, sentence in enumerate(document.advice):
         console.print(Text(clean(sentence), style="bold" if i == 0 else ""))
@@ -39,7 +39,7 @@ def _tables(sections: Sequence[Section], name: str) -> list[Table]:
 
 def _grid(table: Table) -> Grid:
     grid = Grid(box=None, padding=(0, 1, 0, 0), show_edge=False)
-    for i, (column, numeric) in enumerate(zip(table.columns, numbers(table), strict=True)):
+    for i, (column, numeric) in enumerate(zip(table.columns, numeric_columns(table), strict=True)):
         grid.add_column(clean(column.head), justify="right" if numeric or i else "left", no_wrap=i > 0)
     for row in cells(table):
         grid.add_row(*(Text(clean(cell)) for cell in row))

@@ -19,15 +19,15 @@ from heedful.report.coloured_text import (
     explained,
     explaining,
     frame,
-    key,
     noted,
     place_of,
     preferred,
-    read,
+    read_text_row,
+    text_key,
 )
 from heedful.report.document import Colouring, Section, Shown
-from heedful.report.phrases import number, texts
-from heedful.report.sections.parts import ATTENTION, LOO
+from heedful.report.phrases import count_texts, number
+from heedful.report.sections.parts import LOO, VERDICT_METHOD
 
 MAX_EXAMPLES = 8  # examples
 MAX_WRONG = 3  # of them wrong predictions, at most
@@ -38,7 +38,7 @@ CHANGE_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
-class Reason:
+class ExampleReason:
     """Why some texts are worth a look: their places in the run, the most telling first."""
 
     title: str
@@ -49,18 +49,18 @@ class Reason:
     least: int = MIN_WORDS
 
 
-def examples(record: Record) -> Section:
+def example_section(record: Record) -> Section:
     """The worst and most telling texts of a run; none twice."""
-    methods = sorted(preferred(explaining(record)), key=lambda name: name != ATTENTION)
-    first = farthest(record)
+    methods = sorted(preferred(explaining(record)), key=lambda name: name != VERDICT_METHOD)
+    first = farthest_attention(record)
     shown = [] if first is None else [first]
-    used = {key(record.text_at(place_of(record, example.text))) for example in shown}
+    used = {text_key(record.text_at(place_of(record, example.text))) for example in shown}
     reasons = (_agreement, _erasure, _shuffled, _wrong)
     for reason in chain.from_iterable(find(record, methods) for find in reasons):
         half = reason.order[: -(-len(reason.order) // 2)]  # what comes later is no extreme, whatever was passed over
         place = next((i for i in half if _fits(record, i, reason, used)), None)
         if place is not None and len(shown) < MAX_EXAMPLES:
-            used.add(key(record.text_at(place)))
+            used.add(text_key(record.text_at(place)))
             shown.append(_shown(record, place, reason))
     return Section(
         name="examples",
@@ -76,41 +76,43 @@ def examples(record: Record) -> Section:
 # which texts
 
 
-def _agreement(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
-    other = next((name for name in (LOO, *methods) if name in methods and name != ATTENTION), None)
+def _agreement(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
+    other = next((name for name in (LOO, *methods) if name in methods and name != VERDICT_METHOD), None)
     check = record.check_for("points")
-    if ATTENTION not in methods or other is None or check is None:
+    if VERDICT_METHOD not in methods or other is None or check is None:
         return
     findings = record.findings(check)
-    taus = findings.values("tau", ATTENTION, {"with": other})
+    taus = findings.values("tau", VERDICT_METHOD, {"with": other})
     if np.isnan(taus).all():  # a pair stands under the name that comes first
-        taus = findings.values("tau", other, {"with": ATTENTION})
+        taus = findings.values("tau", other, {"with": VERDICT_METHOD})
 
     def note(i: int) -> str:
         return f"Kendall's τ of the two orders of words is {number(taus[i], 2)}; {_mean(taus)}."
 
-    shown = tuple(dict.fromkeys((ATTENTION, other, *methods)))[:3]
-    yield Reason(f"Attention and {other} disagree most", lowest(taus), note, shown)
-    yield Reason(f"Attention and {other} agree best", lowest(-taus), note, shown)
+    shown = tuple(dict.fromkeys((VERDICT_METHOD, other, *methods)))[:3]
+    yield ExampleReason(f"Attention and {other} disagree most", lowest(taus), note, shown)
+    yield ExampleReason(f"Attention and {other} agree best", lowest(-taus), note, shown)
 
 
-def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+def _erasure(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
     """Where words that attention puts first matter least beside those of a method that asks the model."""
-    other = next((name for name in ("integrated-gradients", *methods) if name in methods and name != ATTENTION), None)
+    other = next(
+        (name for name in ("integrated-gradients", *methods) if name in methods and name != VERDICT_METHOD), None
+    )
     check = record.check_for("matters")
-    if ATTENTION not in methods or other is None or check is None:
+    if VERDICT_METHOD not in methods or other is None or check is None:
         return
     findings = record.findings(check)
-    places = [at for at in findings.places("tvd", ATTENTION) if at.get("share") == FIFTH]
+    places = [at for at in findings.places("tvd", VERDICT_METHOD) if at.get("share") == FIFTH]
     at = next((at for at in places if at["masking"] == "delete"), places[0] if places else {})
-    tvd = {name: findings.values("tvd", name, at) for name in (ATTENTION, other)}
+    tvd = {name: findings.values("tvd", name, at) for name in (VERDICT_METHOD, other)}
     flips = {name: _flips(record, findings.values("comprehensiveness", name, at)) for name in tvd}
-    lead = tvd[other] - tvd[ATTENTION]
-    telling = (flips[other] == 1) & (flips[ATTENTION] == 0)
+    lead = tvd[other] - tvd[VERDICT_METHOD]
+    telling = (flips[other] == 1) & (flips[VERDICT_METHOD] == 0)
     order = [i for i in lowest(-lead - 2 * telling) if lead[i] > 0]  # TVD differs by 1 at most
 
     def note(i: int) -> str:
-        more, less, of = int((lead > 0).sum()), int((lead < 0).sum()), texts(int((~np.isnan(lead)).sum()))
+        more, less, of = int((lead > 0).sum()), int((lead < 0).sum()), count_texts(int((~np.isnan(lead)).sum()))
         return (
             f"A fifth of the words is removed ({at['masking']}): those that one or the other puts first. Of {of} "
             f"the output moves farther without the words of {other} on {more:,}, "
@@ -126,7 +128,7 @@ def _erasure(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
 
     notes = {name: moved(name) for name in tvd}
     title = f"The first words of {other} matter more than those of attention"
-    yield Reason(title, order, note, (ATTENTION, other), notes)
+    yield ExampleReason(title, order, note, (VERDICT_METHOD, other), notes)
 
 
 def _flips(record: Record, falls: Floats) -> Floats:
@@ -147,7 +149,7 @@ def _flips(record: Record, falls: Floats) -> Floats:
     return flips
 
 
-def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
     check = record.check_for("used")
     if check is None:
         return
@@ -158,17 +160,19 @@ def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
             f"Shuffled at random, attention moves the output by {number(moved[i], 3)} (median TVD); {_mean(moved, 3)}."
         )
 
-    yield Reason("Shuffled attention changes the answer most", lowest(-moved), note, tuple(methods))
-    yield Reason("Shuffled attention changes the answer least", lowest(moved), note, tuple(methods))
+    yield ExampleReason("Shuffled attention changes the answer most", lowest(-moved), note, tuple(methods))
+    yield ExampleReason("Shuffled attention changes the answer least", lowest(moved), note, tuple(methods))
 
 
-def _wrong(record: Record, methods: Sequence[str]) -> Iterator[Reason]:
+def _wrong(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
     facts = record.facts
     wrong = (facts["gold"] >= 0) & (facts["predicted"] >= 0) & (facts["gold"] != facts["predicted"])
     order = lowest(np.where(wrong, -facts["confidence"], np.nan))
-    counted = f"The model is wrong on {int(wrong.sum()):,} of {texts(int((facts['gold'] >= 0).sum()))} with a label."
+    counted = (
+        f"The model is wrong on {int(wrong.sum()):,} of {count_texts(int((facts['gold'] >= 0).sum()))} with a label."
+    )
     for title in ("Wrong with the highest confidence", *["Wrong with the next highest confidence"] * (MAX_WRONG - 1)):
-        yield Reason(title, order, lambda _: counted, tuple(methods), least=1)
+        yield ExampleReason(title, order, lambda _: counted, tuple(methods), least=1)
 
 
 def lowest(values: Floats) -> list[int]:
@@ -178,16 +182,16 @@ def lowest(values: Floats) -> list[int]:
 
 def _mean(values: Floats, digits: int = 2) -> str:
     known = values[~np.isnan(values)]
-    return f"the mean over {texts(len(known))} is {number(float(known.mean()), digits)}"
+    return f"the mean over {count_texts(len(known))} is {number(float(known.mean()), digits)}"
 
 
-def _fits(record: Record, place: int, reason: Reason, used: set[tuple[str, str | None]]) -> bool:
+def _fits(record: Record, place: int, reason: ExampleReason, used: set[tuple[str, str | None]]) -> bool:
     row = record.text_at(place)
-    return bool(row.pieces) and key(row) not in used and len(read(row).words) >= reason.least
+    return bool(row.pieces) and text_key(row) not in used and len(read_text_row(row).words) >= reason.least
 
 
-def _shown(record: Record, place: int, reason: Reason) -> Shown:
-    one = read(record.text_at(place))
+def _shown(record: Record, place: int, reason: ExampleReason) -> Shown:
+    one = read_text_row(record.text_at(place))
     scored = {name: scores for name in reason.methods if (scores := one.scores(name)) is not None}
     content = list(one.view.content)
     tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in scored.items()}
@@ -210,12 +214,12 @@ def _shown(record: Record, place: int, reason: Reason) -> Shown:
 def _findings(record: Record, shown: Sequence[Shown]) -> Iterator[str]:
     n = len(record.texts)
     if not shown:
-        yield f"None of {texts(n)} can be shown: nothing was measured by which one would stand out."
+        yield f"None of {count_texts(n)} can be shown: nothing was measured by which one would stand out."
         return
     verb = "is" if len(shown) == 1 else "are"
     yield (
-        f"{texts(len(shown))} of {n:,} {verb} shown: extremes, found by the rule above each and not by eye. They show "
-        "what happens, not how often; the sections on each check say how often."
+        f"{count_texts(len(shown))} of {n:,} {verb} shown: extremes, found by the rule above each and not by eye. They "
+        "show what happens, not how often; the sections on each check say how often."
     )
 
 
@@ -232,17 +236,17 @@ def _reading(record: Record) -> str:
     )
 
 
-KINDS = ("exact", "found", "lower", "witness")  # of adversarial attention, the surer first
+ADVERSARY_KINDS = ("exact", "found", "lower", "witness")  # of adversarial attention, the surer first
 
 
-def farthest(record: Record) -> Shown | None:
+def farthest_attention(record: Record) -> Shown | None:
     """Of the attentions with which the label stays for certain, the one that is farthest from the model's own."""
     check = record.check_for("elsewhere")
     if check is None:
         return None
     best: tuple[float, float, str, Detail] | None = None
     findings = record.findings(check)
-    for kind in KINDS:
+    for kind in ADVERSARY_KINDS:
         changes: dict[str, Floats] = {}
         for detail in record.details(check, f"jsd {kind}"):
             moved = changes.setdefault(str(detail.at), findings.values(f"change {kind}", at=detail.at))
@@ -275,7 +279,7 @@ def keeps(chances: Sequence[float] | None, change: float) -> bool:
 
 
 def _beside(record: Record, kind: str, detail: Detail, change: float) -> Shown:
-    one = read(record.text_at(place_of(record, detail.text)))
+    one = read_text_row(record.text_at(place_of(record, detail.text)))
     weights = [np.mean(detail.details[name], 0) for name in ("attention", "adversarial")]
     scores = [one.summed(w) for w in weights]
     tops = [float(s.max()) for s in scores]

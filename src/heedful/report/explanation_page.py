@@ -23,26 +23,26 @@ from heedful.core.tree import Tree, grow
 from heedful.report import html
 from heedful.report.explanation_rows import (
     MAX_CELLS,
+    ColouredRun,
     Map,
+    MethodRow,
     Removal,
-    Row,
-    Run,
     by_word,
     comparison,
     headline,
     heat_map,
-    labels,
+    label_rows,
     matching_maps,
     number_repeats,
     removal,
     row,
 )
 from heedful.report.phrases import prediction_text, score_text
-from heedful.report.tree_layout import TreeLayout, facts, lay_out, walk
+from heedful.report.tree_layout import TreeLayout, lay_out, tree_facts, walk
 
 
 @dataclass(frozen=True)
-class Section:
+class TextSection:
     """Everything the page shows about one text. `labels` are (name, probability or None, logit), largest first."""
 
     tokens: Tokens
@@ -52,27 +52,27 @@ class Section:
     targets: list[str]
     warnings: list[str]
     notes: list[str]
-    rows: list[Row] = field(default_factory=list)
-    lines: list[tuple[Run, list[Run | None]]] = field(default_factory=list)
+    rows: list[MethodRow] = field(default_factory=list)
+    lines: list[tuple[ColouredRun, list[ColouredRun | None]]] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     maps: list[Map] = field(default_factory=list)
     trees: list[TreeLayout] = field(default_factory=list)
 
 
-def page(explanations: Sequence[Explanation]) -> str:
+def explanation_page(explanations: Sequence[Explanation]) -> str:
     """One HTML document: a section per text, the methods side by side, the heads, and what was run."""
     groups = _by_text(explanations)
     cells = MAX_CELLS // max(1, sum(isinstance(e, Interaction) for e in explanations))
-    sections = [replace(section(group), maps=_maps(group, cells), trees=_trees(group)) for group in groups]
+    sections = [replace(text_section(group), maps=_maps(group, cells), trees=_trees(group)) for group in groups]
     return _page(sections, [e.source for e in explanations])
 
 
 def tree_page(why: Tree) -> str:
     """One HTML document with an attribution tree, drawn and as a list."""
-    shown = Section(
+    shown = TextSection(
         tokens=why.tokens,
         headline=headline(why.prediction),
-        labels=labels(why.prediction),
+        labels=label_rows(why.prediction),
         models=_unique([why.source.model]),
         targets=[str(why.target)],
         warnings=_unique([why.tokens.notice]),
@@ -82,7 +82,7 @@ def tree_page(why: Tree) -> str:
     return _page([shown], [why.source])
 
 
-def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
+def _page(sections: Sequence[TextSection], sources: Sequence[Source]) -> str:
     # the results as `to_dict` writes them: whoever has the page can read the raw scores back with `from_dict`
     data = {
         "attributions": [[row.why.to_dict() for row in s.rows] for s in sections],
@@ -91,7 +91,7 @@ def _page(sections: Sequence[Section], sources: Sequence[Source]) -> str:
         "maps": [[m.data for m in s.maps] for s in sections],
     }
     shown = {"sections": sections, "sources": ran(sources), "data": html.script_json(data)}
-    return html.page(_templates(), "page.html.j2", "page.js", **shown)
+    return html.render_page(_templates(), "page.html.j2", "page.js", **shown)
 
 
 def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
@@ -108,31 +108,31 @@ def _trees(group: Sequence[Explanation]) -> list[TreeLayout]:
     return [lay_out(grow(e)) for e in square if e.method == "attattr"]
 
 
-def notebook(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -> str:
+def explanation_fragment(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -> str:
     """A fragment with the prediction and the coloured text of each method: no script, no class, no id."""
     others = [e for e in explanations if isinstance(e, Interaction)]
-    sections = [section(group) for group in _by_text(explanations)]
+    sections = [text_section(group) for group in _by_text(explanations)]
     return _fragment(sections=sections, interactions=others, skipped=list(skipped))
 
 
 def tree_notebook(why: Tree) -> str:
     """The same for an attribution tree, as an indented list."""
-    return _fragment(tree=why, said=prediction_text(why.prediction), facts=facts(why), nodes=list(walk(why)))
+    return _fragment(tree=why, said=prediction_text(why.prediction), facts=tree_facts(why), nodes=list(walk(why)))
 
 
 def _fragment(**shown: Any) -> str:
     return _templates().get_template("notebook.html.j2").render(**shown)
 
 
-def section(group: Sequence[Explanation]) -> Section:
+def text_section(group: Sequence[Explanation]) -> TextSection:
     """What is shown about one text, without its heat maps."""
     prediction = next((e.prediction for e in group if e.prediction.logits), Prediction())
     attributions = [e for e in group if isinstance(e, Attribution)]
     names = number_repeats([a.method or "unnamed" for a in attributions])
-    return Section(
+    return TextSection(
         tokens=group[0].tokens,
         headline=headline(prediction),
-        labels=labels(prediction),
+        labels=label_rows(prediction),
         models=_unique(e.source.model for e in group),
         targets=_unique(str(e.target) for e in group),
         warnings=_unique(e.truncation for e in group),

@@ -18,17 +18,17 @@ from heedful.core.tokens import Span, Tokens
 from heedful.report.phrases import certainty, details, outcome, score_text
 from heedful.report.text_runs import TextRun, text_runs
 
-Tone = Literal["for", "against", "weight"]
+RunTone = Literal["for", "against", "weight"]
 MAX_BARS = 12
 MAX_LABELS = 8  # of a counterfactual, before and after
 
 
 @dataclass(frozen=True)
-class Run:
+class ColouredRun:
     """A stretch of text: a scored unit, or (tone None) the characters between two units."""
 
     text: str
-    tone: Tone | None = None
+    tone: RunTone | None = None
     strength: float = 0.0
     number: str = ""
     tip: str = ""
@@ -43,7 +43,7 @@ class Bar:
     `error` is half the length of its whisker, 0 where there is none; `end` is where the bar ends away from zero.
     """
 
-    word: Run
+    word: ColouredRun
     nth: int | None
     zero: float
     left: float
@@ -53,14 +53,14 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class MethodRow:
     """One method: the text coloured by word and by token, its strongest words, and its facts."""
 
     name: str
     why: Attribution
     facts: list[tuple[str, str]]
-    words: list[list[Run]]
-    pieces: list[list[Run]]
+    words: list[list[ColouredRun]]
+    pieces: list[list[ColouredRun]]
     bars: list[Bar]
 
 
@@ -70,25 +70,25 @@ class Removal:
 
     name: str
     why: Counterfactual
-    texts: list[list[Run]]
+    texts: list[list[ColouredRun]]
     sentence: str
     certainty: str
     facts: list[tuple[str, str]]
     labels: list[tuple[str, float, float]]
 
 
-def row(why: Attribution, name: str) -> Row:
+def row(why: Attribution, name: str) -> MethodRow:
     """One method's row."""
     words = by_word(why)
     single = [[i] for i in range(len(why.tokens))]
     groups = single if words is why else why.tokens.by("word")[1]
-    return Row(
+    return MethodRow(
         name=name,
         why=why,
-        facts=facts(why),
-        words=paragraphs(units(words, [tip(why, group) for group in groups]), words.tokens, special=False),
-        pieces=paragraphs(units(why, [tip(why, group) for group in single]), why.tokens, special=True),
-        bars=strongest(words),
+        facts=method_facts(why),
+        words=paragraphs(token_runs(words, [tip(why, group) for group in groups]), words.tokens, special=False),
+        pieces=paragraphs(token_runs(why, [tip(why, group) for group in single]), why.tokens, special=True),
+        bars=strongest_bars(words),
     )
 
 
@@ -97,7 +97,7 @@ def by_word(why: Attribution) -> Attribution:
     return why.by("word") if why.tokens.unit == "token" else why
 
 
-def facts(why: Attribution) -> list[tuple[str, str]]:
+def method_facts(why: Attribution) -> list[tuple[str, str]]:
     """The numbers of a method: the sum, completeness where it is promised, details, and the cost."""
     special = float(why.scores[list(why.tokens.special)].sum()) or None
     sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
@@ -124,14 +124,14 @@ def tip(why: Attribution, group: Sequence[int]) -> str:
     )
 
 
-def units(why: Attribution, tips: Sequence[str]) -> list[Run]:
+def token_runs(why: Attribution, tips: Sequence[str]) -> list[ColouredRun]:
     """One Run per token, special ones too; the numbers share one count of decimals so that a column lines up."""
     content, strengths = list(why.tokens.content), why.strengths()
     largest = float(np.abs(why.scores[content]).max(initial=0.0))
     decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 1
     sign = "+" if why.signed else ""
     return [
-        Run(
+        ColouredRun(
             text=why.tokens.surface(i),
             tone="weight" if not why.signed else "against" if score < 0 else "for",
             strength=abs(float(strengths[i])),
@@ -143,25 +143,25 @@ def units(why: Attribution, tips: Sequence[str]) -> list[Run]:
     ]
 
 
-def paragraphs(runs: Sequence[Run], tokens: Tokens, special: bool) -> list[list[Run]]:
+def paragraphs(runs: Sequence[ColouredRun], tokens: Tokens, special: bool) -> list[list[ColouredRun]]:
     """The text (and its pair) as runs that, special tokens apart, join to the original characters.
 
     After the last piece of a truncated text comes what was not read.
     """
     units = {i for i, is_special in enumerate(tokens.special) if special and is_special}
 
-    def shown(part: TextRun, last: bool) -> Run:
+    def shown(part: TextRun, last: bool) -> ColouredRun:
         if part.unit is None:
-            return Run(part.text, unread=last and tokens.dropped > 0)
+            return ColouredRun(part.text, unread=last and tokens.dropped > 0)
         # a later byte of one emoji adds no characters: it shows its own piece
         return replace(runs[part.unit], text=part.text) if part.text else replace(runs[part.unit], special=True)
 
     return [[shown(part, part is text[-1]) for part in text] for text in text_runs(tokens, units)]
 
 
-def strongest(why: Attribution, k: int = MAX_BARS) -> list[Bar]:
+def strongest_bars(why: Attribution, k: int = MAX_BARS) -> list[Bar]:
     """The k strongest words, on one axis that always holds zero, every score, and every whisker."""
-    runs, content = units(why, [""] * len(why.tokens)), why.tokens.content
+    runs, content = token_runs(why, [""] * len(why.tokens)), why.tokens.content
     order = sorted(content, key=lambda i: -abs(why.scores[i]))[:k]
     scores = why.scores[order]
     errors = np.zeros(len(order)) if why.errors is None else why.errors[order]
@@ -188,7 +188,7 @@ def removal(why: Counterfactual) -> Removal:
     view, groups = why.tokens.by("word")
     gone = set(why.removed)
     runs = [
-        Run(text=view.surface(j), tone="against" if gone & set(group) else "for", special=view.special[j])
+        ColouredRun(text=view.surface(j), tone="against" if gone & set(group) else "for", special=view.special[j])
         for j, group in enumerate(groups)
     ]
     before, after = why.prediction.probabilities, why.outcome.probabilities
@@ -204,9 +204,9 @@ def removal(why: Counterfactual) -> Removal:
     )
 
 
-def comparison(whys: Sequence[Attribution]) -> list[tuple[Run, list[Run | None]]]:
+def comparison(whys: Sequence[Attribution]) -> list[tuple[ColouredRun, list[ColouredRun | None]]]:
     """One line per word, special tokens too, with each method's number; None where a method has no such unit."""
-    columns = [dict(zip(_keys(why.tokens), units(why, [""] * len(why.tokens)), strict=True)) for why in whys]
+    columns = [dict(zip(_keys(why.tokens), token_runs(why, [""] * len(why.tokens)), strict=True)) for why in whys]
     keys = {key: run for column in columns for key, run in column.items()}
     return [(run, [column.get(key) for column in columns]) for key, run in keys.items()]
 
@@ -224,7 +224,7 @@ def headline(prediction: Prediction) -> str:
     return prediction.label
 
 
-def labels(prediction: Prediction) -> list[tuple[str, float | None, float]]:
+def label_rows(prediction: Prediction) -> list[tuple[str, float | None, float]]:
     """(name, probability or None, logit), the largest first."""
     shares = prediction.probabilities or [None] * len(prediction.logits)
     return sorted(zip(prediction.labels, shares, prediction.logits, strict=True), key=lambda entry: -entry[2])

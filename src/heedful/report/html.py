@@ -25,7 +25,7 @@ def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment
     return templates
 
 
-def page(templates: jinja2.Environment, template: str, script: str, **shown: Any) -> str:
+def render_page(templates: jinja2.Environment, template: str, script: str, **shown: Any) -> str:
     """A self-contained document made of a template that extends `shell.html.j2`, with the script of that file name.
 
     Its policy names the script by its SHA-256: a browser runs no other, whatever the texts hold.

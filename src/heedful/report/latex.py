@@ -10,7 +10,17 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from heedful.report.document import Document, Section, Table, cells, gold, notes, numbers, strongest, texts
+from heedful.report.document import (
+    Document,
+    Section,
+    Table,
+    cells,
+    example_texts,
+    gold,
+    notes,
+    numeric_columns,
+    strongest_words,
+)
 
 MAX_ROWS = 40  # of a table that fits on a page
 MAX_UNBROKEN = 60  # characters of a cell that must be broken into lines
@@ -116,9 +126,9 @@ def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
         yield from _tex_table(table, seen)
     for example in section.examples:
         yield rf"\paragraph{{{tex(example.title)}}} {tex(f'Text {example.text}: {example.label}{gold(example)}')}"
-        yield from (_environment("quote", [tex(text)]) for text in texts(example))
+        yield from (_environment("quote", [tex(text)]) for text in example_texts(example))
         if example.colourings:
-            yield _description((c.name, f"{strongest(c)} {c.note}") for c in example.colourings)
+            yield _description((c.name, f"{strongest_words(c)} {c.note}") for c in example.colourings)
         if example.note:
             yield tex(example.note)
     yield from (tex(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
@@ -147,7 +157,7 @@ def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> str:
     long = [max((len(row[i]) for row in rows), default=0) > MAX_UNBROKEN for i in range(len(table.columns))]
     each = [
         "r" if number else (rf"p{{{0.7 / max(1, sum(long)):.2f}\textwidth}}" if wide else "l")
-        for number, wide in zip(numbers(table), long, strict=True)
+        for number, wide in zip(numeric_columns(table), long, strict=True)
     ]
     heads = " & ".join(tex(c.head) for c in table.columns)
     lines = [rf"{' & '.join(map(tex, row))} \\" for row in rows]

@@ -21,11 +21,11 @@ from heedful.report.document import (
     Shown,
     Table,
     cells,
+    example_texts,
     gold,
     notes,
-    numbers,
-    strongest,
-    texts,
+    numeric_columns,
+    strongest_words,
 )
 from heedful.report.phrases import Cell, cell
 
@@ -68,7 +68,7 @@ def _md_section(section: Section, figures: str | None) -> Iterator[str]:
     yield from (_md_figure(figure, figures) for figure in section.figures)
     for table in section.tables:
         yield f"**{_md(table.title)}**"
-        yield _grid([c.head for c in table.columns], cells(table), numbers(table))
+        yield _grid([c.head for c in table.columns], cells(table), numeric_columns(table))
         yield from (_line(text) for text in (table.caption, notes(table.columns)) if text)
     for example in section.examples:
         yield from _md_example(example)
@@ -87,9 +87,9 @@ def _md_figure(figure: Figure, folder: str | None) -> str:
 def _md_example(example: Shown) -> Iterator[str]:
     yield f"### {_md(example.title)}"
     yield f"Text {example.text}: {_md(example.label)}{_md(gold(example))}"
-    yield from (f"> {_line(text)}" for text in texts(example))
+    yield from (f"> {_line(text)}" for text in example_texts(example))
     if example.colourings:
-        yield _grid(("", "strongest words", ""), [(c.name, strongest(c), c.note) for c in example.colourings])
+        yield _grid(("", "strongest words", ""), [(c.name, strongest_words(c), c.note) for c in example.colourings])
     if example.note:
         yield _line(example.note)
 

@@ -35,7 +35,7 @@ _UNBROKEN = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
 
 
 @dataclass(frozen=True)
-class Part:
+class PageSection:
     """A section on the page: its anchor, unlike any other, and whether its evidence is shown at once."""
 
     section: Section
@@ -54,18 +54,18 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Node:
+class ManifestNode:
     """A name of the manifest with its value, or with what is below it."""
 
     name: str
     value: str
-    below: tuple[Node, ...] = ()
+    below: tuple[ManifestNode, ...] = ()
 
 
-def page(document: Document) -> str:
+def document_page(document: Document) -> str:
     """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
     names = iter(anchors([s.name for s in (*document.answers, *document.sections)]))
-    return html.page(
+    return html.render_page(
         _templates(),
         "audit.html.j2",
         "audit.js",
@@ -73,8 +73,8 @@ def page(document: Document) -> str:
         statement=statement(document.verdict),
         scope=SCOPES.get(document.verdict, ""),
         tone=TONES.get(document.verdict, "undecided"),
-        answers=[Part(s, next(names), True) for s in document.answers],
-        sections=[Part(s, next(names), i < OPEN_SECTIONS) for i, s in enumerate(document.sections)],
+        answers=[PageSection(s, next(names), True) for s in document.answers],
+        sections=[PageSection(s, next(names), i < OPEN_SECTIONS) for i, s in enumerate(document.sections)],
         ran=nodes(document.ran),
     )
 
@@ -112,17 +112,17 @@ def _kind(column: Iterable[str]) -> str:
     return "s" if longest <= MAX_UNBROKEN else "l"
 
 
-def nodes(tree: Mapping[str, Any]) -> tuple[Node, ...]:
+def nodes(tree: Mapping[str, Any]) -> tuple[ManifestNode, ...]:
     """The manifest as names, values and what is below them."""
     return tuple(_node(str(name), value) for name, value in tree.items())
 
 
-def _node(name: str, value: Any) -> Node:
+def _node(name: str, value: Any) -> ManifestNode:
     if isinstance(value, Mapping) and value:
-        return Node(name, "", nodes(value))
+        return ManifestNode(name, "", nodes(value))
     if isinstance(value, (list, tuple)) and any(isinstance(v, (Mapping, list, tuple)) for v in value):
-        return Node(name, "", nodes({str(i): v for i, v in enumerate(value)}))
-    return Node(name, _plain(value))
+        return ManifestNode(name, "", nodes({str(i): v for i, v in enumerate(value)}))
+    return ManifestNode(name, _plain(value))
 
 
 def _plain(value: Any) -> str:
@@ -149,7 +149,7 @@ def tones(shown: Iterable[Shown]) -> set[str]:
     return {word.tone for one in shown for colouring in one.colourings for word in colouring.words}
 
 
-def share(strength: float) -> float:
+def colour_strength(strength: float) -> float:
     """How strongly a word is coloured, from 0 to 1, whatever was given."""
     return 0.0 if math.isnan(strength) else round(min(max(strength, 0.0), 1.0), 3)
 
@@ -157,5 +157,12 @@ def share(strength: float) -> float:
 @cache
 def _templates() -> jinja2.Environment:
     return html.environment(
-        {"grid": grid, "evidence": evidence, "share": share, "score": score_text, "tones": tones, "unbroken": unbroken}
+        {
+            "grid": grid,
+            "evidence": evidence,
+            "share": colour_strength,
+            "score": score_text,
+            "tones": tones,
+            "unbroken": unbroken,
+        }
     )

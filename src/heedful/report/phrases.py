@@ -172,7 +172,7 @@ def certainty(why: Counterfactual) -> str:
 # words
 
 
-def texts(n: int) -> str:
+def count_texts(n: int) -> str:
     """1 text, 1,024 texts."""
     return f"{n:,} text{'' if n == 1 else 's'}"
 
@@ -182,7 +182,7 @@ def cautious(sentence: str, n: int) -> str:
     return sentence if n >= MINIMUM else f"Too few texts to decide (n = {n}). {sentence}"
 
 
-def listed(names: Sequence[str]) -> str:
+def and_list(names: Sequence[str]) -> str:
     """a, b and c."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -267,7 +267,7 @@ def tally(rows: Sequence[Row]) -> str | None:
     parts = []
     for word, ending in endings.items():
         names = [method for method, result in compared if result == word]
-        listing = f" ({listed(names)})" if len(names) <= MAX_NAMES else ""
+        listing = f" ({and_list(names)})" if len(names) <= MAX_NAMES else ""
         count = f"{len(names)} of {len(compared)} method{'' if len(compared) == 1 else 's'}{listing}"
         verb = "is" if len(names) == 1 else "are"
         if names and word != "too few texts":

@@ -80,7 +80,7 @@ class _Remaining(TimeRemainingColumn):
         return Text("left: ").append_text(super().render(task)) if known else Text()
 
 
-def line(console: Console) -> Progress:
+def progress_line(console: Console) -> Progress:
     """The line itself, not yet started, with one task."""
     doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     columns = SpinnerColumn(), doing, _Bar(_BAR_WIDTH), _Count(), TimeElapsedColumn(), _Remaining()
@@ -99,7 +99,7 @@ def progress(hidden: bool = False, wait: float = WAIT_SECONDS) -> Iterator[Show]
     if hidden or not sys.stderr.isatty():
         yield lambda doing, done=None, total=None, unit="", extra="": None
         return
-    shown = line(Console(stderr=True))
+    shown = progress_line(Console(stderr=True))
     task = shown.task_ids[0]
 
     def show(

@@ -8,7 +8,7 @@ from heedful.audits.ranking import RankedMethod, Ranking, reversals
 from heedful.audits.record import Record
 from heedful.report.charts import Words, dots
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import capital, interval, listed, texts
+from heedful.report.phrases import and_list, capital, count_texts, interval
 from heedful.report.sections.parts import CONTROLS, dot
 
 MAX_TIED = 4  # methods that a sentence names
@@ -46,13 +46,13 @@ def advice(record: Record) -> tuple[str, ...]:
     best = main.methods[0]
     if not best.enough:
         return (
-            f"Too few texts to recommend an explanation ({texts(best.n)}).",
+            f"Too few texts to recommend an explanation ({count_texts(best.n)}).",
             f"By means alone, {best.method} follows the model best: score {interval(best)} (masking: {main.masking}).",
         )
     if "random" in main.tied:
         return (
             f"No explanation can be recommended: no method's order of the words is significantly better than a random "
-            f"one ({texts(best.n)}).",
+            f"one ({count_texts(best.n)}).",
         )
     tied = [name for name in main.tied if name not in CONTROLS]
     costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
@@ -72,7 +72,7 @@ def advice(record: Record) -> tuple[str, ...]:
     return (
         f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest"
         f"{_passes(record, cheapest)}.",
-        f"{why}. Not significantly different from it: {listed([*others[:MAX_TIED], *more])}.",
+        f"{why}. Not significantly different from it: {and_list([*others[:MAX_TIED], *more])}.",
         *_masking_sentences(ranked),
     )
 
@@ -98,7 +98,7 @@ def _masking_sentences(ranked: Sequence[Ranking]) -> list[str]:
         return [f"The order depends on the masking: {'; '.join(parts)}{more}."]
     if len(ranked) < 2:
         return []
-    return [f"No two methods change places significantly between {listed([one.masking for one in ranked])}."]
+    return [f"No two methods change places significantly between {and_list([one.masking for one in ranked])}."]
 
 
 def _figure(ranking: Ranking, number: int) -> Figure:
@@ -129,5 +129,5 @@ def table_of(record: Record, ranking: Ranking, number: int) -> Table:
         (one.method, _rank(one), interval(one), one.n, record.passes(one.method), record.spent(one.method).seconds)
         for one in ranking.methods
     )
-    left = f"Measured on too few texts to be ranked: {listed(ranking.unranked)}." if ranking.unranked else ""
+    left = f"Measured on too few texts to be ranked: {and_list(ranking.unranked)}." if ranking.unranked else ""
     return Table(f"ranking-table-{number}", f"Ranks, masking: {ranking.masking}", columns, rows, left)

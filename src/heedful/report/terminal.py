@@ -21,16 +21,16 @@ from heedful.core.explanation import (
     Prediction,
     Reduction,
 )
-from heedful.core.table import align
+from heedful.core.table import align_columns
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import phrases
 from heedful.report.text_runs import text_runs
-from heedful.report.tree_layout import edge_text, facts, walk
+from heedful.report.tree_layout import edge_text, tree_facts, walk
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
     from heedful.methods.base import Passes
-    from heedful.methods.cost import Plan
+    from heedful.methods.cost import CostForecast
 
 # distinct for every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
 SUPPORTS, AGAINST, UNSIGNED = (47, 128, 205), (217, 95, 2), (176, 72, 204)
@@ -71,7 +71,7 @@ def show_tree(tree: Tree, console: Console) -> None:
         label = name.append("  the root" if edge is None else f"  {edge_text(edge)}", style="not bold dim")
         levels[depth:] = [levels[depth - 1].add(label) if depth else Branch(label)]
     console.print(levels[0])
-    for fact in ["", *facts(tree)]:
+    for fact in ["", *tree_facts(tree)]:
         console.print(Text(clean(fact), style="dim"))
 
 
@@ -200,12 +200,12 @@ def clean(text: str) -> str:
     return "".join("�" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
-def cost_table(plan: Plan) -> str:
+def cost_table(plan: CostForecast) -> str:
     """The passes of each method, of the prediction, and of all together."""
     rows = [("method", "forward", "backward"), *((cost.method, *_passes(cost.passes)) for cost in plan.costs)]
     rows.append(("the prediction itself", f"{plan.predictions:,}", "0"))
     rows.append((f"total{' and what is unknown' if plan.unknown else ''}", *_passes(plan.total)))
-    return align(rows, right=(1, 2))
+    return align_columns(rows, right=(1, 2))
 
 
 def _passes(passes: Passes | None) -> tuple[str, str]:

@@ -20,7 +20,7 @@ def token_columns(tree: Tree) -> dict[int, int]:
     return {token: column for column, token in enumerate(shown)}
 
 
-def facts(tree: Tree) -> list[str]:
+def tree_facts(tree: Tree) -> list[str]:
     """What a reader must know about the tree."""
     proof = ": no tree has a higher objective" if tree.proven else ""
     penalty = f", penalty {score_text(tree.penalty, signed=False)} per edge" if tree.penalty else ""
@@ -49,7 +49,7 @@ _PAGE_WIDTH = 820.0  # what a page has, if few tokens are to fill it
 
 
 @dataclass(frozen=True)
-class Node:
+class TreeNode:
     """A token on the page: where it stands, and whether the tree holds it."""
 
     text: str
@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Line:
+class DrawnEdge:
     """An edge on the page, as a curve, and in words."""
 
     curve: str
@@ -69,7 +69,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Item:
+class ListedToken:
     """A token in the list: how many levels to open before it and to close after it."""
 
     text: str
@@ -85,9 +85,9 @@ class TreeLayout:
     why: Tree
     width: float
     height: float
-    nodes: list[Node]
-    lines: list[Line]
-    items: list[Item]
+    nodes: list[TreeNode]
+    lines: list[DrawnEdge]
+    items: list[ListedToken]
     facts: list[str]
 
 
@@ -108,29 +108,29 @@ def lay_out(tree: Tree) -> TreeLayout:
         width=column * len(columns),
         height=HEIGHT + deep,
         nodes=[
-            Node(tree.tokens.surface(i), *(spot(i) if i in tree.heights else (column * (c + 0.5), HEIGHT)),
+            TreeNode(tree.tokens.surface(i), *(spot(i) if i in tree.heights else (column * (c + 0.5), HEIGHT)),
                  inside=i in tree.heights, root=i == tree.root)
             for i, c in columns.items()
         ],
         lines=[_line(tree, edge, spot(edge.query), spot(edge.key)) for edge in tree.edges],
         items=_items(tree),
-        facts=facts(tree),
+        facts=tree_facts(tree),
     )  # fmt: skip
 
 
-def _line(tree: Tree, edge: Edge, start: tuple[float, float], end: tuple[float, float]) -> Line:
+def _line(tree: Tree, edge: Edge, start: tuple[float, float], end: tuple[float, float]) -> DrawnEdge:
     (x0, y0), (x1, y1), middle = start, end, (start[1] + end[1]) / 2
     curve = f"M{x0:.1f} {y0:.1f}C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
     names = f"{tree.tokens.surface(edge.key)} → {tree.tokens.surface(edge.query)}"
     words = f"{names}\n{edge_text(edge)}, weight {score_text(edge.weight)}"
-    return Line(curve, 1 + 5 * max(0.0, min(1.0, edge.share)), words)
+    return DrawnEdge(curve, 1 + 5 * max(0.0, min(1.0, edge.share)), words)
 
 
-def _items(tree: Tree) -> list[Item]:
+def _items(tree: Tree) -> list[ListedToken]:
     steps = list(walk(tree))
     depths = [depth for depth, _, _ in steps] + [0]
     return [
-        Item(
+        ListedToken(
             text=tree.tokens.surface(node),
             words="the root" if edge is None else edge_text(edge),
             opens=n == 0 or depth > depths[n - 1],

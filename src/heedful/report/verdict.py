@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from heedful.audits.verdict import QUESTIONS, Answer, Question, Reason, Rule, Says, Verdict
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import capital, exists, interval, listed, number, percent
+from heedful.report.phrases import and_list, capital, exists, interval, number, percent
 
 MEANINGS = {
     "explanation": "Attention may be used as an explanation of this model: it points at the words that decide, and the "
@@ -37,7 +37,7 @@ QUALIFIERS = {
 }
 
 
-def sentences(verdict: Verdict) -> tuple[str, ...]:
+def verdict_sentences(verdict: Verdict) -> tuple[str, ...]:
     """The verdict in words: what it means, the answer to each question, and caveats."""
     meaning = MEANINGS[verdict.word]
     first = f"{meaning}: {reason(verdict)}." if verdict.word == "undecided" else meaning
@@ -57,16 +57,16 @@ def reason(verdict: Verdict) -> str:
     return {
         Reason.NOT_AMONG_METHODS: f"{verdict.method} was not among the run's methods",
         Reason.UNREADABLE: "this model's attention could not be read",
-        Reason.QUESTIONS_MISSING: f"{listed(missing)} could not be examined",
+        Reason.QUESTIONS_MISSING: f"{and_list(missing)} could not be examined",
         Reason.TOO_FEW: f"fewer than {verdict.rule.texts} texts",
         Reason.UNIFORMITY_UNKNOWN: "how far attention is from uniform was not measured",
         Reason.CONSTANT: "attention is constant: it claims nothing",
         Reason.ALL_FOR: "all three questions speak for it",
-        Reason.SOME_FOR: f"{listed(yes)} speak{'s' * (len(yes) == 1)} for it, {listed(others)} not",
-        Reason.NONE_FOR: f"no question speaks for it, and {listed(no)} against",
+        Reason.SOME_FOR: f"{and_list(yes)} speak{'s' * (len(yes) == 1)} for it, {and_list(others)} not",
+        Reason.NONE_FOR: f"no question speaks for it, and {and_list(no)} against",
         Reason.ABOVE_LEAST: f"on each question it has more than {percent(verdict.rule.least)} of the reference's lead, "
         f"on none more than {percent(verdict.rule.most)}",
-        Reason.ONE_AGAINST: f"only {listed(no)} speaks against it",
+        Reason.ONE_AGAINST: f"only {and_list(no)} speaks against it",
     }.get(verdict.reason, "no question has a clear answer on these texts")
 
 
@@ -75,7 +75,7 @@ def answer_reason(answer: Answer, rule: Rule) -> str:
     return {
         Reason.NONE: "",
         Reason.NOT_MEASURED: "it was not measured",
-        Reason.NUMBERS_MISSING: f"there is no number of {listed([NUMBERS[name] for name in answer.missing])}",
+        Reason.NUMBERS_MISSING: f"there is no number of {and_list([NUMBERS[name] for name in answer.missing])}",
         Reason.NO_COMPLETE_TEXT: "no text has all three numbers",
         Reason.ONE_COMPLETE_TEXT: "only one text has all three numbers",
         Reason.TOO_FEW: f"fewer than {rule.texts} texts",
@@ -94,11 +94,11 @@ def answer_sentence(answer: Answer, rule: Rule) -> str:
         return f"{question} Undecided: {why}."
     a, r, s = (number(x, 2) for x in (answer.attention, answer.chance, answer.reference))
     measured = MEASURED[answer.question].format(reference=rule.reference, a=a, r=r, s=s)
-    lead = f" That is {share(answer)} of the reference's lead over random." if exists(answer.share) else ""
+    lead = f" That is {share_phrase(answer)} of the reference's lead over random." if exists(answer.share) else ""
     return f"{question} {YES[answer.says]}{f': {why}' if why else ''}. {measured}{lead}"
 
 
-def share(answer: Answer) -> str | None:
+def share_phrase(answer: Answer) -> str | None:
     """Attention's share of the reference's lead with its limits: 54 % [45, 62]."""
     return percent(answer.share, answer.low, answer.high) if exists(answer.share) else None
 
@@ -146,7 +146,7 @@ def _answers_table(verdict: Verdict) -> Table:
         Column("answer"),
     )
     rows = tuple(
-        (f"{a.question} {QUESTIONS[a.question]}", a.attention, a.chance, a.reference, share(a), a.n, a.says)
+        (f"{a.question} {QUESTIONS[a.question]}", a.attention, a.chance, a.reference, share_phrase(a), a.n, a.says)
         for a in verdict.answers
     )
     return Table("verdict-questions", "The three questions", columns, rows)
@@ -170,7 +170,7 @@ def _readings_table(verdicts: Mapping[str, Verdict], first: str) -> list[Table]:
     """Attention can be read in several ways; the model's use of it (Q3) is the same for all."""
     columns = (Column("reading"), *(Column(q, says=words) for q, words in QUESTIONS.items()), Column("verdict"))
     ordered = sorted(verdicts.items(), key=lambda item: item[0] != first)
-    rows = tuple((name, *map(share, verdict.answers), verdict.word) for name, verdict in ordered)
+    rows = tuple((name, *map(share_phrase, verdict.answers), verdict.word) for name, verdict in ordered)
     title = "Other readings of attention, share of the reference's lead"
     return [Table("verdict-readings", title, columns, rows)] if len(rows) > 1 else []
 

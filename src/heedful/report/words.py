@@ -11,9 +11,9 @@ from heedful.audits.record import Record
 from heedful.core.arrays import Floats
 from heedful.maths import stats
 from heedful.report.charts import Interval, Words, dots
-from heedful.report.coloured_text import MAX_LETTERS, explained, explaining, preferred, read, short
+from heedful.report.coloured_text import MAX_LETTERS, explained, explaining, preferred, read_text_row, shorten
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import bracketed, digits_for, listed, number, slug, texts
+from heedful.report.phrases import and_list, bracketed, count_texts, digits_for, number, slug
 
 TOP_WORDS = 12  # words of a label
 CHARTED_LABELS = 3  # labels that have a chart; tables have all
@@ -47,7 +47,7 @@ class WordList:
     ranked: int
 
 
-def words(record: Record) -> Section:
+def word_section(record: Record) -> Section:
     """The global view: for each label, the words with the highest mean scores over the texts that get it."""
     chosen = preferred(explaining(record))
     least = 3 if len(record.texts) >= 60 else 2
@@ -99,7 +99,7 @@ def _lists(record: Record, chosen: Sequence[str], least: int) -> list[WordList]:
     by_label: dict[tuple[str, int], dict[str, list[float]]] = {}
     signs: dict[str, bool] = {}
     index = {name: i for i, name in enumerate(record.labels)}
-    for one in (read(row) for row in record.each_text() if row.pieces):
+    for one in (read_text_row(row) for row in record.each_text() if row.pieces):
         names, content = one.words, list(one.view.content)
         for method in chosen:
             scored = one.scores(method)
@@ -137,7 +137,7 @@ def _first_words(record: Record, one: WordList) -> str:
     if not words:
         none = f"none of {one.ranked:,} that were ranked has an interval above zero"
         return f"By {one.method}, no word can be said to speak for {where}: {none}."
-    named = listed([f"“{short(w.word)}” {w.interval}" for w in words[:MAX_WORDS]])
+    named = and_list([f"“{shorten(w.word)}” {w.interval}" for w in words[:MAX_WORDS]])
     what = f"what speaks most for {where}" if one.signed else f"what weighs most in texts called {label}"
     return f"By {one.method}, {what} is {named}."
 
@@ -181,8 +181,8 @@ def _charted(record: Record, lists: Sequence[WordList]) -> list[WordList]:
 
 
 def _figure(record: Record, one: WordList, name: str) -> Figure:
-    rows = [Interval(short(w.word), w.mean, w.low, w.high, note=texts(w.texts)) for w in one.first]
-    numbers = (f"{short(w.word)} {w.interval} in {texts(w.texts)}" for w in one.first)
+    rows = [Interval(shorten(w.word), w.mean, w.low, w.high, note=count_texts(w.texts)) for w in one.first]
+    numbers = (f"{shorten(w.word)} {w.interval} in {count_texts(w.texts)}" for w in one.first)
     label = _label(record, one)
     title = f"{one.method}: words in texts that the model calls {label}"
     axis = "mean score" if one.signed else "mean share of the text's sum"
@@ -203,7 +203,7 @@ def _table(record: Record, lists: Sequence[WordList], name: str) -> Table:
         Column("high", digits, "upper limit"),
     )
     entries = [(_label(record, one), word) for one in lists for word in one.first]
-    rows = tuple((short(w.word), label, w.texts, w.mean, w.low, w.high) for label, w in entries)
+    rows = tuple((shorten(w.word), label, w.texts, w.mean, w.low, w.high) for label, w in entries)
     caption = f"Up to {TOP_WORDS} words of each label, by the lower limit of the interval."
     return Table(name, f"Words by {lists[0].method}", columns, rows, caption)
 
@@ -216,4 +216,4 @@ def _names(methods: Sequence[str]) -> list[str]:
 
 
 def _label(record: Record, one: WordList) -> str:
-    return short(record.labels[one.label])
+    return shorten(record.labels[one.label])

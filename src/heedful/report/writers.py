@@ -30,7 +30,7 @@ class Writer:
 
 
 WRITERS = {
-    "html": Writer("html", "page", "page"),
+    "html": Writer("html", "page", "document_page"),
     "md": Writer("md", "markdown", "markdown", links=True),
     "csv": Writer("csv", "markdown", "csv"),
     "latex": Writer("tex", "latex", "latex"),

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heedful.nets.training.batches import bucketed, encoded, in_order
-from heedful.nets.vocabulary import Cut, learned
+from heedful.nets.vocabulary import TokenRules, learned
 from tests.support.models import build
 
 TEXTS = [("a warm film", None), ("dull", None), ("the end was warm and the start was dull", "is it warm")]
-TOKENIZER = learned([text for text, _ in TEXTS], Cut())
+TOKENIZER = learned([text for text, _ in TEXTS], TokenRules())
 
 
 def test_rows_are_what_the_tokenizer_says() -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
-from heedful.nets.training.loop import LOG, STATE, Moment, Plan, clip, delete_state, fit, rate_share
+from heedful.nets.training.loop import LOG, STATE, TrainingPlan, TrainingProgress, clip, delete_state, fit, rate_share
 
 
 @dataclass
@@ -49,7 +49,7 @@ def _network() -> nn.Module:
         return nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Dropout(0.2), nn.Linear(8, 1))
 
 
-PLAN = Plan(epochs=4, lr=0.05, weight_decay=0.01)
+PLAN = TrainingPlan(epochs=4, lr=0.05, weight_decay=0.01)
 
 
 class _KilledError(Exception):
@@ -57,7 +57,7 @@ class _KilledError(Exception):
 
 
 def killed_at(epoch: int, step: int) -> Any:
-    def watch(now: Moment) -> None:
+    def watch(now: TrainingProgress) -> None:
         if (now.epoch, now.step) == (epoch, step):
             raise _KilledError
 
@@ -73,14 +73,16 @@ def same(one: Line, other: Line) -> bool:
 
 
 def test_it_learns(tmp_path: Path) -> None:
-    fitted = fit(Line(), Plan(epochs=40, lr=0.02), tmp_path)
+    fitted = fit(Line(), TrainingPlan(epochs=40, lr=0.02), tmp_path)
     assert max(row["fit"] for row in fitted.history) > -0.1 > fitted.history[0]["fit"]
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "amsgrad", "adamw"])
 @pytest.mark.parametrize(("epoch", "step"), [(0, 1), (1, 6), (2, 0), (3, 5)])
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path: Path, optimiser: Any, epoch: int, step: int) -> None:
-    plan = Plan(epochs=4, lr=0.05, weight_decay=0.01, optimiser=optimiser, schedule="linear", warmup=0.2, clip=1.0)
+    plan = TrainingPlan(
+        epochs=4, lr=0.05, weight_decay=0.01, optimiser=optimiser, schedule="linear", warmup=0.2, clip=1.0
+    )
     (tmp_path / "whole").mkdir()
     whole = Line()
     expected = fit(whole, plan, tmp_path / "whole")
@@ -102,10 +104,10 @@ def test_a_resumed_run_does_not_begin_again(tmp_path: Path) -> None:
 
 def test_more_epochs_go_on_from_a_finished_state(tmp_path: Path) -> None:
     short, longer, whole = Line(), Line(), Line()
-    fit(short, Plan(epochs=2, lr=0.05), tmp_path)
-    fit(longer, Plan(epochs=4, lr=0.05), tmp_path)
+    fit(short, TrainingPlan(epochs=2, lr=0.05), tmp_path)
+    fit(longer, TrainingPlan(epochs=4, lr=0.05), tmp_path)
     (tmp_path / "whole").mkdir()
-    fit(whole, Plan(epochs=4, lr=0.05), tmp_path / "whole")
+    fit(whole, TrainingPlan(epochs=4, lr=0.05), tmp_path / "whole")
     assert same(longer, whole)
 
 
@@ -114,12 +116,12 @@ def test_the_best_epoch_is_kept_and_ties_go_to_the_earlier(tmp_path: Path) -> No
     assert fit(kept, PLAN, tmp_path).best == 2
     (tmp_path / "two").mkdir()
     two = Line(told=(0.1, 0.7))
-    fit(two, Plan(epochs=2, lr=0.05, weight_decay=0.01), tmp_path / "two")
+    fit(two, TrainingPlan(epochs=2, lr=0.05, weight_decay=0.01), tmp_path / "two")
     assert same(kept, two)
 
 
 def test_patience_counts_epochs_without_a_better_score(tmp_path: Path) -> None:
-    fitted = fit(Line(told=(0.5, 0.6, 0.4, 0.6, 0.9)), Plan(epochs=5, patience=2), tmp_path)
+    fitted = fit(Line(told=(0.5, 0.6, 0.4, 0.6, 0.9)), TrainingPlan(epochs=5, patience=2), tmp_path)
     assert len(fitted.history) == 4
 
 
@@ -140,12 +142,12 @@ def test_a_plateau_halves_the_rate(tmp_path: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.optim.Adam, "step", step)
-        fit(job, Plan(epochs=3, lr=0.4, schedule="plateau"), tmp_path)
+        fit(job, TrainingPlan(epochs=3, lr=0.4, schedule="plateau"), tmp_path)
     assert rates[::6] == [0.4, 0.4, 0.2]
 
 
 def test_the_linear_schedule_warms_up_and_falls_to_nothing() -> None:
-    plan = Plan(schedule="linear", warmup=0.1)
+    plan = TrainingPlan(schedule="linear", warmup=0.1)
     shares = [rate_share(plan, step, 100) for step in range(100)]
     assert shares[:3] == [1 / 11, 2 / 11, 3 / 11]
     assert max(shares) == shares[10] == 1.0
@@ -160,7 +162,7 @@ def test_weight_decay_spares_what_the_job_spares(tmp_path: Path) -> None:
             for p in job.model.parameters():
                 p.fill_(1.0)
         job.loss = lambda batch, job=job: sum(p.sum() * 0 for p in job.model.parameters())  # type: ignore[method-assign, misc]
-        fit(job, Plan(epochs=1, optimiser="adamw", weight_decay=rate), tmp_path / str(rate))
+        fit(job, TrainingPlan(epochs=1, optimiser="adamw", weight_decay=rate), tmp_path / str(rate))
     shrunk = {n: float(p.detach().max()) < 1 for n, p in decayed.model.named_parameters()}
     assert shrunk == {"0.weight": True, "0.bias": False, "3.weight": True, "3.bias": False}
     assert all(float(p.detach().max()) == 1 for p in plain.model.parameters())
@@ -170,7 +172,7 @@ def test_other_settings_do_not_continue_a_run(tmp_path: Path) -> None:
     with pytest.raises(_KilledError):
         fit(Line(), PLAN, tmp_path, killed_at(1, 1), every=-1)
     with pytest.raises(BadInput, match="unfinished training with other settings or data"):
-        fit(Line(), Plan(epochs=4, lr=0.04, weight_decay=0.01), tmp_path)
+        fit(Line(), TrainingPlan(epochs=4, lr=0.04, weight_decay=0.01), tmp_path)
     with pytest.raises(BadInput, match="unfinished training with other settings or data"):
         fit(Line(identity="other texts"), PLAN, tmp_path)
 
@@ -196,7 +198,7 @@ def test_chance_is_the_plans(tmp_path: Path) -> None:
         folder = tmp_path / f"{seed}{globally}"
         folder.mkdir()
         torch.manual_seed(globally)
-        fit(job, Plan(epochs=2, lr=0.05, seed=seed), folder)
+        fit(job, TrainingPlan(epochs=2, lr=0.05, seed=seed), folder)
     assert same(jobs[0], jobs[1])
     assert not same(jobs[0], jobs[2])
 
@@ -224,7 +226,7 @@ def test_a_finished_run_can_be_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"lr": 0.0}, {"patience": 0}, {"warmup": 1.0}, {"clip": 0.0}])
 def test_plans_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=rf"^{next(iter(wrong))} is a .*, not {next(iter(wrong.values()))}\.$"):
-        Plan(**wrong)
+        TrainingPlan(**wrong)
 
 
 @dataclass
@@ -264,7 +266,7 @@ def _bag() -> nn.Module:
 def test_lazily_only_the_words_of_a_batch_move(tmp_path: Path) -> None:
     job = Words()
     before = [p.detach().clone() for p in job.model.parameters()]
-    fit(job, Plan(epochs=3, lr=0.05, lazy=True, clip=5.0), tmp_path)
+    fit(job, TrainingPlan(epochs=3, lr=0.05, lazy=True, clip=5.0), tmp_path)
     assert isinstance(job.model, _Bag)
     moved = (job.model.words.weight.detach() != before[0]).any(1)
     assert moved.tolist() == [True] * 6 + [False] * 3
@@ -276,13 +278,13 @@ def test_a_first_lazy_step_is_adams(tmp_path: Path) -> None:
     for job, lazy in zip(jobs, (False, True), strict=True):
         job.batches = lambda epoch: [torch.tensor([[0, 1, 2]])]  # type: ignore[method-assign]
         (tmp_path / str(lazy)).mkdir()
-        fit(job, Plan(epochs=1, lr=0.05, lazy=lazy), tmp_path / str(lazy))
+        fit(job, TrainingPlan(epochs=1, lr=0.05, lazy=lazy), tmp_path / str(lazy))
     for one, other in zip(weights(jobs[0]), weights(jobs[1]), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
 
 
 def test_a_killed_lazy_run_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    plan = Plan(epochs=3, lr=0.05, lazy=True)
+    plan = TrainingPlan(epochs=3, lr=0.05, lazy=True)
     (tmp_path / "whole").mkdir()
     whole, resumed = Words(), Words()
     fit(whole, plan, tmp_path / "whole")

@@ -21,7 +21,7 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example, Splits
 from heedful.nets.training.batches import RIGHT
-from heedful.nets.training.job import ClassifierJob, Cutter, Labels, probabilities, scores
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, probabilities, split_scores
 from heedful.nets.training.loop import fit
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import train
@@ -338,7 +338,7 @@ def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
         settings = RECIPES["han-rnn"].settings(SIZES["han-rnn"] | {"batch": batch})
         cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
         several.append(probabilities(model, cut.texts, settings))
-        assert scores(model, labels, cut, settings) == pytest.approx(found.test)
+        assert split_scores(model, labels, cut, settings) == pytest.approx(found.test)
     assert several[0] == pytest.approx(several[1], abs=1e-6)
 
 

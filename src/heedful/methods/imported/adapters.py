@@ -20,7 +20,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.files import output
 
-Lines = list[dict[str, Any]]
+JsonLines = list[dict[str, Any]]
 
 
 def write(lines: Iterable[Mapping[str, Any]], path: str | Path) -> None:
@@ -41,7 +41,7 @@ def from_captum(
     method: str,
     label: str | int | None = None,
     pair: str | None = None,
-) -> Lines:
+) -> JsonLines:
     """Attributions of one text: a tensor or array [t], or [t, d], which is summed over d; a batch of one is opened."""
     values = _array(attributions)
     if values.ndim > 1 and values.shape[0] == 1 and (values.ndim == 3 or values.shape[1] == len(tokens) > 1):
@@ -57,7 +57,7 @@ def from_captum(
 # shap
 
 
-def from_shap(explanation: Any, method: str = "shap-package", label: str | int | None = None) -> Lines:
+def from_shap(explanation: Any, method: str = "shap-package", label: str | int | None = None) -> JsonLines:
     """A `shap.Explanation` of one text or of several, with a line for each label that it has values of.
 
     `data` holds the parts of a text, white space included, so that together they are the text. `label` is what was
@@ -71,7 +71,7 @@ def from_shap(explanation: Any, method: str = "shap-package", label: str | int |
     return [line for parts, scores in zip(data, values, strict=True) for line in _shap(parts, scores, names, method)]
 
 
-def _shap(parts: Sequence[str], values: Any, names: Any, method: str) -> Lines:
+def _shap(parts: Sequence[str], values: Any, names: Any, method: str) -> JsonLines:
     table = _array(values)
     if table.ndim not in (1, 2) or len(table) != len(parts):
         raise BadInput(f"{len(parts)} parts of a text and values of shape {table.shape}; give a text's explanation.")
@@ -98,7 +98,7 @@ def _output(name: Any) -> str | int:
 
 def from_lime(
     explanation: Any, text: str | None = None, label: str | int | None = None, method: str = "lime-package"
-) -> Lines:
+) -> JsonLines:
     """A LIME explanation of a text, with a line for each label that it explains, or for one of them.
 
     The weight of a word that occurs several times is divided over its occurrences: LIME removes them together, so
@@ -140,7 +140,7 @@ def _lime(string: Any, weights: Iterable[tuple[int, float]], label: str | int | 
 # inseq
 
 
-def from_inseq(saved: str | Path | Mapping[str, Any], method: str | None = None) -> Lines:
+def from_inseq(saved: str | Path | Mapping[str, Any], method: str | None = None) -> JsonLines:
     """What inseq saved, as JSON text, as a file or as a dict: the source's scores, summed over the target's steps.
 
     Scores per dimension are summed too. inseq shows the norm of them, normalised; join them so before saving if that is
@@ -212,7 +212,7 @@ def _ndarray(value: Mapping[str, Any]) -> Floats:
 # ferret
 
 
-def from_ferret(explanation: Any, method: str | None = None) -> Lines:
+def from_ferret(explanation: Any, method: str | None = None) -> JsonLines:
     """A ferret Explanation, or several: text, tokens, scores, explainer, and the target that was explained."""
     several = explanation if isinstance(explanation, (list, tuple)) else [explanation]
     return [_ferret(one, method) for one in several]

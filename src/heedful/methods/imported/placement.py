@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from heedful.core.alignment import align, plain
+from heedful.core.alignment import align_pieces, fold
 from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput
-from heedful.core.tokens import Span, Tokens, trim, words
+from heedful.core.tokens import Span, Tokens, trim, word_spans
 
 MIN_COVERAGE = 0.9  # of the characters that the model reads, the letters of given tokens, the scores' magnitude
 UNKNOWN = frozenset(("[UNK]", "<unk>", "<UNK>", "[unk]"))
@@ -31,11 +31,11 @@ _BYTES = {chr(b): b for b in _SHOWN} | {chr(256 + i): b for i, b in enumerate(_H
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # SentencePiece's, where a letter is not in its vocabulary
 
-Place = tuple[int, int, int]  # start and end, in the text (0) or its pair (1)
+TextSpan = tuple[int, int, int]  # start and end, in the text (0) or its pair (1)
 
 
 @dataclass(frozen=True)
-class Line:
+class GivenScores:
     """One explanation as it was given: scores of tokens, of spans of characters, or, with neither, of words."""
 
     text: str
@@ -43,7 +43,7 @@ class Line:
     scores: tuple[float, ...]
     pair: str | None = None
     tokens: tuple[str, ...] | None = None
-    spans: tuple[Place | None, ...] | None = None
+    spans: tuple[TextSpan | None, ...] | None = None
     label: str | int | None = None
     signed: bool | None = None
     where: str = ""
@@ -67,7 +67,7 @@ class MappedScores:
     details: Mapping[str, float] = field(default_factory=dict)
 
 
-def map_scores(line: Line, tokens: Tokens) -> MappedScores:
+def map_scores(line: GivenScores, tokens: Tokens) -> MappedScores:
     """The scores on the model's tokens. Where tokens or spans are the model's own, the scores are those given."""
     given = np.array(line.scores)
     if line.tokens is not None:
@@ -156,7 +156,7 @@ def _sides(marks: Sequence[bool]) -> tuple[list[int], list[int], list[int]]:
 # where the given scores are
 
 
-def _places(line: Line) -> list[Span | None]:
+def _places(line: GivenScores) -> list[Span | None]:
     if line.spans is not None:
         return [None if p is None else trim(line.whole, line.at((p[0], p[1]), p[2])) for p in line.spans]
     if line.tokens is not None:
@@ -164,10 +164,10 @@ def _places(line: Line) -> list[Span | None]:
     return [*_words(line)]
 
 
-def _words(line: Line) -> list[Span]:
+def _words(line: GivenScores) -> list[Span]:
     """Of heedful's own words, or of what white space parts; there are as many of both only where both are the same."""
     texts = [line.text] if line.pair is None else [line.text, line.pair]
-    own = [line.at(span, segment) for segment, text in enumerate(texts) for span in words(text)]
+    own = [line.at(span, segment) for segment, text in enumerate(texts) for span in word_spans(text)]
     spaced = [m.span() for m in re.finditer(r"\S+", line.whole)]
     for spans in (own, spaced):
         if len(spans) == len(line.scores):
@@ -175,7 +175,7 @@ def _words(line: Line) -> list[Span]:
     raise BadInput("there are not as many scores as this text has words; give tokens or spans with them.")
 
 
-def _located(line: Line, tokens: Sequence[str]) -> list[Span | None]:
+def _located(line: GivenScores, tokens: Sequence[str]) -> list[Span | None]:
     """Tokens found one after the other. Special tokens between the texts of a pair say where the second begins."""
     marks = [token in SPECIAL for token in tokens]
     if any(token and token in line.whole for token in {t for t, mark in zip(tokens, marks, strict=True) if mark}):
@@ -183,14 +183,14 @@ def _located(line: Line, tokens: Sequence[str]) -> list[Span | None]:
     places: list[Span | None] = [None] * len(tokens)
     for positions, first, text in _parts(line, marks):
         surfaces = _surfaces([tokens[i] for i in positions], text)
-        spans = align(text, surfaces)
+        spans = align_pieces(text, surfaces)
         _check_found(text, surfaces, spans)
         for i, (start, end) in zip(positions, spans, strict=True):
             places[i] = (start + first, end + first)
     return places
 
 
-def _parts(line: Line, marks: Sequence[bool]) -> list[tuple[list[int], int, str]]:
+def _parts(line: GivenScores, marks: Sequence[bool]) -> list[tuple[list[int], int, str]]:
     """Which tokens are of which text, as far as is known, and where it begins in the whole."""
     content = [i for i, mark in enumerate(marks) if not mark]
     between = _sides(marks)[1]
@@ -205,7 +205,7 @@ def _parts(line: Line, marks: Sequence[bool]) -> list[tuple[list[int], int, str]
 
 def _check_found(text: str, surfaces: Sequence[str | None], spans: Sequence[Span]) -> None:
     """Refuse tokens of another text: what `align` cannot find it puts into gaps."""
-    letters = [(plain(s), plain(text[slice(*span)])) for s, span in zip(surfaces, spans, strict=True) if s is not None]
+    letters = [(fold(s), fold(text[slice(*span)])) for s, span in zip(surfaces, spans, strict=True) if s is not None]
     right = sum(len(token) for token, there in letters if token == there)
     if right < MIN_COVERAGE * sum(len(token) for token, _ in letters):
         raise BadInput("the tokens of this text are not found in it, one after the other; give spans.")

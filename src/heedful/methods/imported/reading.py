@@ -18,7 +18,7 @@ from heedful.core.explanation import Attribution
 from heedful.core.target import label_index
 from heedful.core.tokens import check_text
 from heedful.methods import METHODS, Method, Passes
-from heedful.methods.imported.placement import Line, Place, map_scores
+from heedful.methods.imported.placement import GivenScores, TextSpan, map_scores
 
 if TYPE_CHECKING:
     import torch
@@ -32,8 +32,8 @@ KEYS = ("text", "pair", "method", "scores", "tokens", "spans", "label", "signed"
 MAX_NAME_LENGTH = 60  # characters
 _MAX_SCORE = 1e100  # so that sums of squares stay finite
 RESERVED = ("greedy", "optimum", "attention-ascending", "attention-slope", "attention-x-slope")  # rows of checks
-Key = tuple[str, str | None]
-Lines = Mapping[Key, Sequence[Line]]
+TextKey = tuple[str, str | None]
+ScoresByText = Mapping[TextKey, Sequence[GivenScores]]
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class ImportedMethod:
     file: str
     fingerprint: str
     # not a field: a manifest holds the fingerprint and not the scores; `replace` passes it on
-    lines: InitVar[Lines | None] = None
+    lines: InitVar[ScoresByText | None] = None
 
     summary: ClassVar[str] = "scores that were read from a file"
     paper: ClassVar[str] = "–"
     again: ClassVar[bool] = False
 
-    def __post_init__(self, lines: Lines | None) -> None:
+    def __post_init__(self, lines: ScoresByText | None) -> None:
         object.__setattr__(self, "lines", lines or {})
         object.__setattr__(self, "_loose", {_loose(key) for key in lines or {}})
 
@@ -76,11 +76,11 @@ class ImportedMethod:
         return (text, pair) in self._lines
 
     @property
-    def _lines(self) -> Lines:
-        lines: Lines = vars(self)["lines"]
+    def _lines(self) -> ScoresByText:
+        lines: ScoresByText = vars(self)["lines"]
         return lines
 
-    def _line(self, key: Key, target: Target, labels: Sequence[str]) -> Line:
+    def _line(self, key: TextKey, target: Target, labels: Sequence[str]) -> GivenScores:
         """The one line about this text and label. Errors do not quote the text, so that equal ones can be counted."""
         lines = self._lines.get(key, ())
         if not lines:
@@ -94,7 +94,7 @@ class ImportedMethod:
         return fitting[0]
 
 
-def _loose(key: Key) -> Key:
+def _loose(key: TextKey) -> TextKey:
     text, pair = key
     return " ".join(text.split()), None if pair is None else " ".join(pair.split())
 
@@ -109,7 +109,7 @@ def read(path: str | Path) -> dict[str, ImportedMethod]:
         raw = place.read_bytes()
     except OSError as e:
         raise BadInput(f"'{path}' cannot be read ({e.strerror or e}); give a file of explanations.") from e
-    methods: dict[str, dict[Key, list[Line]]] = {}
+    methods: dict[str, dict[TextKey, list[GivenScores]]] = {}
     for number, row in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if row.strip():
             line = _line(row, f"'{path}' line {number}")
@@ -145,7 +145,7 @@ def explained_examples(methods: Mapping[str, Method], examples: Sequence[Example
     return [e for e in examples if any(method.knows(e.text, e.pair) for method in imported.values())]
 
 
-def _add(lines: list[Line], line: Line) -> None:
+def _add(lines: list[GivenScores], line: GivenScores) -> None:
     """A text may have an explanation for each label; one that names none must be the only one."""
     for other in lines:
         if None in (line.label, other.label) or str(line.label) == str(other.label):
@@ -156,7 +156,7 @@ def _add(lines: list[Line], line: Line) -> None:
     lines.append(line)
 
 
-def _with_sign(lines: Mapping[Key, Sequence[Line]]) -> Lines:
+def _with_sign(lines: Mapping[TextKey, Sequence[GivenScores]]) -> ScoresByText:
     """A method's scores are signed if a line says so; without any such line, if any of them is negative."""
     every = [line for group in lines.values() for line in group]
     stated = {line.signed: line for line in every if line.signed is not None}
@@ -172,7 +172,7 @@ def _with_sign(lines: Mapping[Key, Sequence[Line]]) -> Lines:
 # one line
 
 
-def _line(raw: bytes, where: str) -> Line:
+def _line(raw: bytes, where: str) -> GivenScores:
     given = _object(raw, where)
     text, pair = given["text"], given.get("pair")
     check_text(text, f"text in {where}")
@@ -186,7 +186,7 @@ def _line(raw: bytes, where: str) -> Line:
         raise BadInput(f"{where} has the label {str(label)[:40]!r}; give a name or an index.")
     if not (signed is None or isinstance(signed, bool)):
         raise BadInput(f"{where} has {str(signed)[:40]!r} for signed; give true or false.")
-    return Line(
+    return GivenScores(
         text,
         _name(given["method"], where),
         scores,
@@ -245,14 +245,14 @@ def _tokens(given: Any, count: int, where: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _spans(given: Any, count: int, texts: tuple[str, str | None], where: str) -> tuple[Place | None, ...]:
+def _spans(given: Any, count: int, texts: tuple[str, str | None], where: str) -> tuple[TextSpan | None, ...]:
     if not isinstance(given, list) or len(given) != count:
         many = f"{len(given):,} spans" if isinstance(given, list) else "spans that are not a list"
         raise BadInput(f"{where} has {many} and {count:,} scores; give as many of both.")
     return tuple(_span(span, texts, where) for span in given)
 
 
-def _span(given: Any, texts: tuple[str, str | None], where: str) -> Place | None:
+def _span(given: Any, texts: tuple[str, str | None], where: str) -> TextSpan | None:
     """Tokenizers give [0, 0] to a special token."""
     if given is None or given == [0, 0]:
         return None

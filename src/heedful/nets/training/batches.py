@@ -19,7 +19,7 @@ RIGHT = Padding("right", 0)
 
 
 @dataclass(frozen=True)
-class Rows:
+class PaddedTexts:
     """Texts of one batch, padded to the longest: what a network's forward pass takes."""
 
     ids: Int[Tensor, "b t"]
@@ -29,7 +29,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedTexts:
     """All texts, one after the other: text i is `ids[starts[i] : starts[i + 1]]`; `types` marks the texts of a pair."""
 
     ids: Int[np.ndarray, "n"]
@@ -45,7 +45,7 @@ class Encoded:
         """Tokens of each text."""
         return np.diff(self.starts)
 
-    def rows(self, texts: Ints) -> Rows:
+    def rows(self, texts: Ints) -> PaddedTexts:
         """These texts as one batch."""
         lengths = self.lengths[texts]
         width = max(1, int(lengths.max()))
@@ -55,15 +55,15 @@ class Encoded:
         cells = np.where(real, self.starts[texts][:, None] + steps, 0)
         ids = np.where(real, self.ids[cells], self.padding.token)
         types = None if self.types is None else _tensor(np.where(real, self.types[cells], self.padding.type))
-        return Rows(_tensor(ids), _tensor(real), types, _tensor(texts))
+        return PaddedTexts(_tensor(ids), _tensor(real), types, _tensor(texts))
 
-    def take(self, texts: Ints) -> Encoded:
+    def take(self, texts: Ints) -> EncodedTexts:
         """Only these texts, in this order."""
         cells = np.concatenate(
             [np.arange(self.starts[i], self.starts[i + 1]) for i in texts] or [np.zeros(0, np.int64)]
         )
         starts = np.concatenate([[0], np.cumsum(self.lengths[texts])])
-        return Encoded(self.ids[cells], None if self.types is None else self.types[cells], starts, self.padding)
+        return EncodedTexts(self.ids[cells], None if self.types is None else self.types[cells], starts, self.padding)
 
 
 def _tensor(cells: NDArray[Any]) -> Tensor:
@@ -72,7 +72,7 @@ def _tensor(cells: NDArray[Any]) -> Tensor:
 
 def encoded(
     tokenizer: Any, texts: Sequence[tuple[str, str | None]], padding: Padding = RIGHT, typed: bool = True
-) -> Encoded:
+) -> EncodedTexts:
     """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time; `typed` if the model wants types."""
     ids: list[NDArray[np.int32]] = []
     types: list[NDArray[np.int8]] = []
@@ -84,7 +84,7 @@ def encoded(
             types.append(np.array(encoding.type_ids, dtype=np.int8))
             lengths.append(len(encoding.ids))
     starts = np.concatenate([[0], np.cumsum(np.array(lengths, dtype=np.int64))])
-    return Encoded(np.concatenate(ids), np.concatenate(types) if typed else None, starts, padding)
+    return EncodedTexts(np.concatenate(ids), np.concatenate(types) if typed else None, starts, padding)
 
 
 def bucketed(lengths: Ints, size: int, rng: np.random.Generator, budget: int | None = None) -> list[Ints]:

@@ -48,7 +48,7 @@ _AFTER = (" at the latest", ", as agreed", ", I think", " in the old town", " an
 
 
 @dataclass(frozen=True)
-class Pair:
+class DatePair:
     """A text and what is to be written for it."""
 
     source: str
@@ -56,21 +56,21 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Splits:
+class DateSplits:
     """Examples to learn from, to choose by and to judge by; no text is in two of them."""
 
-    train: tuple[Pair, ...]
-    dev: tuple[Pair, ...]
-    test: tuple[Pair, ...]
+    train: tuple[DatePair, ...]
+    dev: tuple[DatePair, ...]
+    test: tuple[DatePair, ...]
 
 
-def examples(
+def date_pairs(
     n: int,
     seed: int,
     length: tuple[int, int] | None = None,
     dates: tuple[int, int] = (1, MAX_DATES),
     without: Container[str] = (),
-) -> tuple[Pair, ...]:
+) -> tuple[DatePair, ...]:
     """n different texts of so many dates and, if asked, so many characters; the same for the same seed.
 
     `without` are texts that may not be among them.
@@ -78,7 +78,7 @@ def examples(
     if dates[0] < 1 or dates[0] > dates[1]:
         raise BadInput(f"texts of {dates[0]} to {dates[1]} dates were asked for; give a range from 1 upwards.")
     rng = Random(seed)
-    pairs: dict[str, Pair] = {}
+    pairs: dict[str, DatePair] = {}
     in_vain = 0
     while len(pairs) < n:
         pair = _text(rng, rng.randint(*dates))
@@ -91,16 +91,18 @@ def examples(
     return tuple(pairs.values())
 
 
-def splits(n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MAX_DATES)) -> Splits:
+def date_splits(
+    n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MAX_DATES)
+) -> DateSplits:
     """Three sets from three seeds; a text that one has is in none of the others."""
-    train = examples(n_train, 3 * seed, dates=dates)
+    train = date_pairs(n_train, 3 * seed, dates=dates)
     known = {pair.source for pair in train}
-    dev = examples(n_dev, 3 * seed + 1, dates=dates, without=known)
-    test = examples(n_test, 3 * seed + 2, dates=dates, without=known | {pair.source for pair in dev})
-    return Splits(train, dev, test)
+    dev = date_pairs(n_dev, 3 * seed + 1, dates=dates, without=known)
+    test = date_pairs(n_test, 3 * seed + 2, dates=dates, without=known | {pair.source for pair in dev})
+    return DateSplits(train, dev, test)
 
 
-def _text(rng: Random, dates: int) -> Pair:
+def _text(rng: Random, dates: int) -> DatePair:
     source, target = [], []
     for i in range(dates):
         written, iso = _date(rng)
@@ -108,7 +110,7 @@ def _text(rng: Random, dates: int) -> Pair:
         target.append(iso)
     before = rng.choice(_BEFORE) if rng.random() < 0.6 else ""
     after = rng.choice(_AFTER) if rng.random() < 0.3 else ""
-    return Pair(before + "".join(source) + after, " ".join(target))
+    return DatePair(before + "".join(source) + after, " ".join(target))
 
 
 def _date(rng: Random) -> tuple[str, str]:

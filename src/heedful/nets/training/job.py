@@ -21,7 +21,7 @@ from heedful.data import Example, label_names
 from heedful.maths import classification as scoring
 from heedful.model.batch import Padding
 from heedful.model.precision import autocast
-from heedful.nets.training.batches import Encoded, Rows, bucketed, encoded, in_order
+from heedful.nets.training.batches import EncodedTexts, PaddedTexts, bucketed, encoded, in_order
 from heedful.nets.training.settings import Batches
 
 
@@ -63,7 +63,7 @@ class Labels:
 class Split:
     """Batches as ids, and their labels as numbers."""
 
-    texts: Encoded
+    texts: EncodedTexts
     truth: NDArray[Any]
 
 
@@ -110,20 +110,20 @@ class ClassifierJob:
 
     def score(self) -> dict[str, float]:
         """Of dev: the score that chooses, then the others."""
-        return {self.settings.select: float("nan")} | scores(self.model, self.labels, self.dev, self.settings)
+        return {self.settings.select: float("nan")} | split_scores(self.model, self.labels, self.dev, self.settings)
 
     def decays(self, name: str) -> bool:
         """Matrices, but for those that score attention, which Jain & Wallace spare."""
         return self.model.get_parameter(name).ndim > 1 and not name.startswith("score.")
 
 
-def forward(model: Any, rows: Rows) -> Any:
+def forward(model: Any, rows: PaddedTexts) -> Any:
     """One forward pass of a batch."""
     types = {} if rows.types is None else {"token_type_ids": rows.types}
     return model(input_ids=rows.ids, attention_mask=rows.mask, **types)
 
 
-def probabilities(model: Any, texts: Encoded, settings: Batches) -> Float[np.ndarray, "n c"]:
+def probabilities(model: Any, texts: EncodedTexts, settings: Batches) -> Float[np.ndarray, "n c"]:
     """What the network says of each text, as probabilities; of a single logit, no and yes."""
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
     single = model.config.num_labels == 1
@@ -137,7 +137,7 @@ def probabilities(model: Any, texts: Encoded, settings: Batches) -> Float[np.nda
     return np.concatenate(chances)[np.argsort(np.concatenate(groups))]
 
 
-def scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
+def split_scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
     """Accuracy, F1 and ROC-AUC of a split; without every label there is no AUC."""
     answers = probabilities(model, split.texts, settings)
     score = scoring.multi_label if labels.multi else scoring.single_label

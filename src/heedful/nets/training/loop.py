@@ -30,7 +30,7 @@ STATE, LOG = "resume.safetensors", "training.jsonl"
 SAVE_SECONDS = 60.0  # between two states on disk
 
 
-class Job(Protocol):
+class TrainingJob(Protocol):
     """What is trained, on what, and how good it is."""
 
     @property
@@ -56,7 +56,7 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrainingProgress:
     """Where training stands: for a progress bar."""
 
     epoch: int
@@ -67,7 +67,7 @@ class Moment:
     history: tuple[dict[str, float], ...] = ()
 
 
-Watch = Callable[[Moment], None]
+WatchTraining = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class _State:
     history: list[dict[str, float]] = field(default_factory=list)
 
 
-def fit(job: Job, plan: Plan, folder: Path, watch: Watch | None = None, every: float = SAVE_SECONDS) -> Fitted:
+def fit(
+    job: TrainingJob, plan: TrainingPlan, folder: Path, watch: WatchTraining | None = None, every: float = SAVE_SECONDS
+) -> Fitted:
     """Train, and leave the best epoch's weights in the job's model. Resumes a run in the folder that was killed.
 
     The state is in the folder until `delete_state` is called.
@@ -107,7 +109,9 @@ def delete_state(folder: Path) -> None:
 class _Run:
     """One call of `fit`."""
 
-    def __init__(self, job: Job, plan: Plan, folder: Path, watch: Watch | None, every: float) -> None:
+    def __init__(
+        self, job: TrainingJob, plan: TrainingPlan, folder: Path, watch: WatchTraining | None, every: float
+    ) -> None:
         self.job, self.plan, self.folder, self.watch, self.every = job, plan, folder, watch, every
         self.weights = dict(job.model.named_parameters())
         self.buffers = dict(job.model.named_buffers())
@@ -187,7 +191,7 @@ class _Run:
         state = self.state
         if self.watch is not None:
             loss = state.total / state.step if state.step else state.history[-1]["loss"]
-            self.watch(Moment(state.epoch, self.plan.epochs, state.step, steps, loss, tuple(state.history)))
+            self.watch(TrainingProgress(state.epoch, self.plan.epochs, state.step, steps, loss, tuple(state.history)))
 
     # what survives a kill
 
@@ -234,7 +238,7 @@ class _Run:
                     optimiser.state[p] = entries
 
 
-def _identity(job: Job, plan: Plan) -> str:
+def _identity(job: TrainingJob, plan: TrainingPlan) -> str:
     """What must be the same for a run to be resumed: the plan except its length, the network, the job's identity."""
     sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
     facts = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
@@ -255,7 +259,7 @@ def _training(model: nn.Module) -> Iterator[None]:
 
 
 Count = Annotated[int, Ge(1)]
-Share = Annotated[float, Ge(0), Lt(1)]
+Fraction = Annotated[float, Ge(0), Lt(1)]
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
 Optimiser = Literal["adam", "amsgrad", "adamw"]
@@ -263,7 +267,7 @@ Schedule = Literal["constant", "linear", "plateau"]
 
 
 @dataclass(frozen=True)
-class Plan(Checked):
+class TrainingPlan(Checked):
     """How to train.
 
     `patience` is the number of epochs without a better validation score after which training stops (none: all
@@ -278,14 +282,14 @@ class Plan(Checked):
     lr: Positive = 1e-3
     weight_decay: NotNegative = 0.0
     schedule: Schedule = "constant"
-    warmup: Share = 0.0
+    warmup: Fraction = 0.0
     clip: Positive | None = None
     lazy: bool = False
     bf16: bool = False
     seed: Annotated[int, Ge(0)] = 0
 
 
-def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: Plan) -> list[torch.optim.Optimizer]:
+def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: TrainingPlan) -> list[torch.optim.Optimizer]:
     """What moves the weights by the plan; `decays` says of each parameter whether weight decay is for it."""
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad and plan.lazy]
@@ -313,7 +317,7 @@ def clip(weights: Sequence[Tensor], limit: float) -> None:
             p.grad.mul_(factor)
 
 
-def rate_share(plan: Plan, step: int, steps: int) -> float:
+def rate_share(plan: TrainingPlan, step: int, steps: int) -> float:
     """The share of the learning rate at a step."""
     warm = round(plan.warmup * steps)
     if step < warm:

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from heedful.core.errors import BadInput
 from heedful.maths.activations import Activation
 from heedful.nets import MultiHead, Net, Pair, Single, Transformer
-from heedful.nets import Shape as MultiHeadShape
+from heedful.nets import MultiHeadShape as MultiHeadShape
 from heedful.nets.base import Saved, load_saved
 from heedful.nets.encoders import EncoderName
-from heedful.nets.hierarchical import Encoder as SentenceEncoder
+from heedful.nets.hierarchical import EncoderKind as SentenceEncoder
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
 from heedful.nets.pair import PairShape
 from heedful.nets.single import Attention, SingleShape
-from heedful.nets.training.batches import Encoded
-from heedful.nets.training.loop import Count, NotNegative, Optimiser, Plan, Positive, Schedule, Share
+from heedful.nets.training.batches import EncodedTexts
+from heedful.nets.training.loop import Count, Fraction, NotNegative, Optimiser, Positive, Schedule, TrainingPlan
 from heedful.nets.transformer import Pooling, TransformerShape
-from heedful.nets.vocabulary import SENTENCE_ENDS, STOPWORDS, Cut, Frame, ids, log_odds, specials, vectors
+from heedful.nets.vocabulary import SENTENCE_ENDS, STOPWORDS, Frame, TokenRules, ids, log_odds, specials, vectors
 
 Score = Literal["accuracy", "f1", "roc_auc"]
 
@@ -40,7 +40,7 @@ class Given:
     tokenizer: tokenizers.Tokenizer
     labels: tuple[str, ...]
     multi: bool
-    texts: Encoded
+    texts: EncodedTexts
     truth: NDArray[Any]
 
     def common(self, one_logit: bool) -> dict[str, Any]:
@@ -56,7 +56,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Batches(Plan):
+class Batches(TrainingPlan):
     """How texts meet, for every classifier.
 
     `batch` texts of like length at a time, of at most `budget` tokens together. Texts of more than `max_length` tokens
@@ -73,7 +73,7 @@ class Batches(Plan):
 
 
 @dataclass(frozen=True)
-class Texts(Batches):
+class TextSettings(Batches):
     """How texts are cut, for networks with a vocabulary of their own (one with a guide has the guide's).
 
     Words are in lower case (`lower`); of words seen fewer than `min_count` times, and of all but the `most` frequent,
@@ -94,9 +94,9 @@ class Texts(Batches):
     vectors: str | None = None
 
     @property
-    def cut(self) -> Cut:
+    def cut(self) -> TokenRules:
         """How texts become tokens."""
-        return Cut(self.frame, self.lower, self.punctuation, self.digits, self.min_count, self.most, self.pieces)
+        return TokenRules(self.frame, self.lower, self.punctuation, self.digits, self.min_count, self.most, self.pieces)
 
     def guide_network(self) -> Saved | None:
         """Another network whose vocabulary this one must share."""
@@ -134,7 +134,7 @@ class Texts(Batches):
 
 
 @dataclass(frozen=True)
-class MultiHeadSettings(Texts):
+class MultiHeadSettings(TextSettings):
     """Lopardo et al. 2024: [CLS] reads word vectors with positions, through several heads, and answers."""
 
     epochs: Count = 10
@@ -160,7 +160,7 @@ class MultiHeadSettings(Texts):
 
 
 @dataclass(frozen=True)
-class SingleSettings(Texts):
+class SingleSettings(TextSettings):
     """Jain & Wallace 2019: an encoder, attention over its states, one linear layer.
 
     `attention` may be frozen: "uniform", "log-odds", or "given" by the trained network in the folder `guide`
@@ -177,7 +177,7 @@ class SingleSettings(Texts):
     activation: Activation = "softmax"
     embedding: Count = 300
     hidden: Count = 128
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
     regularised: NotNegative = 0.0
     guide: str | None = None
 
@@ -206,7 +206,7 @@ class SingleSettings(Texts):
 
 
 @dataclass(frozen=True)
-class PairSettings(Texts):
+class PairSettings(TextSettings):
     """Jain & Wallace 2019, two texts: attention over the first, asked for by the second (question, hypothesis, aspect).
 
     With `candidates` every label is a word, and only words of the first text can be answered.
@@ -220,7 +220,7 @@ class PairSettings(Texts):
     activation: Activation = "softmax"
     embedding: Count = 300
     hidden: Count = 128
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
     candidates: bool = False
 
     def network(self, given: Given) -> Net:
@@ -235,7 +235,7 @@ class PairSettings(Texts):
 
 
 @dataclass(frozen=True)
-class HierarchicalSettings(Texts):
+class HierarchicalSettings(TextSettings):
     """Serrano & Smith 2019: words → sentences → text, with attention at both levels; `flat` has one level of words."""
 
     epochs: Count = 15
@@ -252,10 +252,10 @@ class HierarchicalSettings(Texts):
     embedding: Count = 200
     hidden: Count = 50
     longest: Count = 60
-    dropout_sentence: Share = 0.444
-    dropout_document: Share = 0.22
-    dropout_output: Share = 0.246
-    dropout_conv: Share = 0.3
+    dropout_sentence: Fraction = 0.444
+    dropout_document: Fraction = 0.22
+    dropout_output: Fraction = 0.246
+    dropout_conv: Fraction = 0.3
 
     def network(self, given: Given) -> Net:
         """HAN or FLAN."""
@@ -264,7 +264,7 @@ class HierarchicalSettings(Texts):
 
 
 @dataclass(frozen=True)
-class TransformerSettings(Texts):
+class TransformerSettings(TextSettings):
     """The poster: a small Transformer encoder whose states are added up, over texts of at most 200 pieces."""
 
     epochs: Count = 20
@@ -279,7 +279,7 @@ class TransformerSettings(Texts):
     heads: Count = 8
     width: Count = 128
     inner: Count = 512
-    dropout: Share = 0.1
+    dropout: Fraction = 0.1
     pooling: Pooling = "sum"
     activation: Activation = "softmax"
     positions: bool = True
@@ -299,7 +299,7 @@ class FineTune(Batches):
     lr: Positive = 5e-5
     weight_decay: NotNegative = 0.01
     schedule: Schedule = "linear"
-    warmup: Share = 0.1
+    warmup: Fraction = 0.1
     clip: Positive | None = 1.0
     max_length: Count | None = 128
     encoder: str = ""

@@ -29,10 +29,10 @@ from heedful.model.classifier import Classifier
 from heedful.model.loading import encoder, load
 from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
-from heedful.nets.training.job import ClassifierJob, Cutter, Labels, scores
-from heedful.nets.training.loop import LOG, STATE, Fitted, Plan, Watch, delete_state, fit
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, split_scores
+from heedful.nets.training.loop import LOG, STATE, Fitted, TrainingPlan, WatchTraining, delete_state, fit
 from heedful.nets.training.recipes import RECIPES, Recipe
-from heedful.nets.training.settings import Batches, Given, Texts
+from heedful.nets.training.settings import Batches, Given, TextSettings
 from heedful.nets.training.translate import exact_match, job
 from heedful.nets.vocabulary import learned, specials
 
@@ -67,7 +67,7 @@ def train(
     *,
     names: Sequence[str] | None = None,
     restart: bool = False,
-    watch: Watch | None = None,
+    watch: WatchTraining | None = None,
 ) -> Trained:
     """Train the network of a recipe on a data set: a file, a folder, a Hugging Face data set, or `heedful.data.Splits`.
 
@@ -85,10 +85,10 @@ def train(
         )
     folder = check_folder(out, restart)
     with torch_seed(ready.seed):
-        setup = _network(ready, split, names) if isinstance(ready, Texts) else _fine_tuned(ready, split, names)
+        setup = _network(ready, split, names) if isinstance(ready, TextSettings) else _fine_tuned(ready, split, names)
         fitted = fit(setup.job, ready, prepare_folder(folder, restart), watch)
         last = setup.cutter.split(split.test, "test") if split.test else None
-        test = None if last is None else scores(setup.job.model, setup.job.labels, last, ready)
+        test = None if last is None else split_scores(setup.job.model, setup.job.labels, last, ready)
     setup.save(folder)
     used = {"train": setup.job.train, "dev": setup.job.dev, "test": last}
     data_summary = {
@@ -106,7 +106,12 @@ def train(
 
 
 def _generated(
-    chosen: Recipe, data: Any, folder: Path, settings: Mapping[str, Any] | None, restart: bool, watch: Watch | None
+    chosen: Recipe,
+    data: Any,
+    folder: Path,
+    settings: Mapping[str, Any] | None,
+    restart: bool,
+    watch: WatchTraining | None,
 ) -> Trained:
     """An encoder-decoder, on generated dates: no data are read."""
     if data != "dates":
@@ -141,7 +146,7 @@ class _Setup:
             self.tokenizer.save_pretrained(folder)
 
 
-def _network(ready: Texts, split: Splits, names: Sequence[str] | None) -> _Setup:
+def _network(ready: TextSettings, split: Splits, names: Sequence[str] | None) -> _Setup:
     """One of the papers' networks, with a vocabulary of its own."""
     labels = Labels.of(split.train)
     label_names = _label_names(labels, names)
@@ -187,7 +192,7 @@ def _identity(split: Splits) -> str:
     return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
 
 
-def _summary(chosen: Recipe, ready: Plan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
+def _summary(chosen: Recipe, ready: TrainingPlan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
     """What is written to training.json, apart from the data."""
     return {
         "recipe": chosen.name,

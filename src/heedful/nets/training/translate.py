@@ -24,9 +24,9 @@ from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
 from heedful.core.tokens import check_text
 from heedful.nets import base
-from heedful.nets.seq2seq import END, Attention, Seq2Seq, Seq2SeqShape, greedy
-from heedful.nets.training.dates import MAX_DATES, SOURCE, TARGET, Pair, Splits, splits
-from heedful.nets.training.loop import Count, Plan, Positive, Schedule, Share
+from heedful.nets.seq2seq import END, DecoderAttention, Seq2Seq, Seq2SeqShape, decode_greedily
+from heedful.nets.training.dates import MAX_DATES, SOURCE, TARGET, DatePair, DateSplits, date_splits
+from heedful.nets.training.loop import Count, Fraction, Positive, Schedule, TrainingPlan
 
 if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
@@ -38,18 +38,18 @@ POOL_BATCHES = 20  # whose texts are sorted by length together, in training
 
 
 @dataclass(frozen=True)
-class Seq2SeqSettings(Plan):
+class Seq2SeqSettings(TrainingPlan):
     """What is trained on how many generated examples. `most` is how many dates a text has at most."""
 
     lr: Positive = 3e-3
     schedule: Schedule = "linear"
-    warmup: Share = 0.05
+    warmup: Fraction = 0.05
     clip: Positive | None = 1.0
-    attention: Attention = "additive"
+    attention: DecoderAttention = "additive"
     embedding: Count = 32
     hidden: Count = 96
     units: Count = 32
-    dropout: Share = 0.0
+    dropout: Fraction = 0.0
     batch: Count = 64
     n_train: Count = 10_000
     n_dev: Count = 1_000
@@ -117,7 +117,7 @@ class Translator:
         try:
             self.model.eval()
             with torch.no_grad():
-                out = greedy(self.model, ids, ids != self.model.config.pad_token_id, longest)
+                out = decode_greedily(self.model, ids, ids != self.model.config.pad_token_id, longest)
         finally:
             self.model.train(training)
         alignments = []
@@ -163,7 +163,7 @@ class Translator:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
-        base.write(self.model, folder, {"symbols": self.symbols})
+        base.write_network(self.model, folder, {"symbols": self.symbols})
 
     @classmethod
     def load(cls, folder: str | Path) -> Translator:
@@ -211,7 +211,7 @@ class DatesJob:
 
     settings: Seq2SeqSettings
     translator: Translator
-    data: Splits
+    data: DateSplits
 
     @property
     def model(self) -> Seq2Seq:
@@ -238,7 +238,7 @@ class DatesJob:
         rng.shuffle(groups)
         return [self._batch(group) for group in groups]
 
-    def _batch(self, pairs: Sequence[Pair]) -> _Batch:
+    def _batch(self, pairs: Sequence[DatePair]) -> _Batch:
         known = {symbol: i for i, symbol in enumerate(self.model.config.labels)}
         rows = [torch.tensor([*(known[c] for c in pair.target), END]) for pair in pairs]
         counts = [torch.ones_like(row, dtype=torch.bool) for row in rows]
@@ -263,17 +263,17 @@ def job(settings: Seq2SeqSettings) -> DatesJob:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = Seq2Seq(shape)
-    data = splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
+    data = date_splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
     return DatesJob(settings, Translator(model, source, f"seq2seq-{settings.attention}"), data)
 
 
-def right(translator: Translator, pairs: Sequence[Pair]) -> Bools:
+def right(translator: Translator, pairs: Sequence[DatePair]) -> Bools:
     """Which texts are translated without a mistake."""
     written = translator.translate_all([pair.source for pair in pairs])
     return np.array([w == pair.target for w, pair in zip(written, pairs, strict=True)], dtype=bool)
 
 
-def exact_match(translator: Translator, pairs: Sequence[Pair]) -> float:
+def exact_match(translator: Translator, pairs: Sequence[DatePair]) -> float:
     """The share of texts that are translated without a mistake."""
     return float(right(translator, pairs).mean())
 
@@ -301,7 +301,7 @@ class Bin:
         return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def by_length(translator: Translator, pairs: Sequence[Pair], width: int = 15, fewest: int = 25) -> list[Bin]:
+def by_length(translator: Translator, pairs: Sequence[DatePair], width: int = 15, fewest: int = 25) -> list[Bin]:
     """Exact match of short to long texts; bins with fewer texts than `fewest` are left out."""
     correct, lengths = right(translator, pairs), np.array([len(pair.source) for pair in pairs])
     bins = [(low, lengths // width == low // width) for low in range(0, int(lengths.max()) + 1, width)]

@@ -21,16 +21,16 @@ from functools import cache
 from importlib.resources import files
 
 from heedful.report.charts.frame import Words, figure, nothing, sentence, without
-from heedful.report.charts.plots import Line, histogram, lines, scatter
+from heedful.report.charts.plots import PlottedCurve, histogram, lines, scatter
 from heedful.report.charts.rows import Box, Group, Interval, boxes, dots, violins
-from heedful.report.charts.svg import WIDTH, element, escaped, width_of, write
+from heedful.report.charts.svg import CHART_WIDTH, element, escaped, width_of, write_line
 from heedful.report.document import Figure
 from heedful.report.phrases import exists, fixed
 
 CELL = (34.0, 24.0)  # the smallest cell that has room for "−.99"
 MAX_CELL_WIDTH = 64.0
 NAMES, NUMBERS = 190.0, 28.0  # the widest column of names, and the part of it that numbers take
-MARGIN = 12  # of a file
+FILE_MARGIN = 12  # of a file
 MAX_PAIRS = 30  # pairs that a reader can listen to
 
 
@@ -44,21 +44,23 @@ def matrix(
     if not any(exists(x) for row in values for x in row):
         return nothing(words)
     left = min(NAMES, max(width_of(name) for name in names) + NUMBERS) + 6
-    wide = max(CELL[0], min(MAX_CELL_WIDTH, (WIDTH - left) / n))
+    wide = max(CELL[0], min(MAX_CELL_WIDTH, (CHART_WIDTH - left) / n))
     top = 22.0
     shapes = []
     for i, (name, row) in enumerate(zip(names, values, strict=True)):
         y = top + CELL[1] * i
         shapes.append(_heads(name, i, (left, left + wide * (i + 0.5), y)))
         shapes += [_cell(x, (left + wide * j, y, wide), limits) for j, x in enumerate(row)]
-    return figure(words, top + CELL[1] * n + 2, "".join(shapes), _words_of(names, values), max(WIDTH, left + wide * n))
+    return figure(
+        words, top + CELL[1] * n + 2, "".join(shapes), _words_of(names, values), max(CHART_WIDTH, left + wide * n)
+    )
 
 
 def _heads(name: str, i: int, at: tuple[float, float, float]) -> str:
     """The name of a row with its number, and the number above its column, which tells the name too."""
     left, column, y = at
-    row = write((left - NUMBERS, y + 16.5), name, "c-end", NAMES - NUMBERS)
-    number = write((left - 6, y + 16.5), str(i + 1), "c-soft c-end")
+    row = write_line((left - NUMBERS, y + 16.5), name, "c-end", NAMES - NUMBERS)
+    number = write_line((left - 6, y + 16.5), str(i + 1), "c-soft c-end")
     above: dict[str, str | float] = {"class": "c-soft c-middle", "x": column, "y": 15.0}
     return row + number + element("text", above, f"<title>{escaped(name)}</title>{i + 1}")
 
@@ -70,7 +72,7 @@ def _cell(x: float | None, at: tuple[float, float, float], limits: tuple[float, 
     kind, strength = tone(x, limits)
     place: dict[str, str | float] = {"class": kind, "x": left + 0.5, "y": top + 0.5}
     size: dict[str, str | float] = {"width": wide - 1, "height": CELL[1] - 1, "fill-opacity": f"{strength:.2f}"}
-    return element("rect", place | size) + write((left + wide / 2, top + 16.5), brief(x), "c-middle")
+    return element("rect", place | size) + write_line((left + wide / 2, top + 16.5), brief(x), "c-middle")
 
 
 def tone(x: float, limits: tuple[float, float]) -> tuple[str, float]:
@@ -124,9 +126,9 @@ def standalone(figure: Figure) -> str:
     box = re.search(r'viewBox="0 0 (\d+) (\d+)"', figure.svg)
     if box is None:
         raise ValueError(f"the figure '{figure.name}' is no chart: its svg has no viewBox")
-    size = f'width="{int(box[1]) + 2 * MARGIN}" height="{int(box[2]) + 2 * MARGIN}"'
-    view = f'viewBox="-{MARGIN} -{MARGIN} {int(box[1]) + 2 * MARGIN} {int(box[2]) + 2 * MARGIN}"'
-    paper = f'<style>{_plain_style()}</style><rect x="-{MARGIN}" y="-{MARGIN}" {size} fill="#fff"/>'
+    size = f'width="{int(box[1]) + 2 * FILE_MARGIN}" height="{int(box[2]) + 2 * FILE_MARGIN}"'
+    view = f'viewBox="-{FILE_MARGIN} -{FILE_MARGIN} {int(box[1]) + 2 * FILE_MARGIN} {int(box[2]) + 2 * FILE_MARGIN}"'
+    paper = f'<style>{_plain_style()}</style><rect x="-{FILE_MARGIN}" y="-{FILE_MARGIN}" {size} fill="#fff"/>'
     opened = figure.svg.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {size} ', 1)
     opened = opened.replace(box[0], view, 1).replace("</title>", "</title>" + paper, 1)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n'
@@ -136,7 +138,7 @@ __all__ = [
     "Box",
     "Group",
     "Interval",
-    "Line",
+    "PlottedCurve",
     "Words",
     "boxes",
     "dots",

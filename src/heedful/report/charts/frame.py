@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import groupby
 
 from heedful.report.charts import svg
-from heedful.report.charts.svg import LINE, WIDTH, Point, Scale
+from heedful.report.charts.svg import CHART_WIDTH, LINE, AxisScale, Point
 from heedful.report.document import Figure
 
-NOTHING = "nothing to show"
+NOTHING_TO_SHOW = "nothing to show"
 LABELS, NOTES = 168.0, 112.0  # the widest columns of words beside rows
 EDGE = 18.0  # right of a plot, for half of its last tick's words
 FOOT = 21.0  # below a plot, for its ticks
@@ -30,11 +30,12 @@ class Words:
     caption: str = ""
 
 
-def figure(words: Words, height: float, body: str, description: str, width: float = WIDTH) -> Figure:
+def figure(words: Words, height: float, body: str, description: str, width: float = CHART_WIDTH) -> Figure:
     """A finished chart."""
     alt = words.alt or description
     attributes: dict[str, str | float] = {
-        "class": "chart" + ("" if width <= WIDTH else " c-wide" if width <= 1.45 * WIDTH else " c-wide c-wider"),
+        "class": "chart"
+        + ("" if width <= CHART_WIDTH else " c-wide" if width <= 1.45 * CHART_WIDTH else " c-wide c-wider"),
         "viewBox": f"0 0 {math.ceil(width)} {math.ceil(height)}",
         "role": "img",
         "aria-label": f"{words.title}: {alt}" if words.title else alt,
@@ -45,8 +46,10 @@ def figure(words: Words, height: float, body: str, description: str, width: floa
 
 def nothing(words: Words, why: str = "") -> Figure:
     """A chart of no numbers, which says so."""
-    description = f"{NOTHING}: {why}" if why else NOTHING
-    return figure(words, 60, svg.write((WIDTH / 2, 35), description, "c-soft c-middle", WIDTH - 20), description)
+    description = f"{NOTHING_TO_SHOW}: {why}" if why else NOTHING_TO_SHOW
+    return figure(
+        words, 60, svg.write_line((CHART_WIDTH / 2, 35), description, "c-soft c-middle", CHART_WIDTH - 20), description
+    )
 
 
 def without(missing: int, what: str) -> str:
@@ -71,7 +74,7 @@ def reach(values: Iterable[float | None], limits: tuple[float, float] | None = N
 
 def digits_of(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> int:
     """How many digits the numbers of a chart have."""
-    return svg.digits_for(*reach(values, limits))
+    return svg.axis_digits(*reach(values, limits))
 
 
 def numbered(keys: Iterable[str]) -> dict[str, int]:
@@ -91,7 +94,9 @@ def stroke(series: int, at: Point) -> str:
     )
 
 
-def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: float = WIDTH) -> tuple[str, float]:
+def legend(
+    series: dict[str, int], swatch: Callable[[int, Point], str], width: float = CHART_WIDTH
+) -> tuple[str, float]:
     """Series with their marks, in as many lines as they need, and how high that is; nothing for a single one."""
     if len(series) < 2:
         return "", 0.0
@@ -100,24 +105,26 @@ def legend(series: dict[str, int], swatch: Callable[[int, Point], str], width: f
         wide = min(svg.width_of(name), width / 2)
         if x and x + 26 + wide > width:
             x, y = 0.0, y + LINE
-        shapes += [swatch(i, (x + 10, y - 5)), svg.write((x + 26, y), name, "", wide)]
+        shapes += [swatch(i, (x + 10, y - 5)), svg.write_line((x + 26, y), name, "", wide)]
         x += 26 + wide + 16
     return "".join(shapes), y + 8
 
 
-def across(scale: Scale, top: float, bottom: float, label: str) -> str:
+def across(scale: AxisScale, top: float, bottom: float, label: str) -> str:
     """An axis below a plot: a fine line up through it at every tick, its numbers and its label."""
     values = _sparse(scale)
     rules = "".join(svg.line((scale(v), top), (scale(v), bottom), "c-grid") for v in values)
     numbers = "".join(
-        svg.write((scale(v), bottom + 18), word, "c-soft c-middle")
+        svg.write_line((scale(v), bottom + 18), word, "c-soft c-middle")
         for v, word in zip(values, svg.tick_words(values), strict=True)
     )
-    room = 2 * min((scale.start + scale.end) / 2, WIDTH - (scale.start + scale.end) / 2)
-    return rules + numbers + svg.write(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
+    room = 2 * min((scale.start + scale.end) / 2, CHART_WIDTH - (scale.start + scale.end) / 2)
+    return (
+        rules + numbers + svg.write_line(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
+    )
 
 
-def _sparse(scale: Scale) -> list[float]:
+def _sparse(scale: AxisScale) -> list[float]:
     """Ticks whose words have room beside each other."""
     values = scale.ticks()
     widest = max((svg.width_of(word) for word in svg.tick_words(values)), default=0.0)
@@ -129,23 +136,23 @@ def foot(label: str) -> float:
     return FOOT + (LINE if label else 0.0) + 4
 
 
-def margin(scale: Scale) -> float:
+def margin(scale: AxisScale) -> float:
     """How wide the numbers of an axis left of a plot are."""
     return max((svg.width_of(word) for word in svg.tick_words(scale.ticks())), default=0.0) + 8
 
 
-def upright(scale: Scale, left: float, right: float) -> str:
+def upright(scale: AxisScale, left: float, right: float) -> str:
     """An axis left of a plot: a fine line through it at every tick, and its numbers."""
     values = scale.ticks()
     return "".join(
         svg.line((left, scale(v)), (right, scale(v)), "c-grid")
-        + svg.write((left - 6, scale(v) + 4.5), word, "c-soft c-end")
+        + svg.write_line((left - 6, scale(v) + 4.5), word, "c-soft c-end")
         for v, word in zip(values, svg.tick_words(values), strict=True)
     )
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowLayout:
     """Rows from `top` down, with labels left and notes right; neighbours of one label stand close, and share it."""
 
     labels: Sequence[str]
@@ -163,7 +170,7 @@ class Rows:
     def right(self) -> float:
         """Where it ends."""
         wide = max((svg.width_of(note) for note in self.notes), default=0.0)
-        return WIDTH - (min(NOTES, wide) + 12 if wide else EDGE)
+        return CHART_WIDTH - (min(NOTES, wide) + 12 if wide else EDGE)
 
     @cached_property
     def centres(self) -> list[float]:
@@ -183,16 +190,16 @@ class Rows:
         shapes = []
         for label, some in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
             centres = [y for _, y in some]
-            shapes.append(svg.write((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
+            shapes.append(svg.write_line((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
         for note, y in zip(self.notes, self.centres, strict=True):
-            shapes.append(svg.write((self.right + 12, y + 4.5), note, "c-soft", NOTES))
+            shapes.append(svg.write_line((self.right + 12, y + 4.5), note, "c-soft", NOTES))
         return "".join(shapes)
 
 
-def head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], str]) -> tuple[str, float]:
+def chart_head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], str]) -> tuple[str, float]:
     """What stands above a chart: the legend, then the label of the axis that goes down. And how high it is."""
     named = {name or "other": i for name, i in series.items()}
     shapes, high = legend(named, swatch)
     if not words.y:
         return shapes, high + 6
-    return shapes + svg.write((0, high + 13), words.y, "", WIDTH), high + LINE + 10
+    return shapes + svg.write_line((0, high + 13), words.y, "", CHART_WIDTH), high + LINE + 10

@@ -16,10 +16,10 @@ from heedful.report.charts.frame import (
     LABELS,
     Words,
     across,
+    chart_head,
     digits_of,
     figure,
     foot,
-    head,
     margin,
     nothing,
     numbered,
@@ -30,7 +30,7 @@ from heedful.report.charts.frame import (
     upright,
     without,
 )
-from heedful.report.charts.svg import LINE, WIDTH, Point, Scale
+from heedful.report.charts.svg import CHART_WIDTH, LINE, AxisScale, Point
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
 
@@ -42,7 +42,7 @@ MAX_MARKED = 25  # points of a curve that get a marker each
 
 
 @dataclass(frozen=True)
-class Line:
+class PlottedCurve:
     """A curve, with a band from `low` to `high`; a faint one is there to be compared with."""
 
     label: str
@@ -63,15 +63,15 @@ class Line:
 class Plane:
     """A plot's two scales."""
 
-    x: Scale
-    y: Scale
+    x: AxisScale
+    y: AxisScale
 
     @classmethod
     def of(cls, x: tuple[float, float], y: tuple[float, float], box: tuple[float, float, float]) -> Plane:
         """Scales that cover x and y. `box` is its top, its right edge and its height."""
         top, right, high = box
-        down = Scale(*y, top + high, top)
-        return cls(Scale(*x, margin(down), right), down)
+        down = AxisScale(*y, top + high, top)
+        return cls(AxisScale(*x, margin(down), right), down)
 
     def at(self, x: float, y: float) -> Point:
         """Where a pair of numbers lies."""
@@ -93,16 +93,16 @@ class Plane:
         return self.y.start + foot(words.x)
 
 
-def lines(words: Words, lines: Sequence[Line], limits: tuple[float, float] | None = None) -> Figure:
+def lines(words: Words, lines: Sequence[PlottedCurve], limits: tuple[float, float] | None = None) -> Figure:
     """Curves with bands, each named at its end. A number that does not exist is a gap."""
     there = [one for one in lines if _points(one)]
     if not there:
         return nothing(words, without(len(lines), "line"))
     series = numbered(one.key for one in lines)
-    above, top = head(words, {}, stroke)
+    above, top = chart_head(words, {}, stroke)
     room = min(LABELS - 20, max(svg.width_of(one.label) for one in there))
     ends = [v for one in there for some in (one.mean, one.low or (), one.high or ()) for v in some]
-    box = (top, WIDTH - room - KEY_WIDTH, max(HEIGHT, len(there) * LINE))
+    box = (top, CHART_WIDTH - room - KEY_WIDTH, max(HEIGHT, len(there) * LINE))
     across_ = [x for one in there for x, _ in _points(one)]
     plane = Plane.of(reach(across_, (min(across_), max(across_))), reach(ends, limits), box)
     shapes = [above, plane.axes(words)]
@@ -116,7 +116,7 @@ def lines(words: Words, lines: Sequence[Line], limits: tuple[float, float] | Non
     return figure(words, plane.height(words), "".join(shapes), sentence(numbers))
 
 
-def _points(one: Line) -> list[Point]:
+def _points(one: PlottedCurve) -> list[Point]:
     return [(x, y) for x, y in zip(one.x, one.mean, strict=True) if exists(x) and exists(y)]
 
 
@@ -126,7 +126,7 @@ def _runs(columns: Sequence[Sequence[float]]) -> list[list[tuple[float, ...]]]:
     return [list(some) for whole, some in groupby(rows, key=lambda row: all(map(exists, row))) if whole]
 
 
-def _band(one: Line, plane: Plane, series: int) -> str:
+def _band(one: PlottedCurve, plane: Plane, series: int) -> str:
     if one.low is None or one.high is None:
         return ""
     runs = _runs((one.x, one.low, one.high))
@@ -136,7 +136,7 @@ def _band(one: Line, plane: Plane, series: int) -> str:
     return svg.path(outlines, f"{svg.colour(series)} c-band" + (" c-faint" if one.faint else ""))
 
 
-def _curve(one: Line, plane: Plane, series: int) -> str:
+def _curve(one: PlottedCurve, plane: Plane, series: int) -> str:
     faint = " c-faint" if one.faint else ""
     runs = _runs((one.x, one.mean))
     drawn = "".join(svg.trace([plane.at(x, y) for x, y in run]) for run in runs)
@@ -146,12 +146,12 @@ def _curve(one: Line, plane: Plane, series: int) -> str:
     return svg.path(drawn, f"{colour} {svg.dash(series)} c-stroke{faint}") + svg.path(marked, f"{colour} c-fill")
 
 
-def _names(lines: Sequence[Line], plane: Plane, series: Mapping[str, int], room: float) -> str:
+def _names(lines: Sequence[PlottedCurve], plane: Plane, series: Mapping[str, int], room: float) -> str:
     """Names beside the ends of curves, moved apart. Curves that end together are named in the order of their means."""
     ends = [plane.at(*_points(one)[-1]) for one in lines]
     means = [sum(plane.y(y) for _, y in _points(one)) / len(_points(one)) for one in lines]
     wanted = [y + 0.01 * mean for (_, y), mean in zip(ends, means, strict=True)]
-    places = svg.spread(wanted, LINE - 2, plane.y.end + 2, plane.y.start)
+    places = svg.spread_places(wanted, LINE - 2, plane.y.end + 2, plane.y.start)
     left = plane.x.end + KEY_WIDTH
     shapes = []
     for i, (one, (x, y), place) in enumerate(zip(lines, ends, places, strict=True)):
@@ -160,11 +160,11 @@ def _names(lines: Sequence[Line], plane: Plane, series: Mapping[str, int], room:
         leader = svg.trace([(x + 4, y), (left - 25, place)]) if alone else ""
         key = "" if one.faint else spot(number, (left - 14, place))
         shapes += [svg.path(leader, f"{svg.colour(number)} c-leader"), stroke(number, (left - 14, place)), key]
-        shapes.append(svg.write((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
+        shapes.append(svg.write_line((left, place + 4.5), one.label, "c-soft" if one.faint else "", room))
     return "".join(shapes)
 
 
-def _course(one: Line, digits: int) -> str:
+def _course(one: PlottedCurve, digits: int) -> str:
     """A curve at its begin, in the middle and at its end."""
     there = [i for i, pair in enumerate(zip(one.x, one.mean, strict=True)) if all(map(exists, pair))]
     parts = []
@@ -187,10 +187,10 @@ def histogram(
         return nothing(words)
     numbers = numbered(bins)
     bounds = {name: x for name, x in (marks or {}).items() if exists(x)}
-    above, top = head(words, numbers, stroke)
+    above, top = chart_head(words, numbers, stroke)
     extent = reach([*(float(e) for edges, _ in shown.values() for e in edges[[0, -1]]), *bounds.values()])
     most = max(float(np.nanmax(counts)) for _, counts in shown.values())
-    plane = Plane.of(extent, (0.0, most * 1.04), (top + LINE * len(bounds), WIDTH - EDGE, HEIGHT - 50))
+    plane = Plane.of(extent, (0.0, most * 1.04), (top + LINE * len(bounds), CHART_WIDTH - EDGE, HEIGHT - 50))
     shapes = [above, plane.axes(words)]
     shapes += [_steps(*shown[name], plane, i) for name, i in numbers.items() if name in shown]
     shapes += [_mark(name, x, plane, row) for row, (name, x) in enumerate(reversed(bounds.items()))]
@@ -214,8 +214,10 @@ def _steps(edges: Floats, counts: Floats, plane: Plane, series: int) -> str:
 def _mark(name: str, x: float, plane: Plane, row: int) -> str:
     """A line up to its name; names stand in rows of their own, on the side with more room."""
     at, height = plane.x(x), plane.y.end - LINE * row - 6
-    left = at < WIDTH / 2
-    words = svg.write((at + 5 if left else at - 5, height), name, "" if left else "c-end", max(at, WIDTH - at) - 8)
+    left = at < CHART_WIDTH / 2
+    words = svg.write_line(
+        (at + 5 if left else at - 5, height), name, "" if left else "c-end", max(at, CHART_WIDTH - at) - 8
+    )
     return svg.line((at, height - 10), (at, plane.y.start), "c-mark") + words
 
 
@@ -236,9 +238,9 @@ def scatter(words: Words, x: ArrayLike, y: ArrayLike, series: Sequence[str] | No
     if not there.any():
         return nothing(words, without(len(a), "point"))
     numbers = numbered(names)
-    above, top = head(words, numbers, spot)
+    above, top = chart_head(words, numbers, spot)
     zeros = [0.0] if zero else []
-    plane = Plane.of(reach([*a[there], *zeros]), reach([*b[there], *zeros]), (top, WIDTH - EDGE, HEIGHT))
+    plane = Plane.of(reach([*a[there], *zeros]), reach([*b[there], *zeros]), (top, CHART_WIDTH - EDGE, HEIGHT))
     shapes = [above, plane.axes(words)]
     shapes += [plane.zero_lines()] if zero else []
     for name, i in numbers.items():

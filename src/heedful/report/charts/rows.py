@@ -10,13 +10,13 @@ import numpy as np
 from heedful.core.arrays import Floats
 from heedful.report.charts import svg
 from heedful.report.charts.frame import (
-    Rows,
+    RowLayout,
     Words,
     across,
+    chart_head,
     digits_of,
     figure,
     foot,
-    head,
     nothing,
     numbered,
     reach,
@@ -24,7 +24,7 @@ from heedful.report.charts.frame import (
     spot,
     without,
 )
-from heedful.report.charts.svg import Point, Scale
+from heedful.report.charts.svg import AxisScale, Point
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
 
@@ -85,17 +85,17 @@ def dots(
         return nothing(words, without(len(rows), "row"))
     ends = [x for row in there for x in (row.mean, row.low, row.high)]
     series = numbered(row.series for row in rows)
-    above, top = head(words, series, spot)
-    frame = Rows([row.label for row in rows], [row.note for row in rows], top)
+    above, top = chart_head(words, series, spot)
+    frame = RowLayout([row.label for row in rows], [row.note for row in rows], top)
     upright = [*marks] if zero is None else [zero, *marks]
-    scale = Scale(*reach([*ends, *upright], limits), frame.left, frame.right)
+    scale = AxisScale(*reach([*ends, *upright], limits), frame.left, frame.right)
     shapes = [svg.line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
     shapes += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
     numbers = [_words_of(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 
-def _dot(row: Interval, scale: Scale, y: float, series: int) -> str:
+def _dot(row: Interval, scale: AxisScale, y: float, series: int) -> str:
     if not exists(row.mean):
         return _none(scale, y)
     whisker = ""
@@ -110,8 +110,8 @@ def _whiskers(y: float, *lines: tuple[float, float]) -> str:
     return "".join(map(svg.trace, (caps[0], *([(a, y), (b, y)] for a, b in lines), caps[1])))
 
 
-def _none(scale: Scale, y: float) -> str:
-    return svg.write((scale.start + 8, y + 4.5), "no number", "c-soft")
+def _none(scale: AxisScale, y: float) -> str:
+    return svg.write_line((scale.start + 8, y + 4.5), "no number", "c-soft")
 
 
 def _words_of(row: Interval, digits: int) -> str:
@@ -125,16 +125,16 @@ def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
     if not there:
         return nothing(words, without(len(boxes), "row"))
     ends = [x for box in there for x in box.numbers]
-    above, top = head(words, {}, spot)
-    frame = Rows([box.label for box in boxes], [box.note for box in boxes], top)
-    scale = Scale(*reach(ends), frame.left, frame.right)
+    above, top = chart_head(words, {}, spot)
+    frame = RowLayout([box.label for box in boxes], [box.note for box in boxes], top)
+    scale = AxisScale(*reach(ends), frame.left, frame.right)
     places = zip(boxes, frame.centres, strict=True)
     shapes = [_box(box, scale, y) if box in there else _none(scale, y) for box, y in places]
     numbers = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 
-def _box(box: Box, scale: Scale, y: float) -> str:
+def _box(box: Box, scale: AxisScale, y: float) -> str:
     a, b, c, d, e = (scale(x) for x in box.numbers)
     whiskers = svg.path(_whiskers(y, (a, b), (d, e)), "c-s0 c-stroke")
     quartiles = svg.rectangle((b, y - 7), d - b, 14, "c-s0 c-box")
@@ -159,9 +159,9 @@ def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] |
         return nothing(words, without(missing, "text"))
     extent = reach([float(f(values)) for values in finite if len(values) for f in (np.min, np.max)], limits)
     series = numbered(group.series for group in groups)
-    above, top = head(words, series, spot)
-    frame = Rows([g.label for g in groups], [f"n = {len(values):,}" for values in finite], top, pitch=44, close=36)
-    scale = Scale(*extent, frame.left, frame.right)
+    above, top = chart_head(words, series, spot)
+    frame = RowLayout([g.label for g in groups], [f"n = {len(values):,}" for values in finite], top, pitch=44, close=36)
+    scale = AxisScale(*extent, frame.left, frame.right)
     shapes = [
         _violin(values, scale, y, series[group.series], extent if limits else None)
         for group, values, y in zip(groups, finite, frame.centres, strict=True)
@@ -171,13 +171,13 @@ def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] |
 
 
 def _chart(
-    words: Words, above: str, frame: Rows, scale: Scale, shapes: Sequence[str], numbers: Sequence[str]
+    words: Words, above: str, frame: RowLayout, scale: AxisScale, shapes: Sequence[str], numbers: Sequence[str]
 ) -> Figure:
     parts = [above, across(scale, frame.top, frame.bottom, words.x), frame.words(), *shapes]
     return figure(words, frame.bottom + foot(words.x), "".join(parts), sentence(numbers))
 
 
-def _violin(values: Floats, scale: Scale, y: float, series: int, limits: tuple[float, float] | None) -> str:
+def _violin(values: Floats, scale: AxisScale, y: float, series: int, limits: tuple[float, float] | None) -> str:
     if not len(values):
         return _none(scale, y)
     if len(values) < MIN_DENSITY_VALUES:
@@ -192,7 +192,7 @@ def _violin(values: Floats, scale: Scale, y: float, series: int, limits: tuple[f
     return outline + svg.line((a, y), (c, y), "c-quartiles") + median
 
 
-def _outline(values: Floats, scale: Scale, y: float, limits: tuple[float, float] | None) -> str:
+def _outline(values: Floats, scale: AxisScale, y: float, limits: tuple[float, float] | None) -> str:
     grid = np.linspace(values.min(), values.max(), OUTLINE_POINTS)
     dense = density(values, grid, limits)
     high = 15 * dense / dense.max()

@@ -1,6 +1,6 @@
 """SVG: shapes, words and scales as text. Knows nothing of audits; colours are classes of `templates/charts.css`.
 
-A chart is `WIDTH` units wide and its letters are `SIZE` high, so that they are 10 px on a telephone of 360 px.
+A chart is `CHART_WIDTH` units wide and its letters are `SIZE` high, so that they are 10 px on a telephone of 360 px.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from heedful.report.phrases import fixed, powers
 
-WIDTH = 480
+CHART_WIDTH = 480
 SIZE = 13.5
 LINE = 17.0  # from one line of words to the next
 MANY = 5  # digits after the point that a tick has room for
@@ -33,7 +33,7 @@ def escaped(words: str) -> str:
     return str(escape(_FORBIDDEN.sub("\ufffd", words)))
 
 
-def short(x: float) -> str:
+def coordinate(x: float) -> str:
     """A coordinate with one decimal at most: short(12.04) -> "12", short(-0.04) -> "0"."""
     rounded = round(x, 1) + 0.0
     return str(int(rounded)) if rounded == int(rounded) else f"{rounded:.1f}"
@@ -42,7 +42,7 @@ def short(x: float) -> str:
 def element(name: str, attributes: Mapping[str, str | float], inside: str = "") -> str:
     """An element; numbers are coordinates. `inside` is markup, so words in it must be escaped before."""
     attributes_text = "".join(
-        f' {key}="{escaped(value) if isinstance(value, str) else short(value)}"'
+        f' {key}="{escaped(value) if isinstance(value, str) else coordinate(value)}"'
         for key, value in attributes.items()
         if value != ""
     )
@@ -66,7 +66,7 @@ def rectangle(corner: Point, width: float, height: float, kind: str) -> str:
 
 def trace(points: Sequence[Point]) -> str:
     """The `d` of a path through points."""
-    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points) if points else ""
+    return "M" + "L".join(f"{coordinate(x)} {coordinate(y)}" for x, y in points) if points else ""
 
 
 def path(d: str, kind: str) -> str:
@@ -88,7 +88,7 @@ _MARKERS = (  # around the point itself; told apart without colour
 
 def marker(series: int, at: Point) -> str:
     """The `d` of a series' marker at a point. The ninth series has the first colour and the second marker."""
-    return f"M{short(at[0])} {short(at[1])}{_MARKERS[(series + series // SERIES) % SERIES]}"
+    return f"M{coordinate(at[0])} {coordinate(at[1])}{_MARKERS[(series + series // SERIES) % SERIES]}"
 
 
 def colour(series: int) -> str:
@@ -137,7 +137,7 @@ def shortened(words: str, room: float) -> str:
     return words[:end].rstrip() + "…"
 
 
-def write(at: Point, words: str, kind: str = "", room: float = math.inf) -> str:
+def write_line(at: Point, words: str, kind: str = "", room: float = math.inf) -> str:
     """One line of words with its baseline at a point; what was cut is in its <title>. Anchors are classes."""
     plain = " ".join(words.split())
     shown = shortened(plain, room)
@@ -147,7 +147,7 @@ def write(at: Point, words: str, kind: str = "", room: float = math.inf) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """Numbers from `low` to `high` on a line from `start` to `end`."""
 
     low: float
@@ -185,12 +185,12 @@ def tick_words(values: Sequence[float]) -> list[str]:
     return [powers(v, ".6g") if tiny else fixed(v, digits) for v in values]
 
 
-def digits_for(low: float, high: float) -> int:
+def axis_digits(low: float, high: float) -> int:
     """How many digits tell numbers from `low` to `high` apart: two for 0 … 1 and −1 … 1, more where they are near."""
     return 2 if high <= low else min(6, max(0, 2 - math.floor(math.log10((high - low) / 0.25))))
 
 
-def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def spread_places(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Places near those wanted, in their order, `gap` apart at least and within [low, high] if there is room.
 
     Neighbours that would overlap become a block, which stands at the mean of what its members want.

@@ -22,19 +22,19 @@ except ImportError as e:
 
 from heedful.report.explanation_rows import by_word, matching_maps, select_layers
 from heedful.report.figures.bars import Bars
-from heedful.report.figures.counterfactual import Removal
+from heedful.report.figures.counterfactual import RemovalPart
 from heedful.report.figures.maps import Maps
-from heedful.report.figures.sheet import MARGIN, SOFT, Block, Letters, Picture, Sheet, encode, plainly
+from heedful.report.figures.sheet import MARGIN_INCHES, SOFT, FigurePart, Letters, Picture, Sheet, encode, plainly
 from heedful.report.figures.theory import Coefficients, Slopes
 from heedful.report.figures.tree import TreeBlock
 from heedful.report.phrases import prediction_text
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
-    from heedful.methods.theory_comparison import Comparison
+    from heedful.methods.theory_comparison import TheoryComparison
 
 
-KINDS = ("png", "pdf", "svg")
+FIGURE_FORMATS = ("png", "pdf", "svg")
 PANELS_PER_ROW = 5  # methods side by side; more go below
 _HEAD, _SPACE = 0.62, 0.3
 
@@ -42,7 +42,7 @@ _HEAD, _SPACE = 0.62, 0.3
 def kind(path: str) -> str:
     """The kind of figure that a file name asks for: kind("a/b.PDF") -> "pdf"."""
     ending = PurePath(path).suffix.lower().removeprefix(".")
-    if ending not in KINDS:
+    if ending not in FIGURE_FORMATS:
         raise BadInput(f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure.")
     return ending
 
@@ -54,7 +54,7 @@ def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
         raise BadInput("there is no explanation to draw; give at least one.")
     if len({(e.tokens.text, e.tokens.pair) for e in shown}) > 1:
         raise BadInput("a figure shows one text; draw each text by itself.")
-    blocks = [*_bars(shown), *_maps(shown), *(Removal(e) for e in shown if isinstance(e, Counterfactual))]
+    blocks = [*_bars(shown), *_maps(shown), *(RemovalPart(e) for e in shown if isinstance(e, Counterfactual))]
     prediction = next((e.prediction for e in shown if e.prediction.logits), Prediction())
     return _assemble(blocks, prediction, str(shown[0].target), shown[0].source.model)
 
@@ -64,24 +64,24 @@ def draw_tree(tree: Tree) -> Picture:
     return _assemble([TreeBlock(tree)], tree.prediction, str(tree.target), tree.source.model)
 
 
-def draw_theory(comparison: Comparison) -> Picture:
+def draw_theory(comparison: TheoryComparison) -> Picture:
     """Figures 4 and 5 of Lopardo et al. 2024 for one text: LIME's runs and theory's crosses; gradient and theory."""
-    blocks: list[Block] = [Coefficients(comparison), Slopes(comparison)]
+    blocks: list[FigurePart] = [Coefficients(comparison), Slopes(comparison)]
     return _assemble(blocks, comparison.prediction, str(comparison.target), comparison.source.model)
 
 
-def _assemble(blocks: Sequence[Block], prediction: Prediction, target: str, model: str) -> Picture:
+def _assemble(blocks: Sequence[FigurePart], prediction: Prediction, target: str, model: str) -> Picture:
     """The blocks one under the other, below one line that says what is explained."""
     head = f"{model or 'the model'} says {prediction_text(prediction)}" if prediction.logits else ""
     texts = [head, target, *(text for block in blocks for text in block.texts())]
     with plainly():
         letters = Letters.of(texts)
-        width = 2 * MARGIN + max(block.width for block in blocks)
+        width = 2 * MARGIN_INCHES + max(block.width for block in blocks)
         # subtle: heights depend on how texts break into lines, which a sheet of the right width must measure
         heights = [block.height(Sheet.of(width, 4, letters)) for block in blocks]
-        sheet = Sheet.of(width, _HEAD + sum(heights) + _SPACE * len(blocks) + MARGIN / 2, letters)
-        sheet.write(MARGIN, 0.14, head, sheet.style(11))
-        sheet.write(MARGIN, 0.36, f"explained: {target}", sheet.style(8.5, SOFT))
+        sheet = Sheet.of(width, _HEAD + sum(heights) + _SPACE * len(blocks) + MARGIN_INCHES / 2, letters)
+        sheet.write(MARGIN_INCHES, 0.14, head, sheet.style(11))
+        sheet.write(MARGIN_INCHES, 0.36, f"explained: {target}", sheet.style(8.5, SOFT))
         top = _HEAD + _SPACE / 2
         for block, height in zip(blocks, heights, strict=True):
             block.paint(sheet, top)
@@ -89,7 +89,7 @@ def _assemble(blocks: Sequence[Block], prediction: Prediction, target: str, mode
     return sheet.figure
 
 
-def _bars(shown: Sequence[Explanation]) -> list[Block]:
+def _bars(shown: Sequence[Explanation]) -> list[FigurePart]:
     """Methods with the same words stand side by side, a few in a row."""
     by_words: list[list[Attribution]] = []
     for words in (by_word(e) for e in shown if isinstance(e, Attribution)):
@@ -101,7 +101,7 @@ def _bars(shown: Sequence[Explanation]) -> list[Block]:
     return [Bars.of(g, g[i : i + PANELS_PER_ROW]) for g in by_words for i in range(0, len(g), PANELS_PER_ROW)]
 
 
-def _maps(shown: Sequence[Explanation]) -> list[Block]:
+def _maps(shown: Sequence[Explanation]) -> list[FigurePart]:
     """Attention stands to the left of what is attributed to it, where both are there."""
     maps = [e for e in shown if isinstance(e, Interaction)]
     mates = matching_maps(maps)

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
-from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
+from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, SOFT, WEIGHT, Sheet
 from heedful.report.phrases import details
 
 MAX_WORDS = 40  # of a long text, the strongest
@@ -68,7 +68,7 @@ class Bars:
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """The panels, from left to right."""
-        left = MARGIN
+        left = MARGIN_INCHES
         rows = _ROW * len(self.shown)
         panel = (self.width - self._words) / len(self.whys) - (_GAP if len(self.whys) > 1 else 0)
         for n, why in enumerate(self.whys):

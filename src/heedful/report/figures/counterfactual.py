@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from heedful.core.explanation import Counterfactual
-from heedful.report.figures.sheet import ACCENT, AGAINST, INK, LINE, MARGIN, SOFT, Sheet
+from heedful.report.figures.sheet import ACCENT, AGAINST, INK, LINE, MARGIN_INCHES, SOFT, Sheet
 from heedful.report.phrases import certainty, details, outcome
 from heedful.report.text_runs import text_runs
 
@@ -18,7 +18,7 @@ MAX_LABELS = 6  # probabilities shown, the largest first
 
 
 @dataclass(frozen=True)
-class Removal:
+class RemovalPart:
     """The text with the removed words struck out, and the probabilities before and after."""
 
     why: Counterfactual
@@ -63,12 +63,12 @@ class Removal:
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """Text, notes, bars."""
-        sheet.write(MARGIN, top, self.why.method or "counterfactual", sheet.style(9, bold=True))
+        sheet.write(MARGIN_INCHES, top, self.why.method or "counterfactual", sheet.style(9, bold=True))
         top += 0.32
         top += self._text(sheet, top) + 0.1
         for note in self._notes():
             for line in sheet.fitted(note, _WIDE, sheet.style(8.5)):
-                sheet.write(MARGIN, top, line, sheet.style(8.5, SOFT))
+                sheet.write(MARGIN_INCHES, top, line, sheet.style(8.5, SOFT))
                 top += 0.18
         if self._labels():
             self._bars(sheet, top + 0.15)
@@ -85,7 +85,7 @@ class Removal:
                 if at and at + wide > _WIDE:
                     at, top = 0.0, top + _ROW
                 if not probe:
-                    left = MARGIN + (_WIDE - at - wide if leftwards else at)
+                    left = MARGIN_INCHES + (_WIDE - at - wide if leftwards else at)
                     self._word(sheet, left, top + 0.15, word, wide if cut else 0.0)
                 at += wide + 0.01
             top += _ROW * bool(words)
@@ -105,7 +105,7 @@ class Removal:
         assert before is not None
         assert after is not None
         room = min(2.4, 0.3 + max(sheet.width_of(sheet.letters.safe(names[i], 24)) for i in labels))
-        axes = sheet.axes(MARGIN + room, top, _WIDE - room - 1.2, _BAR * len(labels))
+        axes = sheet.axes(MARGIN_INCHES + room, top, _WIDE - room - 1.2, _BAR * len(labels))
         at = np.arange(len(labels))
         for shift, chances, colour, name in ((-0.2, before, LINE, "before"), (0.2, after, ACCENT, "after")):
             axes.barh(at + shift, [chances[i] for i in labels], 0.36, color=colour)

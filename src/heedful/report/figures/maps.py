@@ -21,7 +21,7 @@ from heedful.report.figures.sheet import (
     INK,
     LINE,
     LINE_HEIGHT,
-    MARGIN,
+    MARGIN_INCHES,
     SOFT,
     WEIGHT,
     Letters,
@@ -128,7 +128,7 @@ class Maps:
         above = 0.3 + (self._names if self._single else 0.25)
         width, height = self._side
         for n, why in enumerate(self.whys):
-            left = MARGIN + n * (self._names + width + 1.0)
+            left = MARGIN_INCHES + n * (self._names + width + 1.0)
             sheet.write(left, top, self._heading(why), sheet.style(9, bold=True))
             axes = sheet.axes(left + self._names, top + above, width, height)
             values = why.weights[0, 0] if self._single else tiled(why)
@@ -146,7 +146,7 @@ class Maps:
             scale.set_ticks(sorted({*ends, *middles}))
             scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.2g}".replace("-", "−")))
             scale.ax.tick_params(length=0, labelsize=7.5, colors=SOFT)
-        sheet.write_notes(MARGIN, top + above + height + 0.12, self._notes())
+        sheet.write_notes(MARGIN_INCHES, top + above + height + 0.12, self._notes())
 
     def _heads(self, axes: Axes, sheet: Sheet, why: Interaction) -> None:
         layers, heads = why.weights.shape[:2]
@@ -202,14 +202,14 @@ def draw_alignment(alignment: Alignment) -> Picture:
     tall = max(cell, 0.14)
     with plainly():
         letters = Letters.of([alignment.text, alignment.written, alignment.model, SPACE])
-        width = 2 * MARGIN + _NAMES + max(3.6, cell * columns) + _BAR
-        sheet = Sheet.of(width, _HEAD + _NAMES / 2 + tall * rows + _FOOT + MARGIN / 2, letters)
+        width = 2 * MARGIN_INCHES + _NAMES + max(3.6, cell * columns) + _BAR
+        sheet = Sheet.of(width, _HEAD + _NAMES / 2 + tall * rows + _FOOT + MARGIN_INCHES / 2, letters)
         says = f"{alignment.model or 'the translator'} writes {alignment.written}"
-        sheet.write(MARGIN, 0.14, says, sheet.style(11))
+        sheet.write(MARGIN_INCHES, 0.14, says, sheet.style(11))
         caption = "attention of each symbol written (rows) over the characters read (columns); each row adds up to 1"
-        for n, line in enumerate(sheet.fitted(caption, width - 2 * MARGIN, sheet.style(8.5))):
-            sheet.write(MARGIN, 0.37 + 0.15 * n, line, sheet.style(8.5, SOFT))
-        axes = sheet.axes(MARGIN + _NAMES, _HEAD + _NAMES / 2, cell * columns, tall * rows)
+        for n, line in enumerate(sheet.fitted(caption, width - 2 * MARGIN_INCHES, sheet.style(8.5))):
+            sheet.write(MARGIN_INCHES, 0.37 + 0.15 * n, line, sheet.style(8.5, SOFT))
+        axes = sheet.axes(MARGIN_INCHES + _NAMES, _HEAD + _NAMES / 2, cell * columns, tall * rows)
         _heat(sheet, axes, alignment, min(7.5, cell * 62))
     return sheet.figure
 
@@ -248,9 +248,9 @@ def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
         raise BadInput(f"{len(alignment)} networks were given and a picture holds {len(_COLOURS)}; draw fewer.")
     with plainly():
         sheet = Sheet.of(7.4, 4.15, Letters.of(alignment))
-        sheet.write(MARGIN, 0.14, "Texts translated without a mistake, by their length", sheet.style(11))
-        sheet.write(MARGIN, 0.37, "bands: 95 % intervals (Wilson)", sheet.style(8.5, SOFT))
-        axes = sheet.axes(MARGIN + 0.45, 0.75, 5.05, 2.85)
+        sheet.write(MARGIN_INCHES, 0.14, "Texts translated without a mistake, by their length", sheet.style(11))
+        sheet.write(MARGIN_INCHES, 0.37, "bands: 95 % intervals (Wilson)", sheet.style(8.5, SOFT))
+        axes = sheet.axes(MARGIN_INCHES + 0.45, 0.75, 5.05, 2.85)
         for bins, colour, mark in zip(alignment.values(), _COLOURS, _MARKS, strict=False):
             at, shares = [b.middle for b in bins], [b.share for b in bins]
             axes.fill_between(at, *np.transpose([b.interval for b in bins]), color=colour, alpha=0.15, linewidth=0)

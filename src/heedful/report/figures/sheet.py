@@ -25,7 +25,7 @@ from matplotlib.text import Text
 LINE_HEIGHT = 0.16  # inches, of a note
 FOR, AGAINST, WEIGHT = "#2166ac", "#b35806", "#6a51a3"
 INK, SOFT, LINE, ACCENT = "#1b1d21", "#5b6068", "#d5d2ca", "#1f4e79"
-MARGIN = 0.35
+MARGIN_INCHES = 0.35
 DPI = 150
 
 
@@ -121,7 +121,7 @@ class Sheet:
         return lines
 
 
-MAIN = "DejaVu Sans"  # comes with matplotlib
+MAIN_FONT = "DejaVu Sans"  # comes with matplotlib
 BOX = "□"
 _CLUSTER = regex.compile(r"\X")
 _UNSEEN = regex.compile(r"[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}]")
@@ -138,8 +138,11 @@ class Letters:
     @classmethod
     def of(cls, texts: Iterable[str]) -> Letters:
         """The main font, and as many more as these texts need and the machine has."""
-        faces = (font_manager.FontProperties(family=MAIN, weight=weight) for weight in ("normal", "bold"))
-        families, covered = [MAIN], frozenset.intersection(*(_covered(font_manager.findfont(face)) for face in faces))
+        faces = (font_manager.FontProperties(family=MAIN_FONT, weight=weight) for weight in ("normal", "bold"))
+        families, covered = (
+            [MAIN_FONT],
+            frozenset.intersection(*(_covered(font_manager.findfont(face)) for face in faces)),
+        )
         missing = {ord(c) for c in chain.from_iterable(texts)} - covered - _JOINERS
         for name, path in _others() if missing else ():
             letters = missing & _covered(path)
@@ -184,7 +187,7 @@ def _others() -> tuple[tuple[str, str], ...]:
     )
 
 
-class Block(Protocol):
+class FigurePart(Protocol):
     """A part of a figure."""
 
     @property

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN, SOFT, WEIGHT, Sheet
+from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, SOFT, WEIGHT, Sheet
 from heedful.report.phrases import score_text
 
 if TYPE_CHECKING:
-    from heedful.methods.theory_comparison import Agreement, Comparison
+    from heedful.methods.theory_comparison import Closeness, TheoryComparison
 
 MAX_WORDS = 120  # of a long text, the largest
 WORDS_PER_ROW = 40  # words in a row: more would touch each other
@@ -29,7 +29,7 @@ _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form
 class Coefficients:
     """Figure 4: a box of LIME's runs for each word, largest first, with theory's cross on it. Rows have own scales."""
 
-    comparison: Comparison
+    comparison: TheoryComparison
 
     @property
     def width(self) -> float:
@@ -67,15 +67,15 @@ class Coefficients:
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """The rows, one under the other."""
-        sheet.write(MARGIN, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
+        sheet.write(MARGIN_INCHES, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
         paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
         legend = (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper)
-        sheet.write_legend(MARGIN, top + _TITLE, legend, 8, 0.2)
+        sheet.write_legend(MARGIN_INCHES, top + _TITLE, legend, 8, 0.2)
         top += _TITLE + 0.2
         for row in self._rows:
-            self._row(sheet.axes(MARGIN + _SCALE, top, _WIDE - _SCALE, _HIGH), sheet, row)
+            self._row(sheet.axes(MARGIN_INCHES + _SCALE, top, _WIDE - _SCALE, _HIGH), sheet, row)
             top += _HIGH + self._names
-        sheet.write_notes(MARGIN, top, self._notes())
+        sheet.write_notes(MARGIN_INCHES, top, self._notes())
 
     def _row(self, axes: Axes, sheet: Sheet, row: list[int]) -> None:
         at = np.arange(len(row))
@@ -105,7 +105,7 @@ class Coefficients:
 class Slopes:
     """Figure 5: the gradient against Theorem 4.1, a point for each token; beside it, what agrees how well."""
 
-    comparison: Comparison
+    comparison: TheoryComparison
 
     @property
     def width(self) -> float:
@@ -128,10 +128,10 @@ class Slopes:
         """The panel on the left, the numbers on the right."""
         kind = {"x-input": "times e", "l2": "L2 norm", "l1": "L1 norm", "mean": "mean"}[self.comparison.trial.reduce]
         title = f"Gradient of each token ({kind})"
-        sheet.write(MARGIN, top, title, sheet.style(9, bold=True))
-        axes = sheet.axes(MARGIN + _SCALE + 0.12, top + _TITLE + 0.05, _SQUARE, _SQUARE)
+        sheet.write(MARGIN_INCHES, top, title, sheet.style(9, bold=True))
+        axes = sheet.axes(MARGIN_INCHES + _SCALE + 0.12, top + _TITLE + 0.05, _SQUARE, _SQUARE)
         self._points(axes, sheet)
-        left = MARGIN + _SCALE + _SQUARE + 0.45
+        left = MARGIN_INCHES + _SCALE + _SQUARE + 0.45
         sheet.write(left, top, "Agreement", sheet.style(9, bold=True))
         self._numbers(sheet, left, top + _TITLE + 0.05)
 
@@ -195,11 +195,11 @@ class Slopes:
             f"The ring is the first token by the theorem as it is stated, with a query that does not move: off by "
             f"{_short(self.comparison.overlooked)}."
         )
-        lines = sheet.fitted(text, _WIDE + MARGIN - left, sheet.style(7.5, SOFT))
+        lines = sheet.fitted(text, _WIDE + MARGIN_INCHES - left, sheet.style(7.5, SOFT))
         sheet.write_notes(left, top + 0.2 * len(rows) + 0.12, lines)
 
 
-def _agreement_cells(near: Agreement) -> tuple[str, str, str]:
+def _agreement_cells(near: Closeness) -> tuple[str, str, str]:
     def cell(value: float | None, form: str) -> str:
         return "–" if value is None else format(value, form).replace("-", "−")
 

@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from heedful.report.figures.sheet import AGAINST, FOR, LINE, MARGIN, SOFT, WEIGHT, Letters, Picture, Sheet, plainly
+from heedful.report.figures.sheet import (
+    AGAINST,
+    FOR,
+    LINE,
+    MARGIN_INCHES,
+    SOFT,
+    WEIGHT,
+    Letters,
+    Picture,
+    Sheet,
+    plainly,
+)
 
 _WIDTH, _PLOT, _HEAD, _LABELS = 5.2, 1.25, 0.5, 0.45
 _STYLES = ((FOR, "-"), (AGAINST, "--"), (WEIGHT, ":"))
@@ -18,10 +29,10 @@ def draw_curve(history: Sequence[Mapping[str, float]], best: int, title: str) ->
     names = [name for name in history[0] if name not in ("epoch", "loss")]
     with plainly():
         sheet = Sheet.of(_WIDTH, _HEAD + 2 * (_PLOT + _LABELS), Letters.of([title, *names]))
-        sheet.write(MARGIN, 0.12, title, sheet.style(10))
-        inside = _WIDTH - 2 * MARGIN - 1.3
-        above = sheet.axes(MARGIN + 0.35, _HEAD, inside, _PLOT)
-        below = sheet.axes(MARGIN + 0.35, _HEAD + _PLOT + _LABELS, inside, _PLOT)
+        sheet.write(MARGIN_INCHES, 0.12, title, sheet.style(10))
+        inside = _WIDTH - 2 * MARGIN_INCHES - 1.3
+        above = sheet.axes(MARGIN_INCHES + 0.35, _HEAD, inside, _PLOT)
+        below = sheet.axes(MARGIN_INCHES + 0.35, _HEAD + _PLOT + _LABELS, inside, _PLOT)
         _lines(above, history, ["loss"], best, sheet)
         _lines(below, history, names, best, sheet)
         below.set_xlabel("epoch", fontsize=8, color=SOFT)

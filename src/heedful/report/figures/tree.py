@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN, Sheet
-from heedful.report.tree_layout import facts, token_columns
+from heedful.report.figures.sheet import ACCENT, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, Sheet
+from heedful.report.tree_layout import token_columns, tree_facts
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
@@ -41,15 +41,15 @@ class TreeBlock:
 
     def texts(self) -> list[str]:
         """Names and notes."""
-        return [*(self.tree.tokens.surface(i) for i in self._places), *facts(self.tree)]
+        return [*(self.tree.tokens.surface(i) for i in self._places), *tree_facts(self.tree)]
 
     def height(self, sheet: Sheet) -> float:
         """The tree, the names of the tokens, and the notes."""
-        return _HEIGHT + self._names + LINE_HEIGHT * len(facts(self.tree)) + 0.1
+        return _HEIGHT + self._names + LINE_HEIGHT * len(tree_facts(self.tree)) + 0.1
 
     def paint(self, sheet: Sheet, top: float) -> None:
         """The tree above the text."""
-        axes = sheet.axes(MARGIN, top, self.width, _HEIGHT)
+        axes = sheet.axes(MARGIN_INCHES, top, self.width, _HEIGHT)
         at = self._places
         axes.set_xlim(-0.8, len(at) - 0.2)
         axes.set_ylim(
@@ -64,7 +64,7 @@ class TreeBlock:
             label.set_color(INK if token in self.tree.nodes else "#9a9ea5")
         self._edges(axes)
         self._nodes(axes, sheet)
-        sheet.write_notes(MARGIN, top + _HEIGHT + self._names, facts(self.tree))
+        sheet.write_notes(MARGIN_INCHES, top + _HEIGHT + self._names, tree_facts(self.tree))
 
     def _edges(self, axes: Axes) -> None:
         for edge in sorted(self.tree.edges, key=lambda e: e.share):

@@ -1,7 +1,7 @@
 """Sections: each check of a run as a part of the report, checks of the model first and of methods after.
 
 The section of a check is made by `section(record)` of the module of its name here, of the module that the check names
-itself, or, for a check without either, by `plain`.
+itself, or, for a check without either, by `general_section`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import Cell, capital, cautious, interval, place_name, slug, texts, versus_random
+from heedful.report.phrases import Cell, capital, cautious, count_texts, interval, place_name, slug, versus_random
 from heedful.report.sections.parts import MethodColumn, MethodMeasure, by_method, check_section, extremes, methods_table
 
 
@@ -27,7 +27,7 @@ def sections(record: Record) -> tuple[Section, ...]:
 def section(record: Record, check: str) -> Section:
     """The section of a check."""
     make = _maker(record.about(check).section or f"{__name__}.{check.replace('-', '_')}")
-    return plain(record, check) if make is None else make(record)
+    return general_section(record, check) if make is None else make(record)
 
 
 def _maker(module: str) -> Callable[[Record], Section] | None:
@@ -42,7 +42,7 @@ def _maker(module: str) -> Callable[[Record], Section] | None:
     return make
 
 
-def plain(record: Record, check: str) -> Section:
+def general_section(record: Record, check: str) -> Section:
     """Every measure of a check: the first by method with a chart, then all in tables."""
     rows = record.rows(check)
     measures = list(dict.fromkeys(row.measure for row in rows))
@@ -75,7 +75,7 @@ def _sentence(rows: Sequence[Row], phrase: str) -> str | None:
     if any(row.method for row in first):
         return extremes(here, first)
     row = first[0]
-    return cautious(f"{capital(here)}: {interval(row)} ({texts(row.n)}).", row.n) if row.known else None
+    return cautious(f"{capital(here)}: {interval(row)} ({count_texts(row.n)}).", row.n) if row.known else None
 
 
 def _figure(record: Record, check: str, measure: str) -> tuple[Figure, ...]:

@@ -13,15 +13,15 @@ from heedful.checks.tables import AdversarialTables
 from heedful.core.arrays import Floats, Ints
 from heedful.report.charts import Words, histogram, violins
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import cautious, interval, listed, texts
+from heedful.report.phrases import and_list, cautious, count_texts, interval
 from heedful.report.sections.attention_changes import peak_groups
-from heedful.report.sections.parts import LAYERS, TEXTS, check_section, dot, dotted, own_check
+from heedful.report.sections.parts import LAYERS, TEXTS_COLUMN, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
 MAX_JSD = 0.7  # just above ln 2, as the check's own tables have it
 BINS = np.linspace(0, MAX_JSD, 41)
 SHORT = {"exact": "exact", "upper": "upper bound", "lower": "lower bound", "found": "found by search"}
-KINDS = SHORT | {"upper": "upper bound: none is farther", "lower": "lower bound: one exists"}
+KIND_TITLES = SHORT | {"upper": "upper bound: none is farther", "lower": "lower bound: one exists"}
 
 
 def section(record: Record) -> Section:
@@ -40,40 +40,44 @@ def _sentences(record: Record) -> list[str]:
     epsilon = record.settings(CHECK).get("epsilon")
     moves = f"ε = {epsilon:g} at most (TVD)" if isinstance(epsilon, (int, float)) else "ε at most"
     sentences: list[str] = []
-    exact, upper, lower, searched = (record.row(CHECK, f"jsd {name}") for name in KINDS)
+    exact, upper, lower, searched = (record.row(CHECK, f"jsd {name}") for name in KIND_TITLES)
     if exact:
         tvd = record.row(CHECK, "tvd exact")
         far = f", and {interval(tvd)} by TVD, at most 1" if tvd else ""
         sentences.append(
             f"The farthest attention that moves the output by {moves} is {interval(exact)} away from the model's own "
-            f"by JSD, at most 0.69{far}: exact maxima, mean over {texts(exact.n)}."
+            f"by JSD, at most 0.69{far}: exact maxima, mean over {count_texts(exact.n)}."
         )
     elif lower and upper:
         sentences.append(
             f"The farthest attention that moves the output by {moves} is at least {interval(lower)} and at most "
-            f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {texts(lower.n)})."
+            f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {count_texts(lower.n)})."
         )
     if searched:
         start = "Of it, the" if sentences else "The"
-        sentences.append(f"{start} search of Jain & Wallace finds {interval(searched)} (JSD, {texts(searched.n)}).")
+        sentences.append(
+            f"{start} search of Jain & Wallace finds {interval(searched)} (JSD, {count_texts(searched.n)})."
+        )
     row = exact or lower or searched
     if not row or not sentences:
         return []
     moved = {name: record.row(CHECK, f"change {name}") for name in ("exact", "lower", "found")}
-    changes = listed([f"{interval(change)} ({SHORT[name]})" for name, change in moved.items() if change])
+    changes = and_list([f"{interval(change)} ({SHORT[name]})" for name, change in moved.items() if change])
     real = [f"Run through the model, these attentions really move its output by {changes} (TVD)."] if changes else []
     return [cautious(sentences[0], row.n), *sentences[1:], *real]
 
 
 def _histogram(record: Record) -> tuple[Figure, ...]:
     findings = record.findings(CHECK)
-    rows = {name: row for name in KINDS if (row := record.row(CHECK, f"jsd {name}"))}
-    series = {KINDS[name]: counted(findings.values(f"jsd {name}")) for name in rows}
+    rows = {name: row for name in KIND_TITLES if (row := record.row(CHECK, f"jsd {name}"))}
+    series = {KIND_TITLES[name]: counted(findings.values(f"jsd {name}")) for name in rows}
     if not series:
         return ()
     title = "How far attention could be with the same answer"
-    marked = next(name for name in KINDS if name in rows)
-    means = "; ".join(f"{KINDS[name]}: mean {interval(row)} over {texts(row.n)}" for name, row in rows.items())
+    marked = next(name for name in KIND_TITLES if name in rows)
+    means = "; ".join(
+        f"{KIND_TITLES[name]}: mean {interval(row)} over {count_texts(row.n)}" for name, row in rows.items()
+    )
     caption = "JSD is at most ln 2 = 0.69. The line is a mean over texts."
     words = Words(f"{CHECK}-jsd", title, "JSD from the model's attention", "texts", f"{means}.", caption)
     return (histogram(words, series, {f"mean, {SHORT[marked]}": rows[marked].mean}),)
@@ -96,7 +100,7 @@ def _by_peak(record: Record) -> tuple[Figure, ...]:
     # ranges without a text are not in the table; no text lies at the end of the last that is, unless that end is 1
     findings = record.findings(CHECK)
     groups = peak_groups(record, findings.values(f"jsd {kind}"), findings.values("max attention"), ranges)
-    title = f"The farthest attention by the largest weight ({KINDS[kind]})"
+    title = f"The farthest attention by the largest weight ({KIND_TITLES[kind]})"
     axes = ("JSD from the model's attention", "largest weight of attention")
     caption = "Attention on one word can move farthest. If even flat attention can move far, its shape says little."
     words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
@@ -105,13 +109,18 @@ def _by_peak(record: Record) -> tuple[Figure, ...]:
 
 def _farthest_table(record: Record) -> tuple[Table, ...]:
     rows = [
-        (KINDS[name], jsd.n, interval(jsd), *(_interval(record, f"{other} {name}") for other in ("tvd", "change")))
-        for name in KINDS
+        (
+            KIND_TITLES[name],
+            jsd.n,
+            interval(jsd),
+            *(_interval(record, f"{other} {name}") for other in ("tvd", "change")),
+        )
+        for name in KIND_TITLES
         if (jsd := record.row(CHECK, f"jsd {name}"))
     ]
     columns = (
         Column("attention"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("JSD", 2, "from the model's attention, at most 0.69"),
         Column("TVD", 2, "from the model's attention, at most 1"),
         Column("output moves by", 2, "TVD of the model's real output"),
@@ -147,7 +156,7 @@ def _witness_sentences(record: Record) -> list[str]:
         sentence = (
             f"In layer {layer} some head could have a row of attention {interval(tvd)} away from its own (TVD; JSD "
             f"{interval(jsd)}) that leaves what it reads {reads}; the output then moves by {interval(change)} (TVD; "
-            f"means over {texts(tvd.n)})."
+            f"means over {count_texts(tvd.n)})."
         )
         sentences.append(sentence if sentences else cautious(sentence, tvd.n))
     return sentences
@@ -178,7 +187,7 @@ def _witness_table(record: Record) -> tuple[Table, ...]:
     )
     columns = (
         Column("what the head reads"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("TVD", 2, "from the head's attention"),
         Column("JSD", 2, "of the same row"),
         Column("output moves by", 2, "TVD of the model's real output"),
@@ -197,7 +206,7 @@ def _heads(record: Record) -> tuple[Table, ...]:
         rows.append((name, row.n, interval(row), bound, change, null))
     columns = (
         Column("head"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("JSD", 2, "of the witness from the head's attention"),
         Column("at most", 2, "no row that leaves what the head reads within δ has a larger JSD"),
         Column("output moves by", 2, "TVD of the model's real output"),

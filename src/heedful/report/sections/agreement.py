@@ -7,12 +7,12 @@ from heedful.audits.summary import Row
 from heedful.checks.tables import AgreementTables
 from heedful.report.charts import Words, matrix
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import cautious, exists, interval, listed, texts
+from heedful.report.phrases import and_list, cautious, count_texts, exists, interval
 from heedful.report.sections.parts import (
-    ATTENTION,
     GRADIENT,
     LOO,
-    TEXTS,
+    TEXTS_COLUMN,
+    VERDICT_METHOD,
     MethodMeasure,
     check_section,
     extremes,
@@ -25,7 +25,13 @@ POINTING = MethodMeasure(
     "pointing", "effect of a method's top fifth of the words, over that of leave-one-out's own top fifth", "share",
     "higher",
 )  # fmt: skip
-HEADS = {"tau": "τ", "weighted tau": "weighted τ", "top-k tau": "top-k τ", "top-k overlap": "overlap", "jsd": "JSD"}
+COLUMN_TITLES = {
+    "tau": "τ",
+    "weighted tau": "weighted τ",
+    "top-k tau": "top-k τ",
+    "top-k overlap": "overlap",
+    "jsd": "JSD",
+}
 
 
 def section(record: Record) -> Section:
@@ -46,12 +52,12 @@ def pair(record: Record, measure: str, one: str, other: str) -> Row | None:
 
 
 def _attention_sentence(record: Record) -> str | None:
-    rows = {name: row for name in (GRADIENT, LOO) if (row := pair(record, "tau", ATTENTION, name)) is not None}
+    rows = {name: row for name in (GRADIENT, LOO) if (row := pair(record, "tau", VERDICT_METHOD, name)) is not None}
     if not rows:
         return None
-    taus = listed([f"τ = {interval(row)} with {name}" for name, row in rows.items()])
+    taus = and_list([f"τ = {interval(row)} with {name}" for name, row in rows.items()])
     n = next(iter(rows.values())).n
-    return cautious(f"The order of {ATTENTION} has {taus} ({texts(n)}).", n)
+    return cautious(f"The order of {VERDICT_METHOD} has {taus} ({count_texts(n)}).", n)
 
 
 def _ceiling_sentence(record: Record) -> str | None:
@@ -87,7 +93,7 @@ def _published(tables: AgreementTables) -> tuple[Table, ...]:
     columns = (
         Column("methods"),
         Column("predicted"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("mean τ"),
         Column("std", 2, "standard deviation over texts"),
         Column("Sig. Frac.", 2, "share of texts with p ≤ .05, two-sided, of τ = 0"),
@@ -98,12 +104,14 @@ def _published(tables: AgreementTables) -> tuple[Table, ...]:
 
 def _with_loo(record: Record) -> tuple[Table, ...]:
     """Every method with leave-one-out."""
-    rows = {name: [pair(record, measure, name, LOO) for measure in HEADS] for name in record.methods if name != LOO}
+    rows = {
+        name: [pair(record, measure, name, LOO) for measure in COLUMN_TITLES] for name in record.methods if name != LOO
+    }
     cells = tuple(
         (name, pairs[0].n, *(interval(row) if row else None for row in pairs))
         for name, pairs in rows.items()
         if pairs[0]
     )
-    columns = (Column("method"), TEXTS, *(Column(head) for head in HEADS.values()))
+    columns = (Column("method"), TEXTS_COLUMN, *(Column(head) for head in COLUMN_TITLES.values()))
     caption = "Means over texts with 95 % intervals. Compare with the row of random, not with 0."
     return (Table(f"{CHECK}-{LOO}", f"Agreement with {LOO}", columns, cells, caption),) if cells else ()

@@ -14,8 +14,8 @@ from heedful.core.finding import EVERYWHERE
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Group, Words
 from heedful.report.document import Column, Figure, Table
-from heedful.report.phrases import Cell, capital, cautious, exists, interval, place_name, range_name, texts
-from heedful.report.sections.parts import LAYERS, TEXTS, dot, dotted
+from heedful.report.phrases import Cell, capital, cautious, count_texts, exists, interval, place_name, range_name
+from heedful.report.sections.parts import LAYERS, TEXTS_COLUMN, dot, dotted
 
 MAX_LABELS = 4  # that can be told apart in one chart
 
@@ -26,7 +26,7 @@ def change_sentence(record: Record, check: str, what: str, over: str, share: str
     if tvd is None:
         return None
     flips = f", and changes the label in {interval(flip)} {share}" if flip else ""
-    moved = f"moves the answer by {interval(tvd)} (TVD{over}; mean over {texts(tvd.n)})"
+    moved = f"moves the answer by {interval(tvd)} (TVD{over}; mean over {count_texts(tvd.n)})"
     return cautious(f"{capital(what)} {moved}{flips}.", tvd.n)
 
 
@@ -37,7 +37,7 @@ def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
     if before is None or after is None or not before.known or after.change is None or not after.change.known:
         return None
     change = after.change
-    numbers = f"from {interval(before)} to {interval(after)}, a change of {interval(change)} ({texts(change.n)})"
+    numbers = f"from {interval(before)} to {interval(after)}, a change of {interval(change)} ({count_texts(change.n)})"
     if not change.enough or not exists(change.low):
         return cautious(f"Accuracy goes {numbers}.", change.n)
     if change.low <= 0 <= change.high:
@@ -66,7 +66,7 @@ def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate])
         cells.insert(0, ("unchanged", before.n, None, None, None, interval(before), None))
     columns = (
         Column("attention"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("TVD", 2, "total variation distance of the answer"),
         Column("JSD", 2, "Jensen–Shannon divergence of the answer, at most 0.69"),
         Column("label changes", 2, "share of the texts, or of the shuffles of each"),
@@ -90,7 +90,7 @@ def spread_table(
     """Medians and quartiles by the largest weight of attention; `heads` are those of the weight and the median."""
     largest, median = heads
     quartiles = (Column("lower quartile"), Column("upper quartile"))
-    columns = (Column(largest), Column("predicted"), TEXTS, median, *quartiles)
+    columns = (Column(largest), Column("predicted"), TEXTS_COLUMN, median, *quartiles)
     cells = tuple(
         (range_name(row.start, row.end), row.label, row.n, row.median, row.lower, row.upper) for row in rows if row.n
     )

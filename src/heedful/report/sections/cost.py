@@ -5,16 +5,16 @@ from __future__ import annotations
 from heedful.audits.record import Record
 from heedful.report.document import Column, Section, Table
 from heedful.report.phrases import number
-from heedful.report.sections.parts import CONTROLS, TEXTS, MethodMeasure, check_section, extremes, own_check
+from heedful.report.sections.parts import CONTROLS, TEXTS_COLUMN, MethodMeasure, check_section, extremes, own_check
 
 CHECK = own_check(__name__)
-MAIN = MethodMeasure("forwards", "texts sent through the model for one explanation", "forward passes", "lower")
+MAIN_MEASURE = MethodMeasure("forwards", "texts sent through the model for one explanation", "forward passes", "lower")
 
 
 def section(record: Record) -> Section:
     """What does an explanation cost?"""
-    findings = (extremes(MAIN.phrase, MAIN.rows(record, CHECK)), _seconds_sentence(record))
-    return check_section(record, CHECK, findings, MAIN.figures(record, CHECK), _table(record))
+    findings = (extremes(MAIN_MEASURE.phrase, MAIN_MEASURE.rows(record, CHECK)), _seconds_sentence(record))
+    return check_section(record, CHECK, findings, MAIN_MEASURE.figures(record, CHECK), _table(record))
 
 
 def _table(record: Record) -> tuple[Table, ...]:
@@ -33,7 +33,7 @@ def _table(record: Record) -> tuple[Table, ...]:
     )
     columns = (
         Column("method"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("forwards", 1, "texts sent through the model, mean"),
         Column("backwards", 1, "texts sent back for derivatives, mean"),
         Column("CPU seconds", 4, "of one explanation, mean, on the machine of this run"),
@@ -44,7 +44,7 @@ def _table(record: Record) -> tuple[Table, ...]:
 
 def _seconds_sentence(record: Record) -> str | None:
     """The cheapest and the dearest method by the clock."""
-    names = [row.method for row in MAIN.rows(record, CHECK) if row.known and row.method not in CONTROLS]
+    names = [row.method for row in MAIN_MEASURE.rows(record, CHECK) if row.known and row.method not in CONTROLS]
     seconds = {name: spent for name in names if (spent := record.spent(name).seconds) is not None}
     if len(seconds) < 2:
         return None

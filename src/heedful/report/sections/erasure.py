@@ -11,13 +11,19 @@ from heedful.audits.summary import Row
 from heedful.checks.tables import ErasureTables, Flips, Stops
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import MARKS, Cell, cautious, exists, interval, mark, number, p_value, texts
-from heedful.report.sections.parts import TEXTS, check_section, own_check
+from heedful.report.phrases import MARKS, Cell, cautious, count_texts, exists, interval, mark, number, p_value
+from heedful.report.sections.parts import TEXTS_COLUMN, check_section, own_check
 
 CHECK = own_check(__name__)
 EMPTY = ErasureTables({}, (), {}, {})
 ORDER = "attention"  # the order that erasure asks about: attention itself, highest first
-OWN = (ORDER, "attention-slope", "attention-x-slope", "random", "attention-ascending")  # the check's own orders
+CHECK_ORDERS = (
+    ORDER,
+    "attention-slope",
+    "attention-x-slope",
+    "random",
+    "attention-ascending",
+)  # the check's own orders
 
 
 def section(record: Record) -> Section:
@@ -30,7 +36,7 @@ def section(record: Record) -> Section:
 
 def _orders(record: Record, names: Iterable[str]) -> list[str]:
     """The check's own orders first, then the methods as the run has them."""
-    places = [*OWN, *(name for name in record.methods if name not in OWN)]
+    places = [*CHECK_ORDERS, *(name for name in record.methods if name not in CHECK_ORDERS)]
     return sorted(names, key=lambda name: (places.index(name) if name in places else len(places), name))
 
 
@@ -40,8 +46,10 @@ def _delta_sentence(record: Record, tables: ErasureTables) -> str | None:
         return None
     flips = tables.flips.get(ORDER, Flips(0, 0, 0, 0, 0))
     top, other = flips.only_top + flips.both, flips.only_random + flips.both
-    labels = f"; it changes the label on {top:,} of {texts(flips.n)}, another item on {other:,}" if flips.n else ""
-    numbers = f"ΔJS = {interval(delta)} ({texts(delta.n)}){labels}"
+    labels = (
+        f"; it changes the label on {top:,} of {count_texts(flips.n)}, another item on {other:,}" if flips.n else ""
+    )
+    numbers = f"ΔJS = {interval(delta)} ({count_texts(delta.n)}){labels}"
     return cautious(f"Erasing the item with the most attention {_compared(delta)}: {numbers}.", delta.n)
 
 
@@ -58,8 +66,8 @@ def _compared(delta: Row) -> str:
 
 def _fractions_sentence(record: Record, tables: ErasureTables) -> str | None:
     parts = [
-        f"{name}: median {number(stops.median, 2)} over {texts(stops.n)}, never on {number(stops.never_share, 2)}"
-        for name in _orders(record, (name for name in OWN[:-1] if name in tables.fractions))
+        f"{name}: median {number(stops.median, 2)} over {count_texts(stops.n)}, never on {number(stops.never_share, 2)}"
+        for name in _orders(record, (name for name in CHECK_ORDERS[:-1] if name in tables.fractions))
         if (stops := tables.fractions[name]).n
     ]
     return f"Fraction of items erased when the label first changes: {'; '.join(parts)} of the texts." if parts else None
@@ -73,7 +81,7 @@ def _fewer_sentences(tables: ErasureTables) -> list[str]:
     for other, row in pairs:
         if row is not None and row.n:
             ours, theirs = (row.a_fewer, row.b_fewer) if row.a == ORDER else (row.b_fewer, row.a_fewer)
-            counts = f"fewer items than {other} on {ours:,} and more on {theirs:,} of {texts(row.n)}"
+            counts = f"fewer items than {other} on {ours:,} and more on {theirs:,} of {count_texts(row.n)}"
             test = f"McNemar's exact test, two-sided, p = {p_value(row.p)}"
             sentences.append(cautious(f"Attention needs {counts} ({test}).", row.n))
     return sentences
@@ -116,7 +124,7 @@ def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
     )
     columns = (
         Column("order"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("only the top item", 0, "texts whose label changes without the top item, and not without the other"),
         Column("both", 0, "without either"),
         Column("only the other", 0, "without the other only"),
@@ -153,7 +161,7 @@ def _cells(row: Row | None, with_n: bool) -> tuple[Cell, ...]:
 def _negative_table(tables: ErasureTables) -> tuple[Table, ...]:
     columns = (
         Column("difference of attention"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("share negative", 2, "of texts on which the other item moves the answer more"),
     )
     cells = tuple(

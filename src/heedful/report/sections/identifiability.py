@@ -11,8 +11,8 @@ from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, Length
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Words
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import cautious, interval, number, texts
-from heedful.report.sections.parts import LAYERS, TEXTS, check_section, dot, dotted, own_check
+from heedful.report.phrases import cautious, count_texts, interval, number
+from heedful.report.sections.parts import LAYERS, TEXTS_COLUMN, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
 EMPTY = IdentifiabilityTables((), (), 0, 0)
@@ -42,9 +42,9 @@ def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
     there = np.isfinite(free).any(0)
     some = int((free[:, there] > 0).any(0).sum())
     return cautious(
-        f"In layer {last.layer} attention is not identifiable on {some:,} of {texts(int(there.sum()))}: weights that "
-        f"add up to one may move in {interval(last.null_constrained)} directions (mean over heads), and the layer's "
-        "output stays the same.",
+        f"In layer {last.layer} attention is not identifiable on {some:,} of {count_texts(int(there.sum()))}: weights "
+        f"that add up to one may move in {interval(last.null_constrained)} directions (mean over heads), and the "
+        "layer's output stays the same.",
         int(there.sum()),
     )
 
@@ -52,7 +52,7 @@ def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
 def _correlation_sentence(last: LayerNullSpaces) -> str | None:
     if not last.correlation_pooled.known:
         return None
-    r, n = interval(last.correlation_pooled), texts(last.correlation_pooled.n)
+    r, n = interval(last.correlation_pooled), count_texts(last.correlation_pooled.n)
     where = f"in layer {last.layer} (mean over heads and {n})"
     return f"Effective attention, the part that is not cancelled, correlates with attention by r = {r} {where}."
 
@@ -108,7 +108,7 @@ def _farthest_table(record: Record) -> tuple[Table, ...]:
     )
     columns = (
         Column("head"),
-        TEXTS,
+        TEXTS_COLUMN,
         Column("farthest found", 2, "TVD of the farthest attention found with the same output"),
         Column("at most", 2, "the distance that none can exceed"),
     )

@@ -11,12 +11,12 @@ from heedful.audits.ranking import BOUNDS
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.checks.tables import Curve, InputErasureTables
-from heedful.report.charts import Line, Words, lines
+from heedful.report.charts import PlottedCurve, Words, lines
 from heedful.report.document import Figure, Section, Table
 from heedful.report.phrases import interval, number, slug
 from heedful.report.sections.parts import (
-    ATTENTION,
     CONTROLS,
+    VERDICT_METHOD,
     MethodColumn,
     by_method,
     check_section,
@@ -31,13 +31,13 @@ EMPTY = InputErasureTables({}, {}, (), {})
 SHARE = 0.2  # of the words, for the columns at one share
 MAX_CURVES = 5  # methods on a chart, beside attention
 SAME_ORDER = 0.8  # Kendall's τ below which two maskings give different orders of methods
-MAIN = "aopc comprehensiveness"
+MAIN_MEASURE = "aopc comprehensiveness"
 
 
 def section(record: Record) -> Section:
     """Do the words that an explanation puts first carry the prediction?"""
     tables = record.tables(CHECK, InputErasureTables) or EMPTY
-    maskings = list(dict.fromkeys(str(row.at["masking"]) for row in record.rows(CHECK, MAIN)))
+    maskings = list(dict.fromkeys(str(row.at["masking"]) for row in record.rows(CHECK, MAIN_MEASURE)))
     findings = [sentence for masking in maskings for sentence in _sentences(record, masking)]
     findings += [
         f"The order of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
@@ -50,7 +50,7 @@ def section(record: Record) -> Section:
 
 
 def _main(record: Record, masking: str) -> list[Row]:
-    return [row for row in record.rows(CHECK, MAIN, masking=masking) if row.method not in BOUNDS]
+    return [row for row in record.rows(CHECK, MAIN_MEASURE, masking=masking) if row.method not in BOUNDS]
 
 
 def _sentences(record: Record, masking: str) -> list[str | None]:
@@ -100,12 +100,12 @@ def _drawn(names: Sequence[str]) -> list[str]:
     if len(names) <= MAX_CURVES + 3:
         return list(names)
     methods = [name for name in names if name not in (*CONTROLS, *BOUNDS)]
-    return [*methods[:MAX_CURVES], ATTENTION, "random", "greedy"]
+    return [*methods[:MAX_CURVES], VERDICT_METHOD, "random", "greedy"]
 
 
-def _line(name: str, curve: Curve, n: int, most: int) -> Line:
+def _line(name: str, curve: Curve, n: int, most: int) -> PlottedCurve:
     label = name if n == most else f"{name} (n = {n:,})"
-    return Line(label, curve.removed, curve.mean, curve.low, curve.high, faint=name in (*CONTROLS, *BOUNDS))
+    return PlottedCurve(label, curve.removed, curve.mean, curve.low, curve.high, faint=name in (*CONTROLS, *BOUNDS))
 
 
 def _comprehensiveness(record: Record, masking: str) -> tuple[Figure, ...]:
@@ -117,7 +117,7 @@ def _comprehensiveness(record: Record, masking: str) -> tuple[Figure, ...]:
 def _methods(record: Record, masking: str) -> tuple[Table, ...]:
     at = {"masking": masking}
     columns = (
-        MethodColumn("comprehensiveness", MAIN, at),
+        MethodColumn("comprehensiveness", MAIN_MEASURE, at),
         MethodColumn("sufficiency", "aopc sufficiency", at),
         MethodColumn(f"compr. at {SHARE:g}", "comprehensiveness", at | {"share": SHARE}),
         MethodColumn(f"suff. at {SHARE:g}", "sufficiency", at | {"share": SHARE}),

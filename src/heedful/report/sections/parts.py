@@ -20,20 +20,20 @@ from heedful.report.phrases import (
     Cell,
     capital,
     cautious,
+    count_texts,
     exists,
     interval,
     mark,
     slug,
     tally,
-    texts,
     versus_random,
 )
 
-ATTENTION = Rule().attention
+VERDICT_METHOD = Rule().attention
 LOO, GRADIENT = "leave-one-out", "gradient-x-input"
-NOTHING = "No text of this run has a number here."
+NO_NUMBERS = "No text of this run has a number here."
 LAYERS = "Layers are counted from 0."
-TEXTS = Column("n", 0, "texts")
+TEXTS_COLUMN = Column("n", 0, "texts")
 
 
 def own_check(module: str) -> str:
@@ -54,7 +54,7 @@ def check_section(
         name=check,
         title=about.title or check,
         question=about.question or capital(about.summary),
-        findings=tuple(sentence for sentence in findings if sentence) or (NOTHING,),
+        findings=tuple(sentence for sentence in findings if sentence) or (NO_NUMBERS,),
         figures=tuple(figures),
         tables=tuple(tables),
         reading=about.reading or about.changes,
@@ -80,11 +80,11 @@ def extremes(phrase: str, rows: Sequence[Row]) -> str | None:
     ordered = sorted((row for row in there if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
     ends = ordered[:1] if not ordered or ordered[0].mean == ordered[-1].mean else [ordered[0], ordered[-1]]
     span = " to ".join(f"{interval(row)} ({_sharing(row, ordered)})" for row in ends)
-    named = [row for row in there if row.method in (ATTENTION, "random") and row not in ends]
+    named = [row for row in there if row.method in (VERDICT_METHOD, "random") and row not in ends]
     others = [f"{row.method} {interval(row)}" for row in named]
     parts = [f"from {span}" if len(ends) > 1 else span, *others] if ends else others
     low, high = (f(row.n for row in there) for f in (min, max))
-    counted = texts(high) if low == high else f"{low:,} to {texts(high)}"
+    counted = count_texts(high) if low == high else f"{low:,} to {count_texts(high)}"
     return cautious(f"{capital(phrase)}: {'; '.join(parts)} ({counted}).", low)
 
 
@@ -148,7 +148,7 @@ def methods_table(
     names = sorted({method for method, _ in rows_of}, key=lambda method: _order(record, method))
     heads = [(i, one) for i, one in enumerate(wanted) if any(j == i for _, j in rows_of)]
     rows = tuple(_cells(method, [rows_of.get((method, i)) for i, _ in heads]) for method in names)
-    columns = (Column("method"), TEXTS, *(_column(record, check, one) for _, one in heads))
+    columns = (Column("method"), TEXTS_COLUMN, *(_column(record, check, one) for _, one in heads))
     compared = any(row.versus_random for row in rows_of.values())
     caption = "Means over texts with 95 % intervals. " + (MARKS if compared else "")
     return (Table(name, title, columns, rows, caption.strip()),) if rows else ()

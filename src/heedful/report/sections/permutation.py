@@ -16,7 +16,7 @@ from heedful.report.sections.attention_changes import (
     places_table,
     spread_table,
 )
-from heedful.report.sections.parts import TEXTS, check_section, own_check
+from heedful.report.sections.parts import TEXTS_COLUMN, check_section, own_check
 
 CHECK = own_check(__name__)
 MAX_HEADS = 10  # that a table shows
@@ -58,7 +58,7 @@ def _heads(record: Record) -> tuple[Table, ...]:
     """The heads that matter most: by flips, a mean at any number of draws."""
     rows = [row for row in record.rows(CHECK, "flip") if row.at.get("head", "all") != "all" and row.known]
     first = sorted(rows, key=lambda row: -row.mean)[:MAX_HEADS]
-    columns = (Column("layer", 0), Column("head", 0), TEXTS, Column("label changes", 2, "share of the shuffles"))
+    columns = (Column("layer", 0), Column("head", 0), TEXTS_COLUMN, Column("label changes", 2, "share of the shuffles"))
     cells = tuple((str(row.at["layer"]), str(row.at["head"]), row.n, interval(row)) for row in first)
     caption = (
         f"The {len(first)} of {len(rows)} heads whose shuffling changes the most labels, with 95 % intervals of each "

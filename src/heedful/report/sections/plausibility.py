@@ -5,20 +5,22 @@ from __future__ import annotations
 from heedful.audits.record import Record
 from heedful.checks.tables import PlausibilityTables
 from heedful.report.document import Column, Section, Table
-from heedful.report.phrases import interval, texts
+from heedful.report.phrases import count_texts, interval
 from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_section, methods_table, own_check
 
 CHECK = own_check(__name__)
-MAIN = MethodMeasure("auprc", "precision for the words that people marked (AUPRC)", "AUPRC", "higher")
+MAIN_MEASURE = MethodMeasure("auprc", "precision for the words that people marked (AUPRC)", "AUPRC", "higher")
 
 
 def section(record: Record) -> Section:
     """Are the highest words those that people marked?"""
     share = record.row(CHECK, "rationale share")
-    marked = f"People marked {interval(share)} of a text's words ({texts(share.n)})." if share else None
+    marked = f"People marked {interval(share)} of a text's words ({count_texts(share.n)})." if share else None
     columns = [MethodColumn(name, name) for name in ("auprc", "token f1", "iou", "iou f1")]
     tables = (*methods_table(record, CHECK, f"{CHECK}-methods", "By method", columns), *_right_and_wrong(record))
-    return check_section(record, CHECK, (*MAIN.findings(record, CHECK), marked), MAIN.figures(record, CHECK), tables)
+    return check_section(
+        record, CHECK, (*MAIN_MEASURE.findings(record, CHECK), marked), MAIN_MEASURE.figures(record, CHECK), tables
+    )
 
 
 def _right_and_wrong(record: Record) -> tuple[Table, ...]:

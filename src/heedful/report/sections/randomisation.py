@@ -7,13 +7,15 @@ from typing import Any
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.report.charts import Line, Words, lines
+from heedful.report.charts import PlottedCurve, Words, lines
 from heedful.report.document import Figure, Section
-from heedful.report.phrases import interval, listed
+from heedful.report.phrases import and_list, interval
 from heedful.report.sections.parts import CONTROLS, MethodColumn, MethodMeasure, check_section, methods_table, own_check
 
 CHECK = own_check(__name__)
-MAIN = MethodMeasure("similarity of fully random", "similarity once every weight is random (τ)", "Kendall's τ", "lower")
+MAIN_MEASURE = MethodMeasure(
+    "similarity of fully random", "similarity once every weight is random (τ)", "Kendall's τ", "lower"
+)
 
 
 def section(record: Record) -> Section:
@@ -22,8 +24,8 @@ def section(record: Record) -> Section:
     stages = [places[stage] for stage in sorted(places)]
     columns = [MethodColumn(str(at["layers"]), "tau", at) for at in stages]
     title = "Similarity (τ) to the explanation of the trained model, as parts lose their weights from left to right"
-    findings = (*MAIN.findings(record, CHECK), _output_sentence(record, stages))
-    figures = (*_cascade(record, stages), *MAIN.figures(record, CHECK))
+    findings = (*MAIN_MEASURE.findings(record, CHECK), _output_sentence(record, stages))
+    figures = (*_cascade(record, stages), *MAIN_MEASURE.figures(record, CHECK))
     tables = methods_table(record, CHECK, f"{CHECK}-stages", title, columns)
     return check_section(record, CHECK, findings, figures, tables)
 
@@ -33,7 +35,7 @@ def _output_sentence(record: Record, stages: Sequence[Mapping[str, Any]]) -> str
     if not rows:
         return None
     ends = rows if len(rows) == 1 else [rows[0], rows[-1]]
-    changes = listed([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in ends])
+    changes = and_list([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in ends])
     return f"The model's output has moved by {changes} (TVD)."
 
 
@@ -48,7 +50,7 @@ def _cascade(record: Record, stages: Sequence[Mapping[str, Any]]) -> tuple[Figur
     return (lines(words, curves),) if curves and len(stages) > 1 else ()
 
 
-def _line(name: str, rows: Sequence[Row]) -> Line:
+def _line(name: str, rows: Sequence[Row]) -> PlottedCurve:
     stages = [float(row.at["stage"]) for row in rows]
     low, high = [row.low for row in rows], [row.high for row in rows]
-    return Line(name, stages, [row.mean for row in rows], low, high, faint=name in CONTROLS)
+    return PlottedCurve(name, stages, [row.mean for row in rows], low, high, faint=name in CONTROLS)

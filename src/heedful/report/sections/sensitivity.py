@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from heedful.audits.record import Record
 from heedful.report.document import Section
-from heedful.report.phrases import interval, texts
+from heedful.report.phrases import count_texts, interval
 from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_section, methods_table, own_check
 
 CHECK = own_check(__name__)
 ANY = {"change": "any"}
-MAIN = MethodMeasure("tau", "similarity after changes that should not matter (τ)", "Kendall's τ", "higher", ANY)
+MAIN_MEASURE = MethodMeasure("tau", "similarity after changes that should not matter (τ)", "Kendall's τ", "higher", ANY)
 
 
 def section(record: Record) -> Section:
@@ -21,7 +21,9 @@ def section(record: Record) -> Section:
         MethodColumn("largest change", "largest change", ANY),
     ]
     changed = record.row(CHECK, "label changed", at=ANY)
-    share = f"{interval(changed)} of {texts(changed.n)}" if changed else ""
+    share = f"{interval(changed)} of {count_texts(changed.n)}" if changed else ""
     labels = f"Some such change changes the label itself on {share}; it is left out." if changed else None
     tables = methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of change", columns)
-    return check_section(record, CHECK, (*MAIN.findings(record, CHECK), labels), MAIN.figures(record, CHECK), tables)
+    return check_section(
+        record, CHECK, (*MAIN_MEASURE.findings(record, CHECK), labels), MAIN_MEASURE.figures(record, CHECK), tables
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from heedful.audits.record import Record
 from heedful.checks.tables import StabilityTables
 from heedful.report.document import Column, Section
-from heedful.report.phrases import interval, texts
+from heedful.report.phrases import count_texts, interval
 from heedful.report.sections.attention_changes import spread_table
 from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_section, methods_table, own_check
 
 CHECK = own_check(__name__)
-HEADS = {"tau": "τ", "top-k overlap": "overlap", "distance": "distance"}
+COLUMN_TITLES = {"tau": "τ", "top-k overlap": "overlap", "distance": "distance"}
 
 
 def section(record: Record) -> Section:
@@ -21,7 +21,9 @@ def section(record: Record) -> Section:
         for place in places
     ]
     columns = [
-        MethodColumn(f"{head}, {place}", name, {"with": place}) for place in places for name, head in HEADS.items()
+        MethodColumn(f"{head}, {place}", name, {"with": place})
+        for place in places
+        for name, head in COLUMN_TITLES.items()
     ]
     tables = record.tables(CHECK, StabilityTables) or StabilityTables()
     jsd = Column("median JSD", 2, "of attention between trainings, the median over them for each text")
@@ -49,4 +51,4 @@ def _trainings_sentence(record: Record) -> str | None:
     adversary = record.check_for("elsewhere")
     farthest = [r for name in ("jsd exact", "jsd found") for r in record.rows(adversary, name) if r.known]
     beside = f"; an adversary could move it by {interval(farthest[0])}" if farthest else ""
-    return f"Other trainings move attention over words by {interval(row)} (JSD, {texts(row.n)}){beside}."
+    return f"Other trainings move attention over words by {interval(row)} (JSD, {count_texts(row.n)}){beside}."

@@ -8,7 +8,7 @@ from heedful.audits.record import Record
 from heedful.checks.tables import PlacedEstimate, UniformTables
 from heedful.report.charts import Words
 from heedful.report.document import Figure, Section
-from heedful.report.phrases import interval, place_name, texts
+from heedful.report.phrases import count_texts, interval, place_name
 from heedful.report.sections.attention_changes import accuracy_figure, accuracy_sentence, change_sentence, places_table
 from heedful.report.sections.parts import LAYERS, check_section, dot, dotted, own_check
 
@@ -37,7 +37,7 @@ def _distance_sentence(rows: Sequence[PlacedEstimate]) -> str | None:
         return None
     last = rows[-1]
     where = "The model's own attention" if len(rows) == 1 else f"The attention of {place_name(last.at)}, the last,"
-    return f"{where} is {interval(last)} away from uniform (TVD; 0 is uniform, {texts(last.n)})."
+    return f"{where} is {interval(last)} away from uniform (TVD; 0 is uniform, {count_texts(last.n)})."
 
 
 def _distances(rows: Sequence[PlacedEstimate]) -> tuple[Figure, ...]:
