@@ -1,4 +1,4 @@
-"""Audit: a run as one document. Needs no torch and no model: the run folder has all that it says."""
+"""Audit: the report of a run as one document. It reads the run folder only: no torch, no model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from heedful.report.words import word_section
 
 
 def report(record: Record, rule: Rule | None = None) -> Document:
-    """The whole report; with `rule`, the verdict is computed again by its constants."""
+    """The whole report; `rule` recomputes the verdict with other constants."""
     verdicts = record.verdicts(rule)
     base = rule or Rule()
     first = base.attention
@@ -38,7 +38,7 @@ def report(record: Record, rule: Rule | None = None) -> Document:
             *([verdict_section(verdicts, first)] if first in verdicts else []),
             *overview(record),
         ),
-        sections=(*checks, *_shown(example_section(record)), *_shown(word_section(record)), *_left_out(record)),
+        sections=(*checks, *_filled(example_section(record), word_section(record)), *_left_out(record)),
         limits=_limits(base),
         cite=_cite(record, checks),
         ran=record.run.manifest.to_dict(),
@@ -49,27 +49,27 @@ def report(record: Record, rule: Rule | None = None) -> Document:
 
 def _limits(rule: Rule) -> tuple[str, ...]:
     return (
-        "Everything here is about this model on these texts. Intervals are over texts, taken as a sample of those that "
-        "the model will meet.",
-        "The verdict is on attention as it is read here (the pooled position, the last layer, the mean of heads, "
-        "unless the settings say otherwise) and says nothing of what attention could be made to do by training.",
+        "All results hold for this model on these texts. Intervals are over texts, as a sample of the texts that the "
+        "model will be used on.",
+        "The verdict is about one reading of attention: by default the pooled position, the last layer, the mean over "
+        "heads. Another training may give other attention.",
         "Leave-one-out, erasure and similar methods evaluate texts without some of their words, which the model may "
-        "never have seen. Where the order of methods depends on the masking, neither order is the truth.",
-        "That a method follows the model does not make it plausible to people, and the other way round.",
+        "never have seen. Where the ranking of methods depends on the masking, no ranking is the true one.",
+        "A method that follows the model need not be plausible to people, nor a plausible one faithful to the model.",
         f"Nothing is decided on fewer than {MINIMUM} texts"
-        + (f", and no verdict on fewer than {rule.texts}." if rule.texts != MINIMUM else "."),
+        + (f", and no verdict is given on fewer than {rule.texts}." if rule.texts != MINIMUM else "."),
     )
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
-    """What was audited, in a few words."""
+    """What was audited."""
     manifest, about = record.run.manifest, record.summary.texts
     return [
         ("model", str(manifest.model.get("name"))),
         ("labels", ", ".join(record.labels)),
         ("data", f"{manifest.data.get('name')}, {count_texts(about.n)} of {manifest.data.get('texts', about.n):,}"),
-        ("accuracy", percentage(about.accuracy) if about.accuracy else "no labels were given"),
-        ("tokens in a text", interval(about.tokens)),
+        ("accuracy", percentage(about.accuracy) if about.accuracy else "unknown: the data have no labels"),
+        ("tokens per text", interval(about.tokens)),
         ("methods and checks", f"{len(record.methods)} and {len(record.checks)}"),
         ("seed", str(manifest.seed)),
         ("CPU time", f"{record.seconds / 60:,.1f} minutes" if record.seconds else DASH),
@@ -77,40 +77,40 @@ def _facts(record: Record) -> list[tuple[str, str]]:
 
 
 def _cite(record: Record, checks: Sequence[Section]) -> str:
-    """The run, the papers of its checks, and an entry for a bibliography."""
+    """The run, the papers of its checks, and a BibTeX entry."""
     run, data = record.run.manifest, record.run.manifest.data.get("name", "the data")
-    papers = sorted({paper for one in checks for paper in one.source.split("; ") if paper})
-    after = [f"The papers of its checks: {'; '.join(papers)}."] if papers else []
+    papers = sorted({paper for section in checks for paper in section.source.split("; ") if paper})
+    after = [f"Papers of its checks: {'; '.join(papers)}."] if papers else []
     number = count_texts(record.summary.texts.n)
     first = f"heedful {__version__}, run {run.stamp}: {record.model_name} on {data}, {number}, seed {run.seed}."
     return "\n".join([first, *after, bibtex(f"run {run.stamp}")])
 
 
 def bibtex(note: str) -> str:
-    """An entry for a bibliography."""
+    """A BibTeX entry."""
     return (
         "@software{heedful, title = {heedful: which explanations of a text classifier deserve to be heeded}, "
         f"version = {{{__version__}}}, note = {{{note}}}}}"
     )
 
 
-def _shown(section: Section) -> tuple[Section, ...]:
-    return (section,) if section.figures or section.tables or section.examples or section.findings else ()
+def _filled(*sections: Section) -> list[Section]:
+    return [s for s in sections if s.figures or s.tables or s.examples or s.findings]
 
 
 def _left_out(record: Record) -> tuple[Section, ...]:
-    """What could not be done, and why."""
+    """What was not measured, and why."""
     rows = record.summary.left_out
     if not rows:
         return ()
-    columns = (Column("what"), Column("texts"), Column("why"))
-    left = tuple((" of ".join(filter(None, (one.check, one.method))), one.texts, one.reason) for one in rows)
+    columns = (Column("check, or check of method"), Column("texts"), Column("why"))
+    cells = tuple((" of ".join(filter(None, (row.check, row.method))), row.texts, row.reason) for row in rows)
     section = Section(
         name="left-out",
         title="What was left out",
-        question="What could not be measured, and why?",
+        question="What was not measured, and why?",
         findings=(f"{len(rows)} methods or checks could not be applied to some or all of the texts.",),
-        tables=(Table("left-out", "Left out", columns, left),),
+        tables=(Table("left-out", "Left out", columns, cells),),
     )
     return (section,)
 
@@ -121,7 +121,7 @@ NOTEBOOK_METHODS = 5  # methods in the table of a notebook
 def audit_fragment(record: Record) -> str:
     """A fragment for a notebook: which explanation to use, the verdict on attention, and the best methods."""
     first = record.summary.verdicts.get(Rule().attention)
-    ranked = [one for one in record.summary.rankings if one.methods][:1]
+    ranked = [ranking for ranking in record.summary.rankings if ranking.methods][:1]
     table = cells(table_of(record, ranked[0], 1))[:NOTEBOOK_METHODS] if ranked else []
     return environment({}).get_template("audit-notebook.html.j2").render(
         title=f"{record.model_name}, {count_texts(record.summary.texts.n)}",

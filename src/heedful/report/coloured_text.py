@@ -1,4 +1,4 @@
-"""Coloured text: the texts of a run read word by word, and shown with their words coloured by scores."""
+"""Coloured text: the texts of a run word by word, with their words coloured by scores."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from heedful.report.text_runs import TextRun, text_runs
 
 PREFERRED = (LOO, "integrated-gradients", "shapley", "lime", "gradient-x-input")
 MAX_METHODS = 3
-MAX_LETTERS = 40  # characters of a word that are shown
-MAX_WORDS_SHOWN = 60  # words of a text that are shown
-PAIR_SIGN = "‖"  # stands between the two texts of a pair
+MAX_LETTERS = 40  # characters shown of a word
+MAX_WORDS_SHOWN = 60  # words shown of a text
+PAIR_SIGN = "‖"  # between the two texts of a pair
 CUT = "…"
 
 
-# a text, read
+# reading a text
 
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A text of a run by words: special tokens are units of their own, and no words."""
+    """A text of a run by words. Special tokens are units of their own, but not words."""
 
     row: TextRow
     view: Tokens
@@ -52,9 +52,9 @@ class Read:
         return np.bincount(unit, np.asarray(pieces, dtype=np.float64), len(self.groups)).astype(np.float64)
 
     def scores(self, method: str) -> tuple[Floats, bool] | None:
-        """A method's score of each unit, and whether its sign says for or against; None where it has none."""
-        scored = next((scores for scores in self.row.scores if scores.method == method), None)
-        return None if scored is None else (self.summed(scored.scores), scored.signed)
+        """A method's score of each unit, and whether scores are signed; None if the method did not score the text."""
+        entry = next((entry for entry in self.row.scores if entry.method == method), None)
+        return None if entry is None else (self.summed(entry.scores), entry.signed)
 
 
 def read_text_row(row: TextRow) -> Read:
@@ -69,12 +69,12 @@ def read_text_row(row: TextRow) -> Read:
 
 
 def preferred(present: Iterable[str], most: int = MAX_METHODS) -> list[str]:
-    """The methods that are shown: the mean attention last, where there is one, after those that ask the model."""
+    """The methods to show: those that query the model first, mean attention last."""
     names = [name for name in dict.fromkeys(present) if name not in CONTROLS]
-    asking = [name for name in PREFERRED if name in names]
-    rest = [name for name in names if name not in asking and name != VERDICT_METHOD]
+    querying = [name for name in PREFERRED if name in names]
+    rest = [name for name in names if name not in querying and name != VERDICT_METHOD]
     attention = [VERDICT_METHOD] if VERDICT_METHOD in names else []
-    return [*(asking + rest)[: most - len(attention)], *attention]
+    return [*(querying + rest)[: most - len(attention)], *attention]
 
 
 def explaining(record: Record) -> list[str]:
@@ -89,16 +89,16 @@ def shorten(name: str) -> str:
     return name if len(name) <= MAX_LETTERS else name[: MAX_LETTERS - 1] + CUT
 
 
-# of a run
+# a text in its run
 
 
 def text_key(row: TextRow) -> tuple[str, str | None]:
-    """What makes two texts one."""
+    """Equal for two copies of a text."""
     return row.text, row.pair
 
 
 def place_of(record: Record, text: int) -> int:
-    """The place of a text in the run, by its number; they differ where chunks are missing."""
+    """The row of a text in the run's tables, from its number; the two differ where chunks are missing."""
     return int(np.searchsorted(record.facts["number"], text))
 
 
@@ -108,7 +108,7 @@ def exclusive(chances: Sequence[float] | None) -> bool:
 
 
 def explained(record: Record) -> str | None:
-    """The label that scores are towards; None where it is each text's predicted one."""
+    """The label that is explained in every text; None where it is each text's predicted label."""
     label = (record.run.manifest.settings.get("target") or {}).get("label")
     if label is None:
         return None
@@ -116,27 +116,27 @@ def explained(record: Record) -> str | None:
     return shorten(record.labels[index] if index >= 0 else str(label))
 
 
-def frame(record: Record, one: Read, title: str) -> Shown:
-    """What is said of a text, whatever it is shown for."""
-    chances = tuple(one.row.probabilities or ())
+def frame(record: Record, text: Read, title: str) -> Shown:
+    """An example without its colourings: its title, number, prediction and gold label."""
+    chances = tuple(text.row.probabilities or ())
     names = tuple(map(shorten, record.labels))
-    label = prediction_text(Prediction(names, chances, chances)) if chances else shorten(str(one.row.predicted))
-    gold = int(record.facts["gold"][place_of(record, one.row.number)])
-    known = record.labels[gold] if gold >= 0 else one.row.label
-    return Shown(title, int(one.row.number), label, None if known is None else shorten(known), ())
+    label = prediction_text(Prediction(names, chances, chances)) if chances else shorten(str(text.row.predicted))
+    gold = int(record.facts["gold"][place_of(record, text.row.number)])
+    known = record.labels[gold] if gold >= 0 else text.row.label
+    return Shown(title, int(text.row.number), label, None if known is None else shorten(known), ())
 
 
-def noted(one: Read, note: str) -> str:
-    """A note, and what the sign between two texts is."""
-    return note + (f" {PAIR_SIGN} stands between the two texts." if one.row.pair else "")
+def noted(text: Read, note: str) -> str:
+    """A note; for a pair of texts, also what the sign between them means."""
+    return note + (f" {PAIR_SIGN} separates the two texts." if text.row.pair else "")
 
 
-# a text, shown
+# showing a text
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A word as it stands in the text; `unit` is its place in the scores, None for characters that no piece has."""
+    """A word of the original text; `unit` is its index in the scores, None for characters that no piece has."""
 
     text: str
     space: str
@@ -145,12 +145,12 @@ class Slot:
 
 @dataclass(frozen=True, eq=False)
 class Canvas:
-    """A text and its pair, cut to what fits around the words that matter; all colourings are of the same words."""
+    """A text and its pair, cut to the part with the largest scores; all colourings show the same words."""
 
     parts: tuple[tuple[Slot, ...], ...]
 
     def coloured(self, scores: Floats, signed: bool, largest: float) -> tuple[ColouredWord, ...]:
-        """The words coloured by scores, of which `largest` is full colour."""
+        """The words coloured by scores; a score of `largest` has full colour."""
         words: list[ColouredWord] = []
         for k, part in enumerate(self.parts):
             words += [ColouredWord(PAIR_SIGN)] if k else []
@@ -158,21 +158,21 @@ class Canvas:
         return tuple(words)
 
 
-def canvas(one: Read, scores: Sequence[Floats], special: bool = False, room: int = MAX_WORDS_SHOWN) -> Canvas:
-    """What is shown of a text, given all scores that will colour it, each on the same scale.
+def canvas(text: Read, scores: Sequence[Floats], special: bool = False, room: int = MAX_WORDS_SHOWN) -> Canvas:
+    """The part of a text to show, given all scores that will colour it, each on the same scale.
 
-    Of each text of a pair at least half of the room; with `special`, also special tokens that have a score.
+    Each text of a pair has at least half of the room. `special` adds special tokens that have a score.
     """
-    weights = np.sum([np.abs(values) for values in scores], 0) if scores else np.zeros(len(one.groups))
+    weights = np.sum([np.abs(values) for values in scores], 0) if scores else np.zeros(len(text.groups))
     weighty = {j for j in range(len(weights)) if special and weights[j] > 0}
-    texts = zip(text_runs(one.view, weighty), (one.view.text, one.view.pair or ""), strict=False)
-    parts = [[slot for run in runs for slot in _slots(run, text, one.view)] for runs, text in texts]
+    sources = zip(text_runs(text.view, weighty), (text.view.text, text.view.pair or ""), strict=False)
+    parts = [[slot for run in runs for slot in _slots(run, source, text.view)] for runs, source in sources]
     spare = room - sum(map(len, parts))
     return Canvas(tuple(_window(part, weights, max(room // len(parts), spare + len(part))) for part in parts))
 
 
 def _slots(run: TextRun, source: str, view: Tokens) -> list[Slot]:
-    """A word; or the words of characters that the model did not read: dropped by its tokenizer, or truncated."""
+    """A word; or the words among characters that the model did not read (dropped by its tokenizer, or truncated)."""
     if run.unit is None:
         return [Slot(run.text[a:b], _space(source, run.start + a)) for a, b in cut(run.text)]
     space = " " if view.special[run.unit] else _space(source, run.start)
@@ -180,12 +180,12 @@ def _slots(run: TextRun, source: str, view: Tokens) -> list[Slot]:
 
 
 def _space(source: str, start: int) -> str:
-    """What stands before a word, in one line."""
+    """The space before a word, if any."""
     return " " if start == 0 or source[start - 1].isspace() or source[start : start + 1].isspace() else ""
 
 
 def _window(part: Sequence[Slot], weights: Floats, most: int) -> tuple[Slot, ...]:
-    """So many neighbouring words, those with the largest sum of weights; the first of equals."""
+    """The run of `most` words with the largest sum of weights; the first of several."""
     if len(part) <= most:
         return tuple(part)
     sums = [0.0, *accumulate(0.0 if slot.unit is None else float(weights[slot.unit]) for slot in part)]

@@ -1,4 +1,4 @@
-"""Compare: two runs side by side: two models, two trainings, two data sets. Needs no torch."""
+"""Compare: two runs side by side, such as two models, two trainings or two data sets. Needs no torch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from heedful.report.phrases import MAX_NAMES, and_list, capital, count_texts, in
 from heedful.report.sections.parts import VERDICT_METHOD, dot
 from heedful.report.verdict import SHORT_QUESTIONS, reason, share_phrase
 
-FAR = 0.2  # a difference whose whole interval lies beyond is called far
-MAX_NAME = 24  # letters of a name that a table's head has room for
-MIN_P = 0.001  # a p below is written as such
+FAR = 0.2  # a difference whose whole interval lies beyond is called “far”
+MAX_NAME = 24  # characters of a name that fit a table's head
+MIN_P = 0.001  # below, p is written as “< .001”
 
 SHARES = "A share is the part of the reference's lead over random that attention has, over all texts of its run."
 Names = tuple[str, str]
@@ -34,8 +34,8 @@ def compare(a: Record, b: Record) -> Document:
     runs = f"runs {a.run.manifest.stamp} and {b.run.manifest.stamp}"
     headlines = [c for pairs in contrasts.values() for c in pairs if c.key.headline and c.difference is not None]
     return Document(
-        title=f"{names[0]} beside {names[1]}",
-        verdict="",  # each has its own
+        title=f"{names[0]} and {names[1]} compared",
+        verdict="",  # each run has its own
         sentences=(*(_headline(c, names, matching) for c in headlines), _pairing(matching, a, b)),
         facts=tuple(_facts(a, b, names, matching)),
         answers=(_verdicts(a, b, names), _differences(a, b, names)),
@@ -47,7 +47,7 @@ def compare(a: Record, b: Record) -> Document:
 
 
 def run_names(a: Record, b: Record) -> Names:
-    """Short names of two runs: their models', or A and B where those are the same or too long."""
+    """Short names of two runs: those of their models, or A and B where these are equal or too long."""
     names = (a.model_name, b.model_name)
     named = all(record.run.manifest.model.get("name") for record in (a, b))
     usable = named and names[0] != names[1] and all(len(name) <= MAX_NAME for name in names)
@@ -60,14 +60,10 @@ def run_names(a: Record, b: Record) -> Names:
 def _section(
     a: Record, b: Record, check: str, contrasts: Sequence[Contrast], names: Names, matching: Matching
 ) -> Section:
-    """One part for the numbers of the model, and one for each measure of the methods."""
+    """One part for the numbers of the model, whose `says` is empty, and one for each measure of the methods."""
     about = a.about(check) if check in a.summary.checks else b.about(check)
-
-    def part(c: Contrast) -> str:
-        """What all methods are compared by; empty for a number by itself."""
-        return "" if c.key in about.compared else c.key.says
-
-    parts = [(says, list(pairs)) for says, pairs in groupby(contrasts, key=part)]
+    by_measure = groupby(contrasts, key=lambda c: "" if c.key in about.compared else c.key.says)
+    parts = [(says, list(pairs)) for says, pairs in by_measure]
     return Section(
         name=f"compare-{check}",
         title=about.title or check,
@@ -108,7 +104,7 @@ def _cells(c: Contrast, names: Names) -> tuple[str | None, ...]:
         return (c.key.words, *sides, None, None, None, None)
     n, m = c.texts
     count = f"{n:,}" if n == m else f"{n:,} and {m:,}"
-    p = None if c.decision == Decision.TOO_FEW else _p(c)  # which would decide something
+    p = None if c.decision == Decision.TOO_FEW else _p(c)  # with too few texts nothing is decided
     return (c.key.words, *sides, interval(c.difference), count, p, _conclusion(c, names))
 
 
@@ -134,12 +130,12 @@ def _findings(parts: Sequence[tuple[str, Sequence[Contrast]]], names: Names, mat
 
 
 def _sentence(c: Contrast, names: Names, matching: Matching) -> str:
-    """A number of both, their difference, and what may be said of it."""
+    """A number of both runs, their difference, and the conclusion."""
     sides = ", ".join(f"{name} {interval(row)}" for name, row in zip(names, (c.a, c.b), strict=True))
     of = f"{c.key.says}, {c.key.method}" if c.key.words == c.key.method else c.key.says
     head = f"{capital(of)}: {sides}"
     if c.difference is None:
-        return f"{head}; there is nothing to compare."
+        return f"{head}; not measured in both runs."
     return f"{head}; difference {interval(c.difference)}: {_conclusion(c, names)} ({_how(c, matching)})."
 
 
@@ -164,19 +160,19 @@ def _tally(says: str, contrasts: Sequence[Contrast], names: Names) -> str:
         methods = [c.key.method for c in both if c.decision == decision]
         listing = f" ({and_list(methods)})" if len(methods) <= MAX_NAMES else ""
         parts += [f"{phrase}: {len(methods)}{listing}"] if methods else []
-    counts = "; ".join(parts) or "nothing to compare"
+    counts = "; ".join(parts) or "none measured in both"
     return f"{capital(says)}, of {len(both)} methods and controls in both runs: {counts}."
 
 
 def _headline(c: Contrast, names: Names, matching: Matching) -> str:
-    sides = f"{c.key.symbol} {interval(c.a)} against {interval(c.b)}, difference {interval(c.difference)}"
+    sides = f"{c.key.symbol} {interval(c.a)} and {interval(c.b)}, difference {interval(c.difference)}"
     word, difference = "less" if c.decision == Decision.LOWER else "more", c.difference
     far = difference is not None and difference.significant and max(difference.low, -difference.high) >= FAR
     claim = c.key.headline.format(a=names[0], b=names[1], more=f"far {word}" if far else word)
     if c.decision == Decision.TOO_FEW:
-        opening = f"There are too few texts to decide whether {claim}"
+        opening = f"Too few texts to decide whether {claim}"
     elif c.decision == Decision.NOT_SIGNIFICANT:
-        opening = f"It could not be decided whether {claim}"
+        opening = f"This comparison does not decide whether {claim}"
     else:
         opening = capital(claim)
     return f"{opening}: {sides} ({_how(c, matching)})."
@@ -185,12 +181,10 @@ def _headline(c: Contrast, names: Names, matching: Matching) -> str:
 def _pairing(matching: Matching, a: Record, b: Record) -> str:
     n, m = (record.summary.texts.n for record in (a, b))
     if matching.same:
-        whole = (
-            f"Both runs have the same {count_texts(n)}"
-            if n == m
-            else f"{count_texts(len(matching.a))} are in both runs"
+        shared = (
+            f"Both runs have the same {count_texts(n)}" if n == m else f"{count_texts(len(matching.a))} in both runs"
         )
-        return f"{whole}: what is compared is over them, and differences are paired."
+        return f"{shared}: numbers are over these texts, and differences are paired."
     shared = f"; {count_texts(len(matching.a))} in both" if len(matching.a) else ""
     return f"The runs have different texts ({n:,} and {m:,}{shared}): differences are unpaired."
 
@@ -199,15 +193,12 @@ def _pairing(matching: Matching, a: Record, b: Record) -> str:
 
 
 def _facts(a: Record, b: Record, names: Names, matching: Matching) -> Iterator[tuple[str, str]]:
-    yield from ((name, _fact(record)) for name, record in zip(names, (a, b), strict=True))
+    for name, record in zip(names, (a, b), strict=True):
+        manifest, about = record.run.manifest, record.summary.texts
+        accuracy = f"accuracy {percentage(about.accuracy)}" if about.accuracy else "without labels"
+        source = f"model {manifest.model.get('name')}; data {manifest.data.get('name')}"
+        yield name, f"{source}; {count_texts(about.n)}, {accuracy}; seed {manifest.seed}"
     yield "differences", f"paired over {count_texts(len(matching.a))}" if matching.same else "unpaired"
-
-
-def _fact(record: Record) -> str:
-    manifest, about = record.run.manifest, record.summary.texts
-    model, data = (what.get("name") for what in (manifest.model, manifest.data))
-    accuracy = f"accuracy {percentage(about.accuracy)}" if about.accuracy else "without labels"
-    return f"model {model}; data {data}; {count_texts(about.n)}, {accuracy}; seed {manifest.seed}"
 
 
 def _verdicts(a: Record, b: Record, names: Names) -> Section:
@@ -231,29 +222,33 @@ def _verdicts(a: Record, b: Record, names: Names) -> Section:
     return Section(
         "compare-verdicts",
         "Verdicts",
-        "What may be said of attention as an explanation of each?",
+        "May attention be used as an explanation of each model?",
         tuple(sentences) or ("Neither run has a verdict.",),
         tables=(Table("compare-verdicts", "Verdicts", (Column(""), *map(Column, names)), rows, SHARES),),
     )
 
 
 def _shares(verdicts: Sequence[Verdict | None]) -> Iterator[tuple[str | None, ...]]:
-    """The answer to each question, of the first reading in both runs."""
+    """Attention's share for each question, by the first reading in both runs."""
     for i, short in enumerate(SHORT_QUESTIONS.values() if verdicts else ()):
-        yield f"{short}, share", *(None if one is None else share_phrase(one.answers[i]) for one in verdicts)
+        yield (
+            f"{short}, share",
+            *(None if verdict is None else share_phrase(verdict.answers[i]) for verdict in verdicts),
+        )
 
 
 def _differences(a: Record, b: Record, names: Names) -> Section:
     rows = tuple(_change_cells(change) for change in a.run.manifest.differences(b.run.manifest))
     columns = (Column(""), *map(Column, names))
-    sentence = "What is listed here differs; all else is the same." if rows else "Nothing: both are runs of the same."
+    same = "Nothing: both runs have the same model, data, settings and versions."
+    sentence = "The table lists every difference of model, data, settings and versions." if rows else same
     tables = (Table("compare-differences", "What differs", columns, rows),) if rows else ()
-    question = "What was different in the two runs?"
+    question = "How do the two runs differ?"
     return Section("compare-differences", "What differs", question, (sentence,), tables=tables)
 
 
 def _change_cells(change: Change) -> tuple[str, str | None, str | None]:
-    """What differs, and what each run has."""
+    """What differs, and its value in each run."""
 
     def cell(value: object) -> str | None:
         return None if value is ABSENT else "yes" if change.one_sided else change.shown(value)
@@ -262,20 +257,21 @@ def _change_cells(change: Change) -> tuple[str, str | None, str | None]:
 
 
 def _limits(a: Record, b: Record, matching: Matching) -> Iterator[str]:
-    one, other = a.run.manifest, b.run.manifest
-    yield "A difference shows that two runs differ, and not which explanation is right."
+    runs = a.run.manifest, b.run.manifest
+    yield "A difference shows that two runs differ, not which explanation is right."
     if a.labels != b.labels:
         labels = f"{', '.join(a.labels)} and {', '.join(b.labels)}"
-        yield f"The models have different labels ({labels}): a change of the answer is not the same thing in both."
-    if one.data.get("fingerprint") != other.data.get("fingerprint"):
-        yield "The data differ: differences of the models and of the data cannot be separated."
+        yield f"The models have different labels ({labels}): changes of their outputs are not comparable."
+    if runs[0].data.get("fingerprint") != runs[1].data.get("fingerprint"):
+        yield "The data differ: effects of the models and of the data cannot be separated."
     if not matching.same:
         yield (
-            "Unpaired intervals are from the means, standard deviations, numbers of texts and intervals of the two "
-            "summaries. They take the texts of both runs as drawn independently."
+            "Unpaired intervals come from the means, standard deviations, numbers of texts and intervals of the two "
+            "summaries. They assume that the texts of both runs were drawn independently."
         )
-    if any(change.path[:2] == ("settings", "checks") and not change.one_sided for change in one.differences(other)):
+    changes = runs[0].differences(runs[1])
+    if any(change.path[:2] == ("settings", "checks") and not change.one_sided for change in changes):
         yield "Checks had different settings in the two runs (see what differs): their numbers may not be comparable."
     if any(record.summary.texts.n < MINIMUM for record in (a, b)):
         yield f"Below {MINIMUM} texts nothing is decided."
-    yield f"“Far” is said of a difference whose whole 95 % interval lies beyond {FAR}."
+    yield f"“Far” means that the whole 95 % interval of a difference lies beyond {FAR}."

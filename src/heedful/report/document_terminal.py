@@ -1,4 +1,4 @@
-"""A document on the terminal: which explanation to use, the verdict on attention, and the run at a glance."""
+"""Document on the terminal: which explanation to use, the verdict on attention, and the run at a glance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from heedful.report.terminal import clean
 
 
 def show_document(document: Document, console: Console) -> None:
-    """Print the answers first, then the tables, then what was left out."""
+    """Print the recommendation and the verdict, then the overview tables, then what was left out."""
     for i, sentence in enumerate(document.advice):
         console.print(Text(clean(sentence), style="bold" if i == 0 else ""))
     if document.verdict:
@@ -47,7 +47,7 @@ def _grid(table: Table) -> Grid:
 
 
 def _show_left_out(table: Table, console: Console) -> None:
-    """What was left out for the same reason, together."""
+    """One line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for what, texts, reason in cells(table):
         by_reason.setdefault(reason, []).append(f"{what} on {texts} texts")

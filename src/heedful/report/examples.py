@@ -1,4 +1,4 @@
-"""Examples: the extreme texts of a run, found by rule, with their words coloured by what explains them."""
+"""Examples: the most extreme texts of a run by fixed rules, with their words coloured by methods' scores."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ from heedful.report.document import Colouring, Section, Shown
 from heedful.report.phrases import count_texts, number
 from heedful.report.sections.parts import LOO, VERDICT_METHOD
 
-MAX_EXAMPLES = 8  # examples
-MAX_WRONG = 3  # of them wrong predictions, at most
-MIN_WORDS = 5  # words, below which an order of words says little
-FIFTH = 0.2
+MAX_EXAMPLES = 8
+MAX_WRONG = 3  # wrong predictions among the examples
+MIN_WORDS = 5  # words of a text, below which their order means little
+FIFTH = 0.2  # share of the words that is removed
 PROBABILITY_ROUNDING = 1e-6
 CHANGE_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class ExampleReason:
-    """Why some texts are worth a look: their places in the run, the most telling first."""
+    """Why texts are shown: `order` has their places in the run, the most extreme first."""
 
     title: str
     order: Sequence[int]
     note: Callable[[int], str]
     methods: tuple[str, ...]
-    notes: Mapping[str, Callable[[int], str]] = field(default_factory=dict)  # of a method's colouring
-    least: int = MIN_WORDS
+    notes: Mapping[str, Callable[[int], str]] = field(default_factory=dict)  # below a method's colouring
+    least: int = MIN_WORDS  # words of a text
 
 
 def example_section(record: Record) -> Section:
-    """The worst and most telling texts of a run; none twice."""
+    """The most extreme texts of a run; none twice."""
     methods = sorted(preferred(explaining(record)), key=lambda name: name != VERDICT_METHOD)
     first = farthest_attention(record)
-    shown = [] if first is None else [first]
-    used = {text_key(record.text_at(place_of(record, example.text))) for example in shown}
+    examples = [] if first is None else [first]
+    used = {text_key(record.text_at(place_of(record, example.text))) for example in examples}
     reasons = (_agreement, _erasure, _shuffled, _wrong)
     for reason in chain.from_iterable(find(record, methods) for find in reasons):
-        half = reason.order[: -(-len(reason.order) // 2)]  # what comes later is no extreme, whatever was passed over
+        half = reason.order[: -(-len(reason.order) // 2)]  # the other half is not extreme
         place = next((i for i in half if _fits(record, i, reason, used)), None)
-        if place is not None and len(shown) < MAX_EXAMPLES:
+        if place is not None and len(examples) < MAX_EXAMPLES:
             used.add(text_key(record.text_at(place)))
-            shown.append(_shown(record, place, reason))
+            examples.append(_example(record, place, reason))
     return Section(
         name="examples",
-        title="Texts to look at",
-        question="What does this look like in single texts?",
-        findings=tuple(_findings(record, shown)),
-        examples=tuple(shown),
+        title="Single texts",
+        question="What do the results look like in single texts?",
+        findings=tuple(_findings(record, examples)),
+        examples=tuple(examples),
         reading=_reading(record),
         source="Jain & Wallace 2019" if first is not None else "",
     )
@@ -77,30 +77,32 @@ def example_section(record: Record) -> Section:
 
 
 def _agreement(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
-    other = next((name for name in (LOO, *methods) if name in methods and name != VERDICT_METHOD), None)
-    check = record.check_for("points")
-    if VERDICT_METHOD not in methods or other is None or check is None:
+    other, check = _other_method(methods, LOO), record.check_for("points")
+    if other is None or check is None:
         return
     findings = record.findings(check)
     taus = findings.values("tau", VERDICT_METHOD, {"with": other})
-    if np.isnan(taus).all():  # a pair stands under the name that comes first
+    if np.isnan(taus).all():  # a pair of methods is stored under the name that comes first
         taus = findings.values("tau", other, {"with": VERDICT_METHOD})
 
     def note(i: int) -> str:
-        return f"Kendall's τ of the two orders of words is {number(taus[i], 2)}; {_mean(taus)}."
+        return f"Kendall's τ of the two rankings is {number(taus[i], 2)}; {_mean(taus)}."
 
-    shown = tuple(dict.fromkeys((VERDICT_METHOD, other, *methods)))[:3]
-    yield ExampleReason(f"Attention and {other} disagree most", lowest(taus), note, shown)
-    yield ExampleReason(f"Attention and {other} agree best", lowest(-taus), note, shown)
+    coloured = tuple(dict.fromkeys((VERDICT_METHOD, other, *methods)))[:3]
+    yield ExampleReason(f"Attention and {other} disagree most", lowest(taus), note, coloured)
+    yield ExampleReason(f"Attention and {other} agree most", lowest(-taus), note, coloured)
+
+
+def _other_method(methods: Sequence[str], first: str) -> str | None:
+    """A method to compare attention with, `first` if the run has it; None without attention or without another."""
+    others = [name for name in (first, *methods) if name in methods and name != VERDICT_METHOD]
+    return others[0] if others and VERDICT_METHOD in methods else None
 
 
 def _erasure(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
-    """Where words that attention puts first matter least beside those of a method that asks the model."""
-    other = next(
-        (name for name in ("integrated-gradients", *methods) if name in methods and name != VERDICT_METHOD), None
-    )
-    check = record.check_for("matters")
-    if VERDICT_METHOD not in methods or other is None or check is None:
+    """Where attention's top words matter least, compared with those of a method that queries the model."""
+    other, check = _other_method(methods, "integrated-gradients"), record.check_for("matters")
+    if other is None or check is None:
         return
     findings = record.findings(check)
     places = [at for at in findings.places("tvd", VERDICT_METHOD) if at.get("share") == FIFTH]
@@ -114,37 +116,36 @@ def _erasure(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
     def note(i: int) -> str:
         more, less, of = int((lead > 0).sum()), int((lead < 0).sum()), count_texts(int((~np.isnan(lead)).sum()))
         return (
-            f"A fifth of the words is removed ({at['masking']}): those that one or the other puts first. Of {of} "
-            f"the output moves farther without the words of {other} on {more:,}, "
-            f"and without those of attention on {less:,}."
+            f"The top 20 % of the words of each method are removed ({at['masking']}). Of {of}, the output changes more "
+            f"without the words of {other} on {more:,}, and without those of attention on {less:,}."
         )
 
-    def moved(name: str) -> Callable[[int], str]:
-        ends = {1.0: ", to another label", 0.0: ", and the label stays"}
+    def change(name: str) -> Callable[[int], str]:
+        ends = {1.0: ", and the label changes", 0.0: ", and the label stays the same"}
         return lambda i: (
-            f"without its first fifth of the words the output moves by {number(tvd[name][i], 3)} (TVD)"
+            f"without its top 20 % of the words the output changes by {number(tvd[name][i], 3)} (TVD)"
             + ends.get(float(flips[name][i]), "")
         )
 
-    notes = {name: moved(name) for name in tvd}
-    title = f"The first words of {other} matter more than those of attention"
+    notes = {name: change(name) for name in tvd}
+    title = f"The top words of {other} matter more than those of attention"
     yield ExampleReason(title, order, note, (VERDICT_METHOD, other), notes)
 
 
 def _flips(record: Record, falls: Floats) -> Floats:
-    """1 where the label changes for certain, 0 where it stays, NaN where one label's fall does not decide it.
+    """1 where the label certainly changes, 0 where it certainly stays, NaN where the drop does not decide it.
 
-    What falls below 1/c is not the highest of c probabilities; what stays above ½ is.
+    A probability below 1/c is not the highest of c; one above ½ is.
     """
     flips = np.full(len(falls), np.nan)
     if explained(record) is not None:
-        return flips  # the fall is of another label than the predicted one
+        return flips  # the drop is that of another label than the predicted one
     for i, chances in enumerate(record.texts.column("probabilities").to_pylist()):
         if exclusive(chances):
-            left = max(chances) - falls[i]
-            if left < 1 / len(chances) - PROBABILITY_ROUNDING:
+            remaining = max(chances) - falls[i]
+            if remaining < 1 / len(chances) - PROBABILITY_ROUNDING:
                 flips[i] = 1
-            elif left > 0.5 + PROBABILITY_ROUNDING:
+            elif remaining > 0.5 + PROBABILITY_ROUNDING:
                 flips[i] = 0
     return flips
 
@@ -153,15 +154,13 @@ def _shuffled(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]
     check = record.check_for("used")
     if check is None:
         return
-    moved = record.findings(check).values("tvd", at=EVERYWHERE)
+    tvd = record.findings(check).values("tvd", at=EVERYWHERE)
 
     def note(i: int) -> str:
-        return (
-            f"Shuffled at random, attention moves the output by {number(moved[i], 3)} (median TVD); {_mean(moved, 3)}."
-        )
+        return f"Shuffling attention changes the output by {number(tvd[i], 3)} (median TVD); {_mean(tvd, 3)}."
 
-    yield ExampleReason("Shuffled attention changes the answer most", lowest(-moved), note, tuple(methods))
-    yield ExampleReason("Shuffled attention changes the answer least", lowest(moved), note, tuple(methods))
+    yield ExampleReason("Shuffled attention changes the output most", lowest(-tvd), note, tuple(methods))
+    yield ExampleReason("Shuffled attention changes the output least", lowest(tvd), note, tuple(methods))
 
 
 def _wrong(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
@@ -176,7 +175,7 @@ def _wrong(record: Record, methods: Sequence[str]) -> Iterator[ExampleReason]:
 
 
 def lowest(values: Floats) -> list[int]:
-    """Places by value, the lowest first and equal ones as they come; what is NaN is left out."""
+    """Places by value, the lowest first, equal ones in order; NaN is left out."""
     return [i for i in np.argsort(values, kind="stable").tolist() if not np.isnan(values[i])]
 
 
@@ -190,36 +189,35 @@ def _fits(record: Record, place: int, reason: ExampleReason, used: set[tuple[str
     return bool(row.pieces) and text_key(row) not in used and len(read_text_row(row).words) >= reason.least
 
 
-def _shown(record: Record, place: int, reason: ExampleReason) -> Shown:
-    one = read_text_row(record.text_at(place))
-    scored = {name: scores for name in reason.methods if (scores := one.scores(name)) is not None}
-    content = list(one.view.content)
+def _example(record: Record, place: int, reason: ExampleReason) -> Shown:
+    text = read_text_row(record.text_at(place))
+    scored = {name: scores for name in reason.methods if (scores := text.scores(name)) is not None}
+    content = list(text.view.content)
     tops = {name: float(np.abs(scores[content]).max(initial=0.0)) for name, (scores, _) in scored.items()}
-    shown = canvas(one, [scores / (tops[name] or 1) for name, (scores, _) in scored.items()])
+    words = canvas(text, [scores / (tops[name] or 1) for name, (scores, _) in scored.items()])
+    notes = {name: reason.notes[name](place) if name in reason.notes else "" for name in scored}
     colourings = tuple(
-        Colouring(
-            name, shown.coloured(scores, signed, tops[name]), reason.notes[name](place) if name in reason.notes else ""
-        )
+        Colouring(name, words.coloured(scores, signed, tops[name]), notes[name])
         for name, (scores, signed) in scored.items()
     )
-    fewer = f" or of fewer than {reason.least} words" if reason.least > 1 else ""
-    passed = "" if place == reason.order[0] else f" Texts shown above{fewer} are passed over."
-    note = noted(one, reason.note(place) + passed)
-    return replace(frame(record, one, reason.title), colourings=colourings, note=note)
+    short = f" and texts of fewer than {reason.least} words" if reason.least > 1 else ""
+    skipped = "" if place == reason.order[0] else f" Texts shown above{short} are skipped."
+    note = noted(text, reason.note(place) + skipped)
+    return replace(frame(record, text, reason.title), colourings=colourings, note=note)
 
 
 # sentences
 
 
-def _findings(record: Record, shown: Sequence[Shown]) -> Iterator[str]:
+def _findings(record: Record, examples: Sequence[Shown]) -> Iterator[str]:
     n = len(record.texts)
-    if not shown:
-        yield f"None of {count_texts(n)} can be shown: nothing was measured by which one would stand out."
+    if not examples:
+        yield f"None of {count_texts(n)} is shown: the run has no measure by which to select one."
         return
-    verb = "is" if len(shown) == 1 else "are"
+    verb = "is" if len(examples) == 1 else "are"
     yield (
-        f"{count_texts(len(shown))} of {n:,} {verb} shown: extremes, found by the rule above each and not by eye. They "
-        "show what happens, not how often; the sections on each check say how often."
+        f"{count_texts(len(examples))} of {n:,} {verb} shown: the most extreme by the rule in each title. They show "
+        "what happens, not how often; the sections on the checks show how often."
     )
 
 
@@ -227,20 +225,20 @@ def _reading(record: Record) -> str:
     label = explained(record)
     towards = "the predicted label" if label is None else f"“{label}”"
     return (
-        f"Words are coloured by their scores, the strongest of a text in full colour: for {towards}, against it, or, "
-        "where a method has no sign, by weight alone. So colours can be compared within one colouring, and not between "
+        f"Words are coloured by their scores, the strongest of a text in full colour: supporting {towards}, opposing "
+        "it, or, for unsigned methods, by strength alone. Colours can be compared within one colouring, not between "
         "methods, texts, or two attentions side by side. A word's score is the sum over its pieces. Special tokens "
-        "are shown only where two attentions stand side by side and one of them is on them. In a network that "
-        "attends to sentences, a sentence's weight stands at its last word. Of a text of more than "
-        f"{MAX_WORDS_SHOWN} words the part is shown where scores are largest, with “{CUT}” for the rest."
+        "are shown only where two attentions are compared and one of them is on a special token. In a network that "
+        "attends to sentences, a sentence's weight is shown at its last word. Of a text of more than "
+        f"{MAX_WORDS_SHOWN} words only the part with the largest scores is shown, with “{CUT}” for the rest."
     )
 
 
-ADVERSARY_KINDS = ("exact", "found", "lower", "witness")  # of adversarial attention, the surer first
+ADVERSARY_KINDS = ("exact", "found", "lower", "witness")  # of adversarial attention, the strongest evidence first
 
 
 def farthest_attention(record: Record) -> Shown | None:
-    """Of the attentions with which the label stays for certain, the one that is farthest from the model's own."""
+    """Of the attentions with which the label certainly stays, the one farthest from the model's own."""
     check = record.check_for("elsewhere")
     if check is None:
         return None
@@ -249,8 +247,8 @@ def farthest_attention(record: Record) -> Shown | None:
     for kind in ADVERSARY_KINDS:
         changes: dict[str, Floats] = {}
         for detail in record.details(check, f"jsd {kind}"):
-            moved = changes.setdefault(str(detail.at), findings.values(f"change {kind}", at=detail.at))
-            change = float(moved[place_of(record, detail.text)])
+            by_text = changes.setdefault(str(detail.at), findings.values(f"change {kind}", at=detail.at))
+            change = float(by_text[place_of(record, detail.text)])
             farther = best is None or detail.value > best[0] + 1e-6
             if farther and _stays(record, detail, change):
                 best = (detail.value, change, kind, detail)
@@ -262,46 +260,45 @@ def _epsilon(record: Record) -> float:
 
 
 def _stays(record: Record, detail: Detail, change: float) -> bool:
-    """Whether the output moves by ε at most and no label can change by that; and whether it can be shown by token."""
+    """Whether the output changes by at most ε, which cannot change a label, and attention can be shown by token."""
     row = record.text_at(place_of(record, detail.text))
     near = change <= _epsilon(record) + CHANGE_ROUNDING and detail.value > 0
     return near and len(detail.details["attention"][0]) == len(row.pieces) and keeps(row.probabilities, change)
 
 
 def keeps(chances: Sequence[float] | None, change: float) -> bool:
-    """Whether a change of the output by this TVD leaves every label as it is; a number has none to change."""
+    """Whether a change of the output by this TVD cannot change a label; a regression model has none."""
     if chances is None or len(chances) < 2:
         return True
-    if exclusive(chances):  # each moves by the TVD at most
+    if exclusive(chances):  # each probability changes by at most the TVD
         first, second = sorted(chances, reverse=True)[:2]
         return first - second > 2 * change
     return min(abs(p - 0.5) for p in chances) > len(chances) * change  # the TVD is the mean over labels
 
 
 def _beside(record: Record, kind: str, detail: Detail, change: float) -> Shown:
-    one = read_text_row(record.text_at(place_of(record, detail.text)))
-    weights = [np.mean(detail.details[name], 0) for name in ("attention", "adversarial")]
-    scores = [one.summed(w) for w in weights]
+    text = read_text_row(record.text_at(place_of(record, detail.text)))
+    scores = [text.summed(np.mean(detail.details[name], 0)) for name in ("attention", "adversarial")]
     tops = [float(s.max()) for s in scores]
     epsilon = _epsilon(record)
     heads = len(detail.details["attention"])
     where = f" in head {detail.at['head']} of layer {detail.at['layer']}" if "head" in detail.at else ""
     rest = {
-        "exact": f"no attention that moves the output by {epsilon:g} at most is farther away",
-        "found": "the best of a search, so that a farther one may exist",
-        "lower": "one that exists, and a farther one may",
-        "witness": "a row with which its head reads nearly the same; a farther one may exist",
+        "exact": f"no attention that changes the output by at most {epsilon:g} is farther away",
+        "found": "the best result of a search; a farther one may exist",
+        "lower": "a lower bound; a farther one may exist",
+        "witness": "a row that nearly preserves the head's output; a farther one may exist",
     }[kind]
-    least = "at most " if kind in ("exact", "lower") else ""  # measured on two attentions, of which this is one
-    shown = canvas(one, [s / top for s, top in zip(scores, tops, strict=True)], special=True)
+    most = "at most " if kind in ("exact", "lower") else ""  # measured on two attentions, of which this is one
+    words = canvas(text, [s / top for s, top in zip(scores, tops, strict=True)], special=True)
     names = (f"attention{where}", f"another attention{where}")
-    stays = ", and the label stays" if len(one.row.probabilities or ()) > 1 else ""
-    notes = ("the model's own", f"the output moves by {least}{number(change)} (TVD){stays}")
+    stays = ", and the label stays the same" if len(text.row.probabilities or ()) > 1 else ""
+    notes = ("the model's own", f"the output changes by {most}{number(change)} (TVD){stays}")
     colourings = tuple(
-        Colouring(name, shown.coloured(s, False, top), f"{note}; the largest weight is {number(top, 2)}")
+        Colouring(name, words.coloured(s, False, top), f"{note}; the largest weight is {number(top, 2)}")
         for name, s, top, note in zip(names, scores, tops, notes, strict=True)
     )
     several = f" Both are means over {heads} heads, as is the JSD." if heads > 1 else ""
     note = f"JSD {number(detail.value, 3)} of at most 0.693: {rest}.{several}"
-    title = "The attention that changed most without a change of the answer"
-    return replace(frame(record, one, title), colourings=colourings, beside=True, note=noted(one, note))
+    title = "The most different attention with the same output"
+    return replace(frame(record, text, title), colourings=colourings, beside=True, note=noted(text, note))

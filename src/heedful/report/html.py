@@ -1,4 +1,4 @@
-"""HTML: the templates, and the rule that every page has: it runs its own script, and loads nothing."""
+"""HTML: the templates, and the security policy of every page: it runs its own script, and loads nothing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment
 
 
 def render_page(templates: jinja2.Environment, template: str, script: str, **shown: Any) -> str:
-    """A self-contained document made of a template that extends `shell.html.j2`, with the script of that file name.
+    """A self-contained document from a template that extends `shell.html.j2`, with the script of that file name.
 
-    Its policy names the script by its SHA-256: a browser runs no other, whatever the texts hold.
+    Its policy names the script by its SHA-256, so a browser runs no other, whatever the texts contain.
     """
     code = _source(script)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
@@ -43,7 +43,7 @@ def _source(name: str) -> str:
 
 
 def script_json(data: object) -> str:
-    """JSON that cannot end the script element it stands in, whatever the texts and labels hold."""
+    """JSON that cannot end the script element around it, whatever the texts and labels contain."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
     escapes = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
     return text.translate(escapes)

@@ -1,6 +1,6 @@
-"""A document, and any text in it, as LaTeX that pdflatex sets. What comes out is ASCII, and no sign is a command.
+"""LaTeX: a document for pdflatex. The output is ASCII, and no character of a text becomes a command.
 
-A letter that the standard fonts lack, an emoji for one, is named: \\texttt{U+1F600}.
+A character that the standard fonts lack, such as an emoji, is named: \\texttt{U+1F600}.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from heedful.report.document import (
     strongest_words,
 )
 
-MAX_ROWS = 40  # of a table that fits on a page
-MAX_UNBROKEN = 60  # characters of a cell that must be broken into lines
-SMALL_PRINT_COLUMNS = 7  # so many columns need a smaller print
+MAX_ROWS = 40  # rows of a table that fit on a page
+MAX_UNBROKEN = 60  # characters of a cell that is not broken into lines
+SMALL_PRINT_COLUMNS = 7  # columns from which a table has a smaller font
 
 # fmt: off
 _SIGNS = {
@@ -60,7 +60,7 @@ _OPTIONS = ("[", "*")  # at the beginning of a table's line or an item they woul
 
 
 def tex(text: str) -> str:
-    """One line of LaTeX in which nothing is a command of the text's own: tex("50% τ") -> r"50\\% $\\tau$"."""
+    """A text as one line of LaTeX, every special character escaped: tex("50% τ") -> r"50\\% $\\tau$"."""
     words = " ".join(unicodedata.normalize("NFC", text).split())
     line = "{}".join("".join(map(_sign, piece)) for piece in _RUNS.split(words))
     return f"{{{line[0]}}}{line[1:]}" if line.startswith(_OPTIONS) else line
@@ -77,7 +77,7 @@ def _sign(c: str) -> str:
 
 
 def _accented(c: str) -> str | None:
-    """é is an e with an accent over it; TeX wants to know i and j without their dots."""
+    """é is an e with an accent; i and j lose their dots under one."""
     letter, mark = (*unicodedata.normalize("NFD", c), "", "")[:2]
     if letter + mark != unicodedata.normalize("NFD", c) or not letter.isascii() or mark not in _ACCENTS:
         return None
@@ -85,7 +85,7 @@ def _accented(c: str) -> str | None:
 
 
 def _raised(c: str) -> str | None:
-    """² is a 2 above the line."""
+    """² is a superscript 2."""
     kind, *codes = unicodedata.decomposition(c).split() or [""]
     plain = "".join(chr(int(code, 16)) for code in codes)
     return f"${_RAISED[kind]}{{{plain}}}$" if kind in _RAISED and plain.isascii() and plain.isalnum() else None
@@ -95,27 +95,27 @@ def _raised(c: str) -> str | None:
 
 
 def latex(document: Document) -> str:
-    r"""The report to be \input in a document with \usepackage{booktabs}. ASCII; tables are \ref{tab:name}.
+    r"""The report, to be \input in a document with \usepackage{booktabs}. ASCII; tables have labels \ref{tab:name}.
 
-    Figures are in words, and what was run is in the run's manifest.json.
+    Figures are described in words. What was run is in the run's manifest.json.
     """
-    seen: set[str] = set()
+    labels: set[str] = set()
     parts = [r"% needs \usepackage{booktabs}", rf"\section*{{{tex(document.title)}}}"]
-    parts += [rf"\textbf{{{tex(one)}}}" if i == 0 else tex(one) for i, one in enumerate(document.advice)]
+    parts += [rf"\textbf{{{tex(text)}}}" if i == 0 else tex(text) for i, text in enumerate(document.advice)]
     parts += [rf"\textbf{{Attention: {tex(document.verdict)}}}"] if document.verdict else []
     parts += map(tex, document.sentences)
     parts += [_description(document.facts)] if document.facts else []
     for section in (*document.answers, *document.sections):
-        parts += _tex_section(section, seen)
+        parts += _tex_section(section, labels)
     if document.limits:
-        parts += [r"\subsection*{Limits}", _environment("itemize", (rf"\item {tex(one)}" for one in document.limits))]
+        parts += [r"\subsection*{Limits}", _environment("itemize", (rf"\item {tex(text)}" for text in document.limits))]
     if document.cite:
         lines = [tex(line) for line in document.cite.splitlines() if line.strip()]
         parts += [r"\subsection*{How to cite}", _environment("flushleft", [" \\\\\n".join(lines)])]
     return "\n\n".join(parts) + "\n"
 
 
-def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
+def _tex_section(section: Section, labels: set[str]) -> Iterator[str]:
     yield rf"\subsection*{{{tex(section.title)}}}"
     if section.question:
         yield rf"\emph{{{tex(section.question)}}}"
@@ -123,7 +123,7 @@ def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
     for figure in section.figures:
         yield rf"\paragraph{{{tex(figure.title)}}} {tex(f'{figure.caption} {figure.alt}')}"
     for table in section.tables:
-        yield from _tex_table(table, seen)
+        yield from _tex_table(table, labels)
     for example in section.examples:
         yield rf"\paragraph{{{tex(example.title)}}} {tex(f'Text {example.text}: {example.label}{gold(example)}')}"
         yield from (_environment("quote", [tex(text)]) for text in example_texts(example))
@@ -131,15 +131,15 @@ def _tex_section(section: Section, seen: set[str]) -> Iterator[str]:
             yield _description((c.name, f"{strongest_words(c)} {c.note}") for c in example.colourings)
         if example.note:
             yield tex(example.note)
-    yield from (tex(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
+    yield from (tex(text) for text in (section.reading, section.source and f"Source: {section.source}") if text)
 
 
-def _tex_table(table: Table, seen: set[str]) -> Iterator[str]:
-    """A table, in parts where it is too long for a page; the first has the label, unlike those `seen` before."""
+def _tex_table(table: Table, labels: set[str]) -> Iterator[str]:
+    """A table, in parts where it is too long for a page; the first has a new label, which is added to `labels`."""
     rows, foot = cells(table), notes(table.columns)
     plain = re.sub(r"[^A-Za-z0-9:.-]+", "-", table.name).strip("-") or "table"
-    label = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in seen)
-    seen.add(label)
+    label = next(name for i in count(1) if (name := plain if i == 1 else f"{plain}-{i}") not in labels)
+    labels.add(label)
     for first in range(0, max(1, len(rows)), MAX_ROWS):
         title = f"{table.title} (continued)" if first else ". ".join(filter(None, (table.title, table.caption)))
         inside = [
@@ -166,7 +166,7 @@ def _tabular(table: Table, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _description(pairs: Iterable[tuple[str, str]]) -> str:
-    """A bracket in a name would end it, so a name stands in braces."""
+    """A name is in braces: a bracket in it would end it."""
     return _environment("description", (rf"\item[{{{tex(name)}}}] {tex(value)}" for name, value in pairs))
 
 

@@ -1,4 +1,4 @@
-"""A document as Markdown and as CSV. Every text in it is treated as hostile, and stays a text."""
+"""Markdown and CSV: a document in both formats. Texts are escaped: none becomes markup or a formula."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _LIST_START = re.compile(r"^(\d{0,9})([-+=.)])")  # of a list, a rule or a headi
 
 
 def markdown(document: Document, figures: str | None = None) -> str:
-    """The report in GitHub's Markdown; figures are the files of the folder `figures`, or their words if there is none.
+    """The report in GitHub's Markdown; figures are files in the folder `figures`, or words without one.
 
     Nothing in a text becomes a link, an image, a mention or HTML.
     """
     parts = [f"# {_md(document.title)}"]
-    parts += [f"**{_line(one)}**" if i == 0 else _line(one) for i, one in enumerate(document.advice)]
+    parts += [f"**{_line(text)}**" if i == 0 else _line(text) for i, text in enumerate(document.advice)]
     parts += [f"**Attention: {_md(document.verdict)}**"] if document.verdict else []
-    parts += [_line(one) for one in document.sentences]
+    parts += map(_line, document.sentences)
     parts += [_grid(("", ""), document.facts)] if document.facts else []
     for section in (*document.answers, *document.sections):
         parts += _md_section(section, figures)
@@ -72,11 +72,11 @@ def _md_section(section: Section, figures: str | None) -> Iterator[str]:
         yield from (_line(text) for text in (table.caption, notes(table.columns)) if text)
     for example in section.examples:
         yield from _md_example(example)
-    yield from (_line(one) for one in (section.reading, section.source and f"Source: {section.source}") if one)
+    yield from (_line(text) for text in (section.reading, section.source and f"Source: {section.source}") if text)
 
 
 def _md_figure(figure: Figure, folder: str | None) -> str:
-    """An address is escaped as one: a name may hold a bracket or a space."""
+    """The path is escaped as a URL: a name may contain a bracket or a space."""
     words = f"**{_md(figure.title)}** {_md(figure.caption)}".strip()
     if folder is None:
         return f"{words}\n\n{_line(figure.alt)}"
@@ -95,36 +95,36 @@ def _md_example(example: Shown) -> Iterator[str]:
 
 
 def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] = ()) -> str:
-    rules = ["---:" if one else "---" for one in right] or ["---"] * len(heads)
+    rules = ["---:" if numeric else "---" for numeric in right] or ["---"] * len(heads)
     lines = [[_md(head) for head in heads], rules, *([_md(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _md(text: str) -> str:
-    """A text on one line, none of whose signs is a mark."""
-    line = " ".join(_steady(text).split()).translate(_MARKS)
+    """A text on one line, with all markup escaped."""
+    line = " ".join(_printable(text).split()).translate(_MARKS)
     return _INTERVAL.sub(r"[\1]", line.replace("://", "&#58;//").replace("www.", "www&#46;"))
 
 
 def _line(text: str) -> str:
-    """The same as a paragraph: it may not begin as a list or a rule does."""
+    """The same as a paragraph: its start is escaped too where it would begin a list, a rule or a heading."""
     return _LIST_START.sub(r"\1\\\2", _md(text))
 
 
 def _fenced(text: str, kind: str = "") -> str:
-    """Letters as they are, within a fence that is longer than any in them."""
+    """A code block, with a fence longer than any in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{kind}\n{_steady(text).strip()}\n{fence}"
+    return f"{fence}{kind}\n{_printable(text).strip()}\n{fence}"
 
 
-def _steady(text: str) -> str:
-    """Without signs that steer a terminal or turn the direction of reading."""
+def _printable(text: str) -> str:
+    """With � in place of control characters and of those that change the direction of reading."""
 
-    def steers(c: str) -> bool:
+    def controls(c: str) -> bool:
         return unicodedata.category(c) in ("Cc", "Cs") or "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069"
 
-    return "".join("�" if c not in "\n\t" and steers(c) else c for c in text)
+    return "".join("�" if c not in "\n\t" and controls(c) else c for c in text)
 
 
 # CSV
@@ -134,7 +134,7 @@ DIFFERENCE = ("mean", "low", "high", "p", "p_adjusted", "decision", "better")
 
 
 def csv(document: Document) -> str:
-    """Every estimate of a run on a line; of a document without any, every cell of its tables. Numbers are in full.
+    """One line per estimate of a run; of a document without estimates, per cell of its tables. Numbers are unrounded.
 
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
@@ -151,7 +151,7 @@ def csv(document: Document) -> str:
 
 
 def _rows_csv(rows: Iterable[Row]) -> str:
-    """Estimates, compared with random where they were; what does not exist is empty."""
+    """Estimates, compared with random where possible; a number that does not exist is empty."""
     lines = (
         (
             row.check,
@@ -184,7 +184,7 @@ def _full(cell: Cell) -> str:
 
 
 def _named(table: Table) -> list[str]:
-    """A name for each row: its first cell, or as many as it takes for no two to be alike."""
+    """A distinct name for each row: its first cell, or as many cells as needed."""
     for k in range(1, len(table.columns) + 1):
         names = [", ".join("" if cell is None else str(cell) for cell in row[:k]) for row in table.rows]
         if len(set(names)) == len(names):

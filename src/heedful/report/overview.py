@@ -1,4 +1,4 @@
-"""Overview: a run at a glance, in two small tables of the numbers that checks highlight; the terminal shows it too."""
+"""Overview: a run at a glance, in two tables of the numbers that checks highlight; the terminal shows them too."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ def overview(record: Record) -> tuple[Section, ...]:
 
 def _highlights(record: Record, of_methods: bool) -> list[tuple[str, Highlight]]:
     return [
-        (name, one) for name in record.checks for one in record.about(name).highlights if bool(one.head) == of_methods
+        (name, highlight)
+        for name in record.checks
+        for highlight in record.about(name).highlights
+        if bool(highlight.head) == of_methods
     ]
 
 
 def _model(record: Record) -> tuple[Table, ...]:
     first = [
-        (one.says, rows[0])
-        for check, one in _highlights(record, of_methods=False)
-        if (rows := [row for row in record.rows(check, one.measure, one.method, **one.at) if row.known])
+        (h.says, rows[0])
+        for check, h in _highlights(record, of_methods=False)
+        if (rows := [row for row in record.rows(check, h.measure, h.method, **h.at) if row.known])
     ]
     mean = Column("mean", says="over texts, with a 95 % interval")
     columns = (Column("the model's attention"), mean, Column("texts"))
@@ -36,30 +39,30 @@ def _model(record: Record) -> tuple[Table, ...]:
 
 def _methods(record: Record) -> tuple[Table, ...]:
     highlights = _highlights(record, of_methods=True)
-    columns = [(one, rows) for check, one in highlights if (rows := _by_method(record, check, one))]
+    columns = [(highlight, rows) for check, highlight in highlights if (rows := _by_method(record, check, highlight))]
     names = list(dict.fromkeys([*record.methods, *(m for _, rows in columns for m in rows)]))
-    cells = [(name, *(_cell(one, rows, name) for one, rows in columns)) for name in names]
-    shown = tuple(row for row in cells if any(cell is not None for cell in row[1:]))
-    heads = (Column("method"), *(Column(one.head, one.digits, one.says) for one, _ in columns))
+    cells = [(name, *(_cell(highlight, rows, name) for highlight, rows in columns)) for name in names]
+    measured = tuple(row for row in cells if any(cell is not None for cell in row[1:]))
+    heads = (Column("method"), *(Column(highlight.head, highlight.digits, highlight.says) for highlight, _ in columns))
     caption = "* not significantly different from random; ? too few texts to decide; – not measured."
-    return (Table("overview-methods", "Methods at a glance", heads, shown, caption),) if shown else ()
+    return (Table("overview-methods", "Methods at a glance", heads, measured, caption),) if measured else ()
 
 
-def _by_method(record: Record, check: str, one: Highlight) -> dict[str, Row]:
-    """A method's row; a pair of methods has one under the name that comes first."""
+def _by_method(record: Record, check: str, highlight: Highlight) -> dict[str, Row]:
+    """The row of each method; a pair of methods has its row under the name that comes first."""
     rows: dict[str, Row] = {}
-    for row in record.rows(check, one.measure, None, **one.at):
+    for row in record.rows(check, highlight.measure, None, **highlight.at):
         if row.method and row.known:
             rows.setdefault(row.method, row)  # the first place
-    if "with" in one.at:
-        turned = record.rows(check, one.measure, str(one.at["with"]))
-        rows |= {str(row.at["with"]): row for row in turned if row.known and "with" in row.at}
+    if "with" in highlight.at:
+        pairs = record.rows(check, highlight.measure, str(highlight.at["with"]))
+        rows |= {str(row.at["with"]): row for row in pairs if row.known and "with" in row.at}
     return rows
 
 
-def _cell(one: Highlight, rows: dict[str, Row], method: str) -> Cell:
-    """A mean; none over fewer texts than the others', with which it cannot be compared."""
+def _cell(highlight: Highlight, rows: dict[str, Row], method: str) -> Cell:
+    """A mean; None over much fewer texts than other methods have, since it cannot be compared."""
     row, most = rows.get(method), max(row.n for row in rows.values())
     if row is None or row.n < COMPARABLE * most:
         return None
-    return f"{fixed(row.mean, one.digits)}{symbol(row.versus_random)}"
+    return f"{fixed(row.mean, highlight.digits)}{symbol(row.versus_random)}"

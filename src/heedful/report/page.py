@@ -1,6 +1,6 @@
-"""Page: a report as one HTML document, which asks nothing of the network and can be read without a script.
+"""Page: a report as one HTML document, which loads nothing and can be read without a script.
 
-What is shown is prepared by pure functions into small frozen records; the template `audit.html.j2` only lays them out.
+Pure functions prepare small frozen records; the template `audit.html.j2` only lays them out.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from heedful.report import html
 from heedful.report.document import Document, Section, Shown, Table, cells
 from heedful.report.phrases import DASH, capital, score_text
 
-OPEN_SECTIONS = 3  # that show their evidence without being asked
-MAX_UNBROKEN = 18  # letters of a cell that is not broken
-MAX_ROWS = 40  # of a table before the rest is folded
+OPEN_SECTIONS = 3  # sections whose evidence is unfolded at first
+MAX_UNBROKEN = 18  # characters of a cell that is not broken into lines
+MAX_ROWS = 40  # rows of a table before the rest is folded
 TONES = {"explanation": "for", "not explanation": "against", "not not explanation": "weight", "undecided": "undecided"}
-# a verdict is about one model and the texts it was given, and says so where it is quoted; its word means little to a
-# reader who knows none of the papers
+# a verdict holds for one model and its texts, and its word means little to a reader who knows none of the papers
 SCOPES = {
-    "explanation": "in this model, on these texts: it may be used as one",
-    "not explanation": "in this model, on these texts: it should not be used as one",
-    "not not explanation": "in this model, on these texts: it carries some, but not all, of what decides",
+    "explanation": "for this model, on these texts: it may be used as one",
+    "not explanation": "for this model, on these texts: it should not be used as one",
+    "not not explanation": "for this model, on these texts: it explains the model in part",
     "undecided": "whether attention explains this model, on these texts",
 }
 _NUMBER = re.compile(r"[<>≤≥±]?\s*[+−-]?[\d∞]")
@@ -36,7 +35,7 @@ _UNBROKEN = re.compile(r"(?:\d(?: %)? )?\[[−+-]?\d[\d.,%− ]{0,30}\]|\d %")
 
 @dataclass(frozen=True)
 class PageSection:
-    """A section on the page: its anchor, unlike any other, and whether its evidence is shown at once."""
+    """A section on the page: its unique anchor, and whether its evidence is unfolded at first."""
 
     section: Section
     anchor: str
@@ -45,7 +44,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table whose numbers are written out: the rows shown, those folded away, and how columns are set (`_kind`)."""
+    """A table as strings: the rows shown, those folded away, and the kinds of its columns (`_kind`)."""
 
     table: Table
     rows: Sequence[Sequence[str]]
@@ -55,7 +54,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class ManifestNode:
-    """A name of the manifest with its value, or with what is below it."""
+    """A name of the manifest with its value, or with its children."""
 
     name: str
     value: str
@@ -63,7 +62,7 @@ class ManifestNode:
 
 
 def document_page(document: Document) -> str:
-    """One self-contained HTML document: the verdict, the answers, a section per check, limits, and what was run."""
+    """One self-contained HTML document: advice, verdict, a section per check, limits, and what was run."""
     names = iter(anchors([s.name for s in (*document.answers, *document.sections)]))
     return html.render_page(
         _templates(),
@@ -87,7 +86,7 @@ def statement(verdict: str) -> str:
 
 
 def anchors(names: Iterable[str]) -> list[str]:
-    """A name for each place on the page, of plain letters only, no two alike whatever the names are."""
+    """A distinct anchor for each name, of ASCII letters, digits and hyphens."""
     taken: dict[str, None] = {}
     for name in names:
         plain = "-".join(["section", *re.findall("[a-z0-9]+", name.lower())])
@@ -104,7 +103,7 @@ def grid(table: Table) -> Grid:
 
 
 def _kind(column: Iterable[str]) -> str:
-    """How a column is set: numbers ("n", alone or with intervals) and short words ("s") unbroken, long ones wide."""
+    """The kind of a column: numbers ("n") and short words ("s") stay on one line, long words ("l") are wide."""
     filled = [cell for cell in column if cell not in ("", DASH)]
     longest = max(map(len, filled), default=0)
     if filled and longest <= 40 and all(_NUMBER.match(cell) for cell in filled):
@@ -113,7 +112,7 @@ def _kind(column: Iterable[str]) -> str:
 
 
 def nodes(tree: Mapping[str, Any]) -> tuple[ManifestNode, ...]:
-    """The manifest as names, values and what is below them."""
+    """The manifest as a tree."""
     return tuple(_node(str(name), value) for name, value in tree.items())
 
 
@@ -139,30 +138,22 @@ def unbroken(sentence: str) -> str:
 
 
 def evidence(section: Section) -> str:
-    """What a section has to show: "2 figures, 1 table"."""
+    """The evidence of a section: "2 figures, 1 table"."""
     counts = {"figure": section.figures, "table": section.tables, "example": section.examples}
     return ", ".join(f"{len(v)} {k}{'s' * (len(v) > 1)}" for k, v in counts.items() if v)
 
 
-def tones(shown: Iterable[Shown]) -> set[str]:
-    """The colours that examples use: a legend explains these and no others."""
-    return {word.tone for one in shown for colouring in one.colourings for word in colouring.words}
+def tones(examples: Iterable[Shown]) -> set[str]:
+    """The colours that examples use, for their legend."""
+    return {word.tone for example in examples for colouring in example.colourings for word in colouring.words}
 
 
 def colour_strength(strength: float) -> float:
-    """How strongly a word is coloured, from 0 to 1, whatever was given."""
+    """How strongly a word is coloured, clipped to 0 … 1."""
     return 0.0 if math.isnan(strength) else round(min(max(strength, 0.0), 1.0), 3)
 
 
 @cache
 def _templates() -> jinja2.Environment:
-    return html.environment(
-        {
-            "grid": grid,
-            "evidence": evidence,
-            "share": colour_strength,
-            "score": score_text,
-            "tones": tones,
-            "unbroken": unbroken,
-        }
-    )
+    filters = {"grid": grid, "evidence": evidence, "share": colour_strength, "score": score_text, "tones": tones}
+    return html.environment(filters | {"unbroken": unbroken})

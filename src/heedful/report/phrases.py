@@ -1,6 +1,6 @@
 """Phrases: numbers, predictions, estimates and decisions as words, the same in every format, table and figure.
 
-Nothing is computed here: an estimate is written with the interval that it has.
+Nothing is computed here: an estimate is written with its own interval.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from heedful.maths.stats import MINIMUM, Decision, Difference, Estimate
 if TYPE_CHECKING:
     from heedful.audits.summary import Row
 
-Cell = str | int | float | None  # None is what does not exist, shown as a dash
+Cell = str | int | float | None  # None is a number that does not exist, shown as a dash
 
 DASH = "–"
 MAX_DIGITS = 4
-MAX_NAMES = 4  # that a sentence lists
-MAX_DETAILS = 8  # shown; the JSON has them all
+MAX_NAMES = 4  # methods that a sentence lists
+MAX_DETAILS = 8  # details that are shown; the JSON has all
 _DETAILS = {"r2": "R² {:.2f}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
 
 
@@ -31,15 +31,20 @@ _DETAILS = {"r2": "R² {:.2f}", "samples": "{:,} samples", "distinct": "{:,} dis
 
 
 def exists(x: Any) -> bool:
-    """Whether there is a number."""
+    """Whether a number is neither None nor NaN nor infinite."""
     return x is not None and math.isfinite(x)
+
+
+def format_number(x: float, form: str) -> str:
+    """A number in a format of Python, with a true minus sign: format_number(-0.5, "+.2f") -> "−0.50"."""
+    return f"{x + 0.0:{form}}".replace("-", "−")  # + 0.0: no −0.00
 
 
 def fixed(x: float | None, digits: int = 2) -> str:
     """With commas and a true minus sign: fixed(-1234.5, 1) -> "−1,234.5"; a dash for what does not exist."""
     if x is None or not math.isfinite(x):
         return DASH if x is None or math.isnan(x) else "∞" if x > 0 else "−∞"
-    return f"{round(x, digits) + 0.0:,.{digits}f}".replace("-", "−")  # + 0.0: no −0.00
+    return format_number(round(x, digits), f",.{digits}f")
 
 
 def powers(x: float, form: str) -> str:
@@ -48,7 +53,7 @@ def powers(x: float, form: str) -> str:
 
 
 def digits_for(*numbers: float | None) -> int:
-    """As many that the largest has two figures: .36 -> 2, .081 -> 3, 12.3 -> 1, 250 -> 0; at most MAX_DIGITS."""
+    """Decimals with which the largest has two figures: .36 -> 2, .081 -> 3, 12.3 -> 1, 250 -> 0; at most MAX_DIGITS."""
     size = max((abs(float(x)) for x in numbers if x is not None and math.isfinite(x)), default=0.0)
     if size == 0:
         return 2
@@ -66,7 +71,7 @@ def number(x: float | None, digits: int | None = None) -> str:
 
 
 def cell(value: Cell, digits: int = 2) -> str:
-    """A cell of a table: words as they are, whole numbers without digits."""
+    """A cell of a table: words unchanged, whole numbers without decimals."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -80,7 +85,7 @@ def score_text(x: float | None, signed: bool = True) -> str:
     """A raw score in four digits: score_text(-0.12345) -> "−0.1235"; nothing for none."""
     if x is None or not math.isfinite(x):
         return ""
-    return f"{x + 0.0:{'+' if signed else ''}.4g}".replace("-", "−")
+    return format_number(x, "+.4g" if signed else ".4g")
 
 
 def p_value(p: float) -> str:
@@ -130,7 +135,7 @@ def prediction_text(prediction: Prediction) -> str:
     if not prediction.logits:
         return "nothing"
     if prediction.probabilities is None:
-        return f"{prediction.label} = {prediction.logits[prediction.index]:.3f}"
+        return f"{prediction.label} = {format_number(prediction.logits[prediction.index], '.3f')}"
     return f"{prediction.label} ({prediction.probabilities[prediction.index]:.1%})"
 
 
@@ -150,16 +155,16 @@ def _detail(name: str, value: Any) -> str | None:
         return None
     if name in _DETAILS:
         return _DETAILS[name].format(value)
-    return f"{plain} {value:,}" if isinstance(value, int) else f"{plain} {value:.3g}".replace("-", "−")
+    return f"{plain} {value:,}" if isinstance(value, int) else f"{plain} {format_number(value, '.3g')}"
 
 
 def outcome(why: Counterfactual) -> str:
-    """What happened without the words: "without these 2 words the model says negative (81.2%)"."""
+    """The prediction without the words: "without these 2 words the model predicts negative (81.2%)"."""
     count = len(why.words())
     if not count:
-        return f"no word was removed; the model says {prediction_text(why.outcome)}"
+        return f"no word was removed; the model predicts {prediction_text(why.outcome)}"
     words = "this word" if count == 1 else f"these {count} words"
-    return f"without {words} the model says {prediction_text(why.outcome)}"
+    return f"without {words} the model predicts {prediction_text(why.outcome)}"
 
 
 def certainty(why: Counterfactual) -> str:
@@ -178,7 +183,7 @@ def count_texts(n: int) -> str:
 
 
 def cautious(sentence: str, n: int) -> str:
-    """A sentence that says first if there are too few texts for it to decide anything."""
+    """A sentence, after a warning where there are too few texts to decide anything."""
     return sentence if n >= MINIMUM else f"Too few texts to decide (n = {n}). {sentence}"
 
 
@@ -188,7 +193,7 @@ def and_list(names: Sequence[str]) -> str:
 
 
 def capital(sentence: str) -> str:
-    """The first letter large."""
+    """With an upper-case first letter."""
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -217,11 +222,11 @@ def range_name(low: float, high: float) -> str:
     return f"{low:g}–{high:g}"
 
 
-# beside random
+# compared with random
 
 
 def versus_random(of: Difference | None) -> str | None:
-    """How a number compares with random's, in a cell or at the right of a chart."""
+    """How a number compares with that of random, in a cell or at the right of a chart."""
     if of is None or of.decision is None:
         return None
     if of.better is not None:
@@ -235,20 +240,20 @@ def versus_random(of: Difference | None) -> str | None:
 
 
 MARKS = (
-    "* not significantly different from random; “worse” is worse than random (paired over texts, p ≤ .05 after Holm's "
-    f"correction over all rows of the measure); ? fewer than {MINIMUM} texts: nothing is decided. An n in brackets is "
-    "of that number alone."
+    "* not significantly different from random; “worse”: significantly worse than random (paired over texts, p ≤ .05 "
+    f"after Holm's correction over all rows of the measure); ? fewer than {MINIMUM} texts: nothing is decided. An n in "
+    "brackets holds for that cell alone."
 )
 
 
 def symbol(of: Difference | None) -> str:
-    """A sign after a number that is not decidedly different from random's."""
+    """A mark after a number that is not significantly different from that of random."""
     decision = None if of is None else of.decision
     return "*" if decision == Decision.NOT_SIGNIFICANT else "?" if decision == Decision.TOO_FEW else ""
 
 
 def mark(row: Row) -> str:
-    """What stands after a number to say how it compares with random's; see MARKS."""
+    """What follows a number to tell how it compares with that of random; see MARKS."""
     worse = row.versus_random is not None and row.versus_random.better is False
     return " worse" if worse else symbol(row.versus_random)
 
@@ -273,5 +278,5 @@ def tally(rows: Sequence[Row]) -> str | None:
         if names and word != "too few texts":
             parts.append(f"{count} {verb} {ending}")
         elif names and parts:
-            parts.append(f"{count} cannot be decided with {ending}")
+            parts.append(f"{count} {verb} undecided, with {ending}")
     return capital("; ".join(parts)) + " (paired over texts, Holm-corrected, p ≤ .05)." if parts else None

@@ -1,4 +1,4 @@
-"""Ranking: which explanation to use for this model, in words, with what each costs."""
+"""Ranking: which explanation to use for this model, why, and what each method costs."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ def ranking_section(record: Record) -> Section | None:
         title="Which explanation to use",
         question="Which method's order of the words follows the model best?",
         findings=advice(record),
-        figures=tuple(_figure(one, i) for i, one in enumerate(ranked, 1)),
-        tables=tuple(table_of(record, one, i) for i, one in enumerate(ranked, 1)),
+        figures=tuple(_figure(ranking, i) for i, ranking in enumerate(ranked, 1)),
+        tables=tuple(table_of(record, ranking, i) for i, ranking in enumerate(ranked, 1)),
         reading=(
-            "The score is the area between two curves: the label's probability with a method's first words alone, less "
-            "that without them, over all fractions of the text. A random order has 0 on average. Methods are compared "
-            "two by two over the same texts (Holm's correction over all pairs, 5 %); a rank is a range, and methods "
+            "The score is insertion − deletion: the area between the label's probability with a method's top words "
+            "alone and that without them, over all fractions of the text. A random order has 0 on average. Methods are "
+            "compared in pairs over the same texts (Holm's correction over all pairs, 5 %). A rank is a range; methods "
             "whose ranges overlap may not be significantly different. LIME, Shapley values and leave-one-out remove "
-            "words themselves, as the score does: with another masking they may lose."
+            "words themselves, as the score does; with another masking they may score lower."
         ),
         source="Samek et al. 2017; Petsiuk et al. 2018",
     )
 
 
 def advice(record: Record) -> tuple[str, ...]:
-    """Which explanation to use, in one sentence; then why, and whether the masking matters."""
+    """Which explanation to use; then why, and whether the masking matters."""
     ranked = _ranked(record)
     if not ranked:
-        return ("Which explanation to use was not examined: no check of this run ranks methods.",)
+        return ("No explanation is recommended: no check of this run ranks methods (input-erasure does).",)
     main = ranked[0]
     best = main.methods[0]
     if not best.enough:
         return (
             f"Too few texts to recommend an explanation ({count_texts(best.n)}).",
-            f"By means alone, {best.method} follows the model best: score {interval(best)} (masking: {main.masking}).",
+            f"{capital(best.method)} has the highest mean score: {interval(best)} (masking: {main.masking}).",
         )
     if "random" in main.tied:
         return (
-            f"No explanation can be recommended: no method's order of the words is significantly better than a random "
-            f"one ({count_texts(best.n)}).",
+            "No explanation is recommended: no method ranks the words significantly better than a random order "
+            f"({count_texts(best.n)}).",
         )
     tied = [name for name in main.tied if name not in CONTROLS]
     costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
@@ -63,7 +63,7 @@ def advice(record: Record) -> tuple[str, ...]:
     )
     if len(tied) == 1:
         return (
-            f"Use {best.method}: its order of the words follows this model best{_passes(record, best.method)}.",
+            f"Use {best.method}: its ranking of the words follows this model best{_passes(record, best.method)}.",
             f"{why}. It is significantly better than every other method.",
             *_masking_sentences(ranked),
         )
@@ -79,40 +79,38 @@ def advice(record: Record) -> tuple[str, ...]:
 
 def _passes(record: Record, method: str) -> str:
     cost = record.passes(method)
-    return "" if cost is None else f" ({cost:,.0f} passes a text)"
+    return "" if cost is None else f" ({cost:,.0f} passes per text)"
 
 
 def _ranked(record: Record) -> list[Ranking]:
     """The rankings that have methods in them."""
-    return [one for one in record.summary.rankings if one.methods]
+    return [ranking for ranking in record.summary.rankings if ranking.methods]
 
 
 def _masking_sentences(ranked: Sequence[Ranking]) -> list[str]:
-    turned = reversals(ranked)
-    if turned:
+    pairs = reversals(ranked)
+    if pairs:
         parts = [
-            f"{one.a} is significantly better than {one.b} with {one.better} and significantly worse with {one.worse}"
-            for one in turned[:2]
+            f"{pair.a} is significantly better than {pair.b} with {pair.better} and significantly worse with "
+            f"{pair.worse}"
+            for pair in pairs[:2]
         ]
-        more = f"; and {len(turned) - 2} more pairs" if len(turned) > 2 else ""
-        return [f"The order depends on the masking: {'; '.join(parts)}{more}."]
+        more = f"; and {len(pairs) - 2} more pairs" if len(pairs) > 2 else ""
+        return [f"The ranking depends on the masking: {'; '.join(parts)}{more}."]
     if len(ranked) < 2:
         return []
-    return [f"No two methods change places significantly between {and_list([one.masking for one in ranked])}."]
+    return [f"No two methods swap ranks significantly between the maskings {and_list([r.masking for r in ranked])}."]
 
 
 def _figure(ranking: Ranking, number: int) -> Figure:
-    rows = [
-        dot(one.method, one, "control" if one.method in CONTROLS else "method", _rank(one)) for one in ranking.methods
-    ]
+    rows = [dot(m.method, m, "control" if m.method in CONTROLS else "method", _rank(m)) for m in ranking.methods]
     title, axis = f"Score of each method, masking: {ranking.masking}", "insertion − deletion; 0 is random"
-    caption = "Means over texts with 95 % intervals; at the right, the ranks that a method may have."
-    words = Words(f"ranking-{number}", title, axis, caption=caption)
-    return dots(words, rows, zero=0.0)
+    caption = "Means over texts with 95 % intervals; at the right, the range of ranks of each method."
+    return dots(Words(f"ranking-{number}", title, axis, caption=caption), rows, zero=0.0)
 
 
-def _rank(one: RankedMethod) -> str:
-    return f"{one.first}" if one.first == one.last else f"{one.first}–{one.last}"
+def _rank(ranked: RankedMethod) -> str:
+    return f"{ranked.first}" if ranked.first == ranked.last else f"{ranked.first}–{ranked.last}"
 
 
 def table_of(record: Record, ranking: Ranking, number: int) -> Table:
@@ -122,12 +120,12 @@ def table_of(record: Record, ranking: Ranking, number: int) -> Table:
         Column("rank"),
         Column("score", 3, "insertion − deletion, with its interval"),
         Column("texts"),
-        Column("passes", 0, "forward and backward passes a text"),
-        Column("CPU seconds", 3, "a text, as measured in this run; it differs from machine to machine"),
+        Column("passes", 0, "forward and backward passes per text"),
+        Column("CPU seconds", 3, "per text, as measured in this run; it differs from machine to machine"),
     )
     rows = tuple(
-        (one.method, _rank(one), interval(one), one.n, record.passes(one.method), record.spent(one.method).seconds)
-        for one in ranking.methods
+        (m.method, _rank(m), interval(m), m.n, record.passes(m.method), record.spent(m.method).seconds)
+        for m in ranking.methods
     )
-    left = f"Measured on too few texts to be ranked: {and_list(ranking.unranked)}." if ranking.unranked else ""
-    return Table(f"ranking-table-{number}", f"Ranks, masking: {ranking.masking}", columns, rows, left)
+    caption = f"Measured on too few texts to be ranked: {and_list(ranking.unranked)}." if ranking.unranked else ""
+    return Table(f"ranking-table-{number}", f"Ranks, masking: {ranking.masking}", columns, rows, caption)

@@ -1,4 +1,4 @@
-"""Terminal: explanations as coloured text, one row per method, readable without colour too."""
+"""Terminal: explanations as coloured text, one row per method, readable without colour too; costs as a table."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from heedful.core.explanation import (
 from heedful.core.table import align_columns
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import phrases
+from heedful.report.phrases import format_number
 from heedful.report.text_runs import text_runs
 from heedful.report.tree_layout import edge_text, tree_facts, walk
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 
 # distinct for every kind of colour vision, and of one middle lightness: legible on dark and on light terminals
 SUPPORTS, AGAINST, UNSIGNED = (47, 128, 205), (217, 95, 2), (176, 72, 204)
-_MIN_COLOURED = 0.12  # weaker than this share of the strongest: no colour
-_MIN_NUMBERED = 0.35  # stronger: a number, where there is no colour
+_MIN_COLOURED = 0.12  # share of the strongest word, below which a word has no colour
+_MIN_NUMBERED = 0.35  # share from which a word has a number, where there is no colour
 _MIN_FILLED, _MIN_BOLD = 0.5, 0.7
 _GREY = 150
 _BAR_WIDTH = 24
@@ -77,7 +78,7 @@ def show_tree(tree: Tree, console: Console) -> None:
 
 def _header(explanation: Explanation | Tree) -> RenderableType:
     prediction = Text(clean(phrases.prediction_text(explanation.prediction)), style="bold")
-    first = Text.assemble(f"{clean(explanation.source.model)} says ", prediction)
+    first = Text.assemble(f"{clean(explanation.source.model)} predicts ", prediction)
     return Group(first, *_bars(explanation.prediction), Text(f"explained: {clean(str(explanation.target))}"), Text(""))
 
 
@@ -92,7 +93,7 @@ def _bars(prediction: Prediction) -> list[Text]:
         for label, chance in ((clean(prediction.labels[i]), chances[i]) for i in order)
     ]
     hidden = len(chances) - len(order)
-    return lines + ([Text(f"  … and {hidden} labels more")] if hidden else [])
+    return lines + ([Text(f"  … and {hidden} more label{'s' * (hidden > 1)}")] if hidden else [])
 
 
 def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour: bool) -> Text:
@@ -113,32 +114,32 @@ def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour
 def _details(explanation: Explanation) -> str:
     parts = [phrases.details(explanation.details), *explanation.notes]
     if isinstance(explanation, Attribution) and explanation.gap is not None and explanation.base is not None:
-        sums = f"base {explanation.base:.3f} + scores {explanation.scores.sum():.3f}"
-        parts.insert(0, f"{sums}, gap {explanation.gap:.1e}")
+        base, total = (format_number(float(x), ".3f") for x in (explanation.base, explanation.scores.sum()))
+        parts.insert(0, f"base {base} + scores {total}, gap {format_number(explanation.gap, '.1e')}")
     if isinstance(explanation, Interaction) and explanation.gaps:
-        parts.insert(0, f"gap of a layer at most {max(map(abs, explanation.gaps)):.1e}")
+        parts.insert(0, f"gap of a layer at most {format_number(max(map(abs, explanation.gaps)), '.1e')}")
     return "; ".join(part for part in parts if part)
 
 
 def struck(why: Counterfactual, colour: bool) -> Text:
-    """The text with what was removed struck out (between ~~ where there is no colour), and what the model says."""
+    """The text with removed words struck out (between ~~ where there is no colour), and the prediction without them."""
     view, groups = why.tokens.by("word")
-    gone = [bool(set(why.removed) & set(group)) for group in groups]
+    removals = [bool(set(why.removed) & set(group)) for group in groups]
+    strike = Style(color=Color.from_rgb(*AGAINST), strike=True) if colour else None
     body = Text()
-    for i, text in _written(view):
-        removed = i is not None and gone[i]
-        shown = f"~~{text}~~" if removed and not colour else text
-        body.append(shown, style=Style(color=Color.from_rgb(*AGAINST), strike=True) if removed and colour else None)
+    for i, text in _original_text(view):
+        removed = i is not None and removals[i]
+        body.append(f"~~{text}~~" if removed and not colour else text, style=strike if removed else None)
     body.append(" …" if view.dropped else "")
     body.append(f"\n{clean(phrases.outcome(why))}", style="bold" if why.found else "")
     return body.append(f"\n{phrases.certainty(why)}; removed by: {clean(why.masking)}", style="dim")
 
 
 def coloured(attribution: Attribution, colour: bool) -> Text:
-    """The text as it was written, its units coloured; without colour, the strongest carry their strength."""
+    """The original text with its units coloured; without colour, the strongest units have a number."""
     strengths = attribution.strengths()
     body = Text()
-    for i, text in _written(attribution.tokens):
+    for i, text in _original_text(attribution.tokens):
         body.append(text, style=_style(strengths[i], attribution.signed) if colour and i is not None else None)
         if not colour and i is not None and abs(strengths[i]) >= _MIN_NUMBERED:
             body.append(f"({_strength(attribution, i)})")
@@ -147,17 +148,15 @@ def coloured(attribution: Attribution, colour: bool) -> Text:
 
 def _strength(attribution: Attribution, i: int) -> str:
     """A share of the strongest, with its standard error where there is one: "+0.50±0.04"."""
-    share = attribution.strengths()[i]
-    shown = f"{share:+.2f}" if attribution.signed else f"{share:.2f}"
-    if attribution.errors is None:
-        return shown
-    return f"{shown}±{attribution.errors[i] * abs(share / attribution.scores[i]):.2f}"
+    share = float(attribution.strengths()[i])
+    error = None if attribution.errors is None else attribution.errors[i] * abs(share / attribution.scores[i])
+    return format_number(share, "+.2f" if attribution.signed else ".2f") + ("" if error is None else f"±{error:.2f}")
 
 
-def _written(tokens: Tokens) -> Iterator[tuple[int | None, str]]:
-    """The text, and below it its pair, run by run: the unit, if it is one, and its characters.
+def _original_text(tokens: Tokens) -> Iterator[tuple[int | None, str]]:
+    """The text, and below it its pair, run by run: the index of the unit, or None between units, and the characters.
 
-    What was not read is left out; a unit without characters of its own shows its piece.
+    Truncated characters are left out; a unit without characters of its own shows its piece.
     """
     for number, runs in enumerate(text_runs(tokens)):
         if number:
@@ -167,7 +166,7 @@ def _written(tokens: Tokens) -> Iterator[tuple[int | None, str]]:
 
 
 def _style(strength: float, signed: bool) -> Style:
-    """Weak: coloured letters; strong: a filled box. A tint would not do: pale is weak on white, but glares on black."""
+    """Weak: coloured letters; strong: a filled box. No tints: a pale colour looks weak on white and strong on black."""
     share = abs(strength)
     if share < _MIN_COLOURED:
         return Style()
@@ -183,8 +182,8 @@ def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Split
     kinds = {e.signed for e in explanations if isinstance(e, Attribution)}
     samples = [
         (" supports " if colour else "(+1.00) supports", 0.9, True),
-        (" speaks against " if colour else "(-0.50) speaks against", -0.9, True),
-        (" strength without a sign " if colour else "(0.50) strength without a sign", 0.9, False),
+        (" opposes " if colour else "(−0.50) opposes", -0.9, True),
+        (" strength without direction " if colour else "(0.50) strength without direction", 0.9, False),
     ]
     legend = Text("\n")
     for name, strength, signed in samples:
@@ -192,11 +191,12 @@ def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Split
             legend.append(name, style=_style(strength, signed) if colour else None).append("  ")
     name = unit if isinstance(unit, str) else "unit"
     joined = "" if name == "token" else f"; a {name} has the {how} of its tokens"
-    return legend.append(f"each method is scaled by its strongest {name}{joined}", style="dim")
+    scale = "coloured" if colour else f"numbered (from {_MIN_NUMBERED} up)"
+    return legend.append(f"each {name} is {scale} relative to the method's strongest{joined}", style="dim")
 
 
 def clean(text: str) -> str:
-    """Without the control characters with which a text could steer the terminal."""
+    """With � in place of control characters, which could move the cursor or change colours."""
     return "".join("�" if unicodedata.category(c) == "Cc" and c not in "\n\t" else c for c in text)
 
 
@@ -204,7 +204,7 @@ def cost_table(plan: CostForecast) -> str:
     """The passes of each method, of the prediction, and of all together."""
     rows = [("method", "forward", "backward"), *((cost.method, *_passes(cost.passes)) for cost in plan.costs)]
     rows.append(("the prediction itself", f"{plan.predictions:,}", "0"))
-    rows.append((f"total{' and what is unknown' if plan.unknown else ''}", *_passes(plan.total)))
+    rows.append((f"total{' without unknown costs' if plan.unknown else ''}", *_passes(plan.total)))
     return align_columns(rows, right=(1, 2))
 
 
