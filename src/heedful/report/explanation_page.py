@@ -1,10 +1,9 @@
 """Explanation page: explanations in, HTML out. Needs no torch.
 
-page        one self-contained document, which asks nothing of the network and carries its own data
-tree_page   the same, for an attribution tree
-notebook    a fragment without script, for a cell of Jupyter
+explanation_page, tree_page           one self-contained document, which loads nothing and contains its own data
+explanation_fragment, tree_notebook   a fragment without script, for a cell of Jupyter
 
-What is shown is prepared by pure functions into small frozen records; the templates only lay them out.
+Pure functions prepare small frozen records; the templates only lay them out.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
 
 def tree_page(why: Tree) -> str:
     """One HTML document with an attribution tree, drawn and as a list."""
-    shown = TextSection(
+    section = TextSection(
         tokens=why.tokens,
         headline=headline(why.prediction),
         labels=label_rows(why.prediction),
@@ -79,19 +78,20 @@ def tree_page(why: Tree) -> str:
         notes=[],
         trees=[lay_out(why)],
     )
-    return _page([shown], [why.source])
+    return _page([section], [why.source])
 
 
 def _page(sections: Sequence[TextSection], sources: Sequence[Source]) -> str:
-    # the results as `to_dict` writes them: whoever has the page can read the raw scores back with `from_dict`
+    # the results as `to_dict` writes them: `from_dict` reads the raw scores back from the page
     data = {
         "attributions": [[row.why.to_dict() for row in s.rows] for s in sections],
         "counterfactuals": [[r.why.to_dict() for r in s.removals] for s in sections],
         "trees": [[grown.why.to_dict() for grown in s.trees] for s in sections],
         "maps": [[m.data for m in s.maps] for s in sections],
     }
-    shown = {"sections": sections, "sources": ran(sources), "data": html.script_json(data)}
-    return html.render_page(_templates(), "page.html.j2", "page.js", **shown)
+    return html.render_page(
+        _templates(), "page.html.j2", "page.js", sections=sections, sources=ran(sources), data=html.script_json(data)
+    )
 
 
 def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
@@ -103,16 +103,16 @@ def _maps(group: Sequence[Explanation], cells: int) -> list[Map]:
 
 
 def _trees(group: Sequence[Explanation]) -> list[TreeLayout]:
-    """The tree that a page draws of attention attributions."""
+    """The trees of attention attributions."""
     square = [e for e in group if isinstance(e, Interaction) and e.weights.shape[2] == len(e.tokens)]
     return [lay_out(grow(e)) for e in square if e.method == "attattr"]
 
 
 def explanation_fragment(explanations: Sequence[Explanation], skipped: Iterable[str] = ()) -> str:
     """A fragment with the prediction and the coloured text of each method: no script, no class, no id."""
-    others = [e for e in explanations if isinstance(e, Interaction)]
+    interactions = [e for e in explanations if isinstance(e, Interaction)]
     sections = [text_section(group) for group in _by_text(explanations)]
-    return _fragment(sections=sections, interactions=others, skipped=list(skipped))
+    return _fragment(sections=sections, interactions=interactions, skipped=list(skipped))
 
 
 def tree_notebook(why: Tree) -> str:
@@ -120,12 +120,12 @@ def tree_notebook(why: Tree) -> str:
     return _fragment(tree=why, said=prediction_text(why.prediction), facts=tree_facts(why), nodes=list(walk(why)))
 
 
-def _fragment(**shown: Any) -> str:
-    return _templates().get_template("notebook.html.j2").render(**shown)
+def _fragment(**values: Any) -> str:
+    return _templates().get_template("notebook.html.j2").render(**values)
 
 
 def text_section(group: Sequence[Explanation]) -> TextSection:
-    """What is shown about one text, without its heat maps."""
+    """Everything about one text but its heat maps and trees."""
     prediction = next((e.prediction for e in group if e.prediction.logits), Prediction())
     attributions = [e for e in group if isinstance(e, Attribution)]
     names = number_repeats([a.method or "unnamed" for a in attributions])
@@ -144,7 +144,7 @@ def text_section(group: Sequence[Explanation]) -> TextSection:
 
 
 def ran(sources: Iterable[Source]) -> list[tuple[Source, list[Source]]]:
-    """The methods run, under the model, seed and versions they share; what each text cost is left out."""
+    """The methods run, grouped by model, seed and versions; without the cost, which differs from text to text."""
     groups: dict[str, tuple[Source, dict[str, Source]]] = {}
     for source in sources:
         run = replace(source, forwards=0, backwards=0, windows=1)

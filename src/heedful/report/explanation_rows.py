@@ -1,4 +1,4 @@
-"""Explanation rows: explanations prepared for the page, as small frozen records that templates lay out."""
+"""Explanation rows: explanations as small frozen records, which the templates of the page lay out."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from heedful.core.arrays import Ints
 from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction
 from heedful.core.tokens import Span, Tokens
-from heedful.report.phrases import certainty, details, outcome, score_text
+from heedful.report.phrases import certainty, details, format_number, outcome, score_text
 from heedful.report.text_runs import TextRun, text_runs
 
 RunTone = Literal["for", "against", "weight"]
-MAX_BARS = 12
-MAX_LABELS = 8  # of a counterfactual, before and after
+MAX_BARS = 12  # words with a bar, for each method
+MAX_LABELS = 8  # labels of a counterfactual
 
 
 @dataclass(frozen=True)
 class ColouredRun:
-    """A stretch of text: a scored unit, or (tone None) the characters between two units."""
+    """A part of a text: a scored unit, or (tone None) the characters between two units."""
 
     text: str
     tone: RunTone | None = None
@@ -38,9 +38,9 @@ class ColouredRun:
 
 @dataclass(frozen=True)
 class Bar:
-    """A strong word as a bar, in percent of its axis; `nth` where the word occurs more than once.
+    """A strong word as a bar, in percent of its axis; `nth` counts the occurrences of a repeated word.
 
-    `error` is half the length of its whisker, 0 where there is none; `end` is where the bar ends away from zero.
+    `error` is half the length of its whisker, 0 without one; `end` is the end of the bar away from zero.
     """
 
     word: ColouredRun
@@ -66,7 +66,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class Removal:
-    """A counterfactual: the text with what was removed (tone "against"), and the labels before and after."""
+    """A counterfactual: the text with the removed words (tone "against"), and probabilities before and after."""
 
     name: str
     why: Counterfactual
@@ -93,16 +93,16 @@ def row(why: Attribution, name: str) -> MethodRow:
 
 
 def by_word(why: Attribution) -> Attribution:
-    """By words; what the caller has already joined into another unit stays in that unit."""
+    """By words; an attribution by another unit than tokens stays as it is."""
     return why.by("word") if why.tokens.unit == "token" else why
 
 
 def method_facts(why: Attribution) -> list[tuple[str, str]]:
-    """The numbers of a method: the sum, completeness where it is promised, details, and the cost."""
+    """The numbers of a method: the sum, base and gap where it is complete, details, and the cost."""
     special = float(why.scores[list(why.tokens.special)].sum()) or None
     sums = {"Σ scores": float(why.scores.sum()), "on special tokens": special, "base": why.base, "gap": why.gap}
-    shown = [(k, score_text(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
-    return [*shown, *_details_and_cost(why)]
+    facts = [(k, score_text(v, why.signed or k in ("base", "gap"))) for k, v in sums.items() if v is not None]
+    return [*facts, *_details_and_cost(why)]
 
 
 def _details_and_cost(why: Explanation) -> list[tuple[str, str]]:
@@ -114,7 +114,7 @@ def _details_and_cost(why: Explanation) -> list[tuple[str, str]]:
 
 def tip(why: Attribution, group: Sequence[int]) -> str:
     """The raw number of a unit, with its standard error, and its pieces: "+0.5 ± 0.1\\nfun +0.2 · ##ny +0.3"."""
-    # the standard error of a sum, at most, as `Attribution.by` joins it
+    # an upper bound of the standard error of a sum, as in `Attribution.by`
     error = "" if why.errors is None else f" ± {float(why.errors[list(group)].sum()):.2g}"
     total = score_text(float(why.scores[list(group)].sum()), why.signed) + error
     if len(group) == 1:
@@ -125,7 +125,7 @@ def tip(why: Attribution, group: Sequence[int]) -> str:
 
 
 def token_runs(why: Attribution, tips: Sequence[str]) -> list[ColouredRun]:
-    """One Run per token, special ones too; the numbers share one count of decimals so that a column lines up."""
+    """One run per token, special ones too; all numbers have the same count of decimals."""
     content, strengths = list(why.tokens.content), why.strengths()
     largest = float(np.abs(why.scores[content]).max(initial=0.0))
     decimals = min(9, max(0, 3 - math.floor(math.log10(largest)))) if largest else 1
@@ -135,7 +135,7 @@ def token_runs(why: Attribution, tips: Sequence[str]) -> list[ColouredRun]:
             text=why.tokens.surface(i),
             tone="weight" if not why.signed else "against" if score < 0 else "for",
             strength=abs(float(strengths[i])),
-            number=f"{score + 0.0:{sign}.{decimals}f}".replace("-", "−"),
+            number=format_number(score, f"{sign}.{decimals}f"),
             tip=tips[i],
             special=why.tokens.special[i],
         )
@@ -144,23 +144,23 @@ def token_runs(why: Attribution, tips: Sequence[str]) -> list[ColouredRun]:
 
 
 def paragraphs(runs: Sequence[ColouredRun], tokens: Tokens, special: bool) -> list[list[ColouredRun]]:
-    """The text (and its pair) as runs that, special tokens apart, join to the original characters.
+    """The text (and its pair) as runs that, apart from special tokens, join to the original characters.
 
-    After the last piece of a truncated text comes what was not read.
+    The last run of a truncated text is `unread`.
     """
     units = {i for i, is_special in enumerate(tokens.special) if special and is_special}
 
-    def shown(part: TextRun, last: bool) -> ColouredRun:
+    def coloured(part: TextRun, last: bool) -> ColouredRun:
         if part.unit is None:
             return ColouredRun(part.text, unread=last and tokens.dropped > 0)
-        # a later byte of one emoji adds no characters: it shows its own piece
+        # a later byte of one emoji has no characters: it shows its own piece
         return replace(runs[part.unit], text=part.text) if part.text else replace(runs[part.unit], special=True)
 
-    return [[shown(part, part is text[-1]) for part in text] for text in text_runs(tokens, units)]
+    return [[coloured(part, part is text[-1]) for part in text] for text in text_runs(tokens, units)]
 
 
 def strongest_bars(why: Attribution, k: int = MAX_BARS) -> list[Bar]:
-    """The k strongest words, on one axis that always holds zero, every score, and every whisker."""
+    """The k strongest words, on one axis that contains zero, every score and every whisker."""
     runs, content = token_runs(why, [""] * len(why.tokens)), why.tokens.content
     order = sorted(content, key=lambda i: -abs(why.scores[i]))[:k]
     scores = why.scores[order]
@@ -186,9 +186,9 @@ def strongest_bars(why: Attribution, k: int = MAX_BARS) -> list[Bar]:
 def removal(why: Counterfactual) -> Removal:
     """A counterfactual for the page."""
     view, groups = why.tokens.by("word")
-    gone = set(why.removed)
+    removed = set(why.removed)
     runs = [
-        ColouredRun(text=view.surface(j), tone="against" if gone & set(group) else "for", special=view.special[j])
+        ColouredRun(text=view.surface(j), tone="against" if removed & set(group) else "for", special=view.special[j])
         for j, group in enumerate(groups)
     ]
     before, after = why.prediction.probabilities, why.outcome.probabilities
@@ -205,20 +205,20 @@ def removal(why: Counterfactual) -> Removal:
 
 
 def comparison(whys: Sequence[Attribution]) -> list[tuple[ColouredRun, list[ColouredRun | None]]]:
-    """One line per word, special tokens too, with each method's number; None where a method has no such unit."""
+    """One line per word or special token, with each method's number; None where a method has no such unit."""
     columns = [dict(zip(_keys(why.tokens), token_runs(why, [""] * len(why.tokens)), strict=True)) for why in whys]
     keys = {key: run for column in columns for key, run in column.items()}
     return [(run, [column.get(key) for column in columns]) for key, run in keys.items()]
 
 
 def _keys(tokens: Tokens) -> list[tuple[int | None, Span | None, int]]:
-    """What makes a unit the same in two explanations: its place in the text, and its number among equals."""
+    """Identifies a unit across explanations: its place in the text, and its number among units at that place."""
     places = list(zip(tokens.segments, tokens.spans, strict=True))
     return [(segment, span, places[:i].count((segment, span))) for i, (segment, span) in enumerate(places)]
 
 
 def headline(prediction: Prediction) -> str:
-    """What the model said, in a word: the label, or a regression's numbers; empty where nothing is known."""
+    """The predicted label, or the numbers of a regression; empty without a prediction."""
     if prediction.probabilities is None:
         return ", ".join(score_text(x, signed=False) for x in prediction.logits[:3])
     return prediction.label
@@ -231,18 +231,18 @@ def label_rows(prediction: Prediction) -> list[tuple[str, float | None, float]]:
 
 
 def number_repeats(names: Sequence[str]) -> list[str]:
-    """Names with a number where they repeat: ["a", "a", "b"] -> ["a (1)", "a (2)", "b"]."""
+    """Repeated names with a number: ["a", "a", "b"] -> ["a (1)", "a (2)", "b"]."""
     count = Counter(names)
     return [f"{n} ({names[: i + 1].count(n)})" if count[n] > 1 else n for i, n in enumerate(names)]
 
 
-MAX_BINS = 64  # the side of a heat map
-MAX_CELLS = 2_000_000  # of all heat maps of a page: what keeps the page of a model with 1,024 heads under 5 MB
+MAX_BINS = 64  # bins on a side of a heat map
+MAX_CELLS = 2_000_000  # of all heat maps of a page: a model with 1,024 heads has a page of less than 5 MB
 
 
 @dataclass(frozen=True)
 class Map:
-    """An Interaction binned for the screen; `data` is what the script draws, `strongest` describes each head."""
+    """An Interaction in bins; `data` is for the script, `strongest` describes each head in words."""
 
     why: Interaction
     data: dict[str, Any]
@@ -251,14 +251,14 @@ class Map:
 
 
 def heat_map(why: Interaction, cells: int = MAX_CELLS) -> Map:
-    """At most `cells` bytes: the largest weight of each bin, its square root on a scale of 255 steps.
+    """The largest weight of each bin as one byte, on a square-root scale of 255 steps; at most `cells` bytes.
 
-    The root keeps small weights apart: of 512 keys most get less than 1/255 of the largest weight.
+    The root keeps small weights visible: of 512 keys most get less than 1/255 of the largest weight.
     """
     layers, heads, queries, n = why.weights.shape
     side = max(1, min(n, MAX_BINS, math.isqrt(cells // max(1, layers * heads))))
     starts = np.arange(side) * n // side
-    # a network that pools with a single query has one row: it is drawn once for each token, and the page says so
+    # a network that pools with a single query has one row: it is repeated for each token, with a note on the page
     small = pool_bins(np.repeat(why.weights, n, axis=2) if queries < n else why.weights, starts)
     top = float(np.abs(small).max(initial=0.0))
     signed = bool((small < 0).any())
@@ -283,14 +283,14 @@ def pool_bins(weights: NDArray[np.float32], starts: Ints) -> NDArray[np.float32]
 
 
 def peak(head: NDArray[np.float32], names: Sequence[str]) -> str:
-    """One head in words, for who cannot see its map: "0.83 from [CLS] to not"."""
+    """The largest weight of a head in words: "0.83 from [CLS] to not"."""
     query, key = divmod(int(np.abs(head).argmax()), head.shape[1])
     start = f" from {names[query]}" if len(head) == len(names) else ""
     return f"{score_text(float(head[query, key]), signed=False)}{start} to {names[key]}"
 
 
 def matching_maps(maps: Sequence[Interaction]) -> dict[int, int]:
-    """Which maps are shown beside each other: what is attributed to attention, and the attention itself."""
+    """Pairs of maps to show side by side: attention, and attributions to it."""
     plain = next((i for i, e in enumerate(maps) if e.method == "attention-weights"), None)
     if plain is None:
         return {}
@@ -299,7 +299,7 @@ def matching_maps(maps: Sequence[Interaction]) -> dict[int, int]:
 
 
 def same_matrices(plain: Interaction, other: Interaction) -> bool:
-    """Whether two interactions speak of the same matrices."""
+    """Whether two interactions are about the same matrices."""
     same = plain.attention == other.attention and plain.weights.shape[1:] == other.weights.shape[1:]
     return same and set(other.layers) <= set(plain.layers)
 

@@ -1,12 +1,12 @@
-"""Progress: one line on stderr that shows what is being done, how far it is, and the time."""
+"""Progress: one line on stderr with the current step, how far it is, and the time."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Timer
-from typing import Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -28,23 +28,8 @@ WAIT_SECONDS = 2.0  # before the line appears
 _BAR_WIDTH = 12  # columns
 
 
-class Show(Protocol):
-    """Shows what is done next. `done` is a number, or a function that counts while the work goes on."""
-
-    def __call__(
-        self,
-        doing: str,
-        done: float | Callable[[], float] | None = None,
-        total: float | None = None,
-        unit: str = "",
-        extra: str = "",
-    ) -> None:
-        """With a unit, the count is written beside the bar: "120 of 1,000 passes". `extra` is text after it."""
-        ...
-
-
 class _Line(Progress):
-    """A line that asks for the count each time it is drawn: most of the work reports nothing while it runs."""
+    """A line that reads the count each time it is drawn: most steps report nothing while they run."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         for task in self.tasks:
@@ -61,7 +46,7 @@ class _Bar(BarColumn):
 
 
 class _Count(ProgressColumn):
-    """How much is done, in its unit, and what else the caller says."""
+    """How much is done, in its unit, and the caller's extra text."""
 
     max_refresh = None
 
@@ -73,7 +58,7 @@ class _Count(ProgressColumn):
 
 
 class _Remaining(TimeRemainingColumn):
-    """The time left, once something is done of a known total."""
+    """The remaining time, once part of a known total is done."""
 
     def render(self, task: Task) -> Text:
         known = task.total and task.time_remaining is not None
@@ -84,45 +69,56 @@ def progress_line(console: Console) -> Progress:
     """The line itself, not yet started, with one task."""
     doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     columns = SpinnerColumn(), doing, _Bar(_BAR_WIDTH), _Count(), TimeElapsedColumn(), _Remaining()
-    # subtle: rich would also catch what is printed to stdout meanwhile, and send it to stderr
-    progress = _Line(*columns, console=console, transient=True, redirect_stdout=False)
-    progress.add_task("starting", total=None, count=None, unit="", extra="")
-    return progress
+    # subtle: rich would also redirect what is printed to stdout meanwhile to stderr
+    line = _Line(*columns, console=console, transient=True, redirect_stdout=False)
+    line.add_task("starting", total=None, count=None, unit="", extra="")
+    return line
 
 
-@contextmanager
-def progress(hidden: bool = False, wait: float = WAIT_SECONDS) -> Iterator[Show]:
-    """A function that shows what is done next, on a line of stderr that appears after `wait` seconds.
+@dataclass(frozen=True)
+class Show:
+    """Shows the current step on a progress line; does nothing without a line."""
 
-    Nothing is shown where stderr is not a terminal. A thread keeps the line moving: one method can take a minute.
-    """
-    if hidden or not sys.stderr.isatty():
-        yield lambda doing, done=None, total=None, unit="", extra="": None
-        return
-    shown = progress_line(Console(stderr=True))
-    task = shown.task_ids[0]
+    line: Progress | None = None
 
-    def show(
+    def __call__(
+        self,
         doing: str,
         done: float | Callable[[], float] | None = None,
         total: float | None = None,
         unit: str = "",
         extra: str = "",
     ) -> None:
+        """`done` is a number, or a function that counts while the step runs.
+
+        With a unit, the count is written beside the bar: "120 of 1,000 passes". `extra` is text after it.
+        """
+        if self.line is None:
+            return
         count = done if callable(done) else None
         completed = 0.0 if done is None or callable(done) else done
         if total is None:
-            shown.tasks[0].total = None  # subtle: update() takes None to mean that the total stays
-        shown.update(
-            task, description=clean(doing), completed=completed, total=total, count=count, unit=unit, extra=clean(extra)
-        )
+            self.line.tasks[0].total = None  # subtle: update() takes None to mean that the total stays
+        words = {"description": clean(doing), "unit": unit, "extra": clean(extra)}
+        self.line.update(self.line.task_ids[0], completed=completed, total=total, count=count, **words)
 
-    timer = Timer(wait, shown.start)
+
+@contextmanager
+def progress(hidden: bool = False, wait: float = WAIT_SECONDS) -> Iterator[Show]:
+    """A function that shows the current step, on a line of stderr that appears after `wait` seconds.
+
+    Nothing is shown where stderr is not a terminal. A thread redraws the line: one method can take a minute.
+    """
+    if hidden or not sys.stderr.isatty():
+        yield Show()
+        return
+    line = progress_line(Console(stderr=True))
+    timer = Timer(wait, line.start)
     timer.daemon = True
     timer.start()
     try:
-        yield show
+        yield Show(line)
     finally:
         timer.cancel()
         timer.join()
-        shown.stop()
+        line.stop()

@@ -1,4 +1,4 @@
-"""Tree layout: where the nodes and edges of an attribution tree stand on the page, and their words."""
+"""Tree layout: the places of the nodes and edges of an attribution tree on the page, and their labels."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ MAX_TOKENS = 60  # a longer text shows only the tokens of its tree
 
 def token_columns(tree: Tree) -> dict[int, int]:
     """Token -> column, in reading order: every token of a short text, those of the tree in a long one."""
-    shown = range(len(tree.tokens)) if len(tree.tokens) <= MAX_TOKENS else tree.nodes
-    return {token: column for column, token in enumerate(shown)}
+    tokens = range(len(tree.tokens)) if len(tree.tokens) <= MAX_TOKENS else tree.nodes
+    return {token: column for column, token in enumerate(tokens)}
 
 
 def tree_facts(tree: Tree) -> list[str]:
-    """What a reader must know about the tree."""
+    """How the tree was built: its search, threshold and objective, and notes."""
     proof = ": no tree has a higher objective" if tree.proven else ""
     penalty = f", penalty {score_text(tree.penalty, signed=False)} per edge" if tree.penalty else ""
     return [
         f"{len(tree.edges)} edge{'s' * (len(tree.edges) != 1)}, built by {tree.how} search{proof}",
-        f"edges above {score_text(tree.threshold, signed=False)} of the largest of their layer{penalty}; "
+        f"edges above {score_text(tree.threshold, signed=False)} of the largest edge of their layer{penalty}; "
         f"objective {score_text(tree.objective)}",
         *tree.notes,
     ]
@@ -44,13 +44,13 @@ def edge_text(edge: Edge) -> str:
     return f"layer {edge.layer}, share {edge.share:.2f}"
 
 
-HEIGHT, TOP = 260.0, 34.0  # pixels: the height of the tree, and of it the room above the root
-_PAGE_WIDTH = 820.0  # what a page has, if few tokens are to fill it
+HEIGHT, TOP = 260.0, 34.0  # pixels: the height of the tree, and the room above its root
+_PAGE_WIDTH = 820.0  # pixels that few tokens fill
 
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A token on the page: where it stands, and whether the tree holds it."""
+    """A token on the page: its place, and whether it is in the tree."""
 
     text: str
     x: float
@@ -80,7 +80,7 @@ class ListedToken:
 
 @dataclass(frozen=True)
 class TreeLayout:
-    """A tree ready for the page: the picture, and the same as a list."""
+    """A tree for the page: the drawing, and the same as a list."""
 
     why: Tree
     width: float
