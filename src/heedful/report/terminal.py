@@ -13,14 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Branch
 
-from heedful.core.explanation import (
-    Attribution,
-    Counterfactual,
-    Explanation,
-    Interaction,
-    Prediction,
-    Reduction,
-)
+from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Reduction
 from heedful.core.table import align_columns
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import phrases

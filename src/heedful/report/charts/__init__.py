@@ -8,8 +8,8 @@ histogram   counts between edges
 scatter     a point for each pair of numbers
 matrix      numbers of pairs, coloured
 
-A chart carries classes and no colours: `templates/charts.css` has them, for a page in light, in dark and in print.
-`standalone` puts the light ones inside, for a file. What does not exist (NaN, None) is left out and counted in `alt`.
+A chart has classes and no colours: `templates/charts.css` has them, for a page in light, in dark and in print.
+`standalone` adds the light ones, for a file. A number that does not exist (NaN, None) is left out and counted in `alt`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from heedful.report.charts.svg import CHART_WIDTH, element, escaped, width_of, w
 from heedful.report.document import Figure
 from heedful.report.phrases import exists, fixed
 
-CELL = (34.0, 24.0)  # the smallest cell that has room for "−.99"
-MAX_CELL_WIDTH = 64.0
-NAMES, NUMBERS = 190.0, 28.0  # the widest column of names, and the part of it that numbers take
-FILE_MARGIN = 12  # of a file
-MAX_PAIRS = 30  # pairs that a reader can listen to
+CELL = (34.0, 24.0)  # units, width and height of the smallest cell with room for "−.99"
+MAX_CELL_WIDTH = 64.0  # units
+NAMES, NUMBERS = 190.0, 28.0  # units, the widest column of names, and the part of it for numbers
+FILE_MARGIN = 12  # units, around a chart in a file
+MAX_PAIRS = 30  # pairs that the alternative text lists
 
 
 def matrix(
     words: Words, names: Sequence[str], values: Sequence[Sequence[float | None]], limits: tuple[float, float] = (-1, 1)
 ) -> Figure:
-    """Numbers of pairs in coloured cells. Columns are numbered as rows are, so that many find room."""
+    """Numbers of pairs in coloured cells. Columns have the numbers of the rows, which take less room than names."""
     n = len(names)
     if len(values) != n or any(len(row) != n for row in values):
-        raise ValueError(f"{n} names have {[len(row) for row in values]} values, not {n} rows of {n}")
+        raise ValueError(f"expected {n} rows of {n} values for {n} names, got {[len(row) for row in values]}")
     if not any(exists(x) for row in values for x in row):
         return nothing(words)
     left = min(NAMES, max(width_of(name) for name in names) + NUMBERS) + 6
@@ -57,7 +57,7 @@ def matrix(
 
 
 def _heads(name: str, i: int, at: tuple[float, float, float]) -> str:
-    """The name of a row with its number, and the number above its column, which tells the name too."""
+    """The name of a row with its number, and the number above its column, with the name as a tooltip."""
     left, column, y = at
     row = write_line((left - NUMBERS, y + 16.5), name, "c-end", NAMES - NUMBERS)
     number = write_line((left - 6, y + 16.5), str(i + 1), "c-soft c-end")
@@ -76,7 +76,7 @@ def _cell(x: float | None, at: tuple[float, float, float], limits: tuple[float, 
 
 
 def tone(x: float, limits: tuple[float, float]) -> tuple[str, float]:
-    """The class of a cell and how strong it is, 0 … 1: two colours around zero, one where all is on one side."""
+    """The class of a cell and its strength, 0 … 1: two colours around zero, or one for numbers of one sign."""
     low, high = limits
     if low < 0 < high:
         return ("c-for" if x >= 0 else "c-against"), min(1.0, abs(x) / (high if x >= 0 else -low))
@@ -84,13 +84,13 @@ def tone(x: float, limits: tuple[float, float]) -> tuple[str, float]:
 
 
 def brief(x: float) -> str:
-    """Two signs after the point, or as many as there is room for: .314 -> ".31", −.999 -> "−1.0", 12.3 -> "12"."""
+    """At most four characters: .314 -> ".31", −.999 -> "−1.0", 12.3 -> "12"."""
     size = abs(round(x, 2))
     return re.sub(r"^(−?)0\.", r"\1.", fixed(x, 2 if size < 1 else 1 if size < 9.95 else 0))
 
 
 def _words_of(names: Sequence[str], values: Sequence[Sequence[float | None]]) -> str:
-    """Every pair, once where the two halves are alike; of very many, those at the ends."""
+    """Every pair, once in a symmetric matrix; of very many, the highest and the lowest."""
     n = range(len(names))
     alike = len(names) > 1 and all(values[i][j] == values[j][i] for i in n for j in n if i != j)
     cells = [(i, j, values[i][j]) for i in n for j in n if (i < j if alike else i != j or exists(values[i][j]))]
@@ -109,25 +109,26 @@ def _ends(pairs: Sequence[tuple[float, str]]) -> str:
 
 @cache
 def style() -> str:
-    """The rules of all charts, for a page."""
+    """The style sheet of all charts, for a page."""
     return (files("heedful.report") / "templates" / "charts.css").read_text("utf-8")
 
 
 @cache
 def _plain_style() -> str:
-    """The same for a file: light colours in place of the page's, and nothing that only browsers know."""
+    """The same for a file: light colours in place of the page's, and no rules that only browsers understand."""
     rules = re.sub(r"/\*.*?\*/", "", style(), flags=re.DOTALL)
-    own = re.sub(r"^(:root|@media|figure|svg)[^{]*\{(?:[^{}]|\{[^{}]*\})*\}", "", rules, flags=re.MULTILINE)
-    return re.sub(r"\n\s*\n+", "\n", re.sub(r"var\(--[\w-]+, ([^()]+)\)", r"\1", own)).strip()
+    chart_rules = re.sub(r"^(:root|@media|figure|svg)[^{]*\{(?:[^{}]|\{[^{}]*\})*\}", "", rules, flags=re.MULTILINE)
+    return re.sub(r"\n\s*\n+", "\n", re.sub(r"var\(--[\w-]+, ([^()]+)\)", r"\1", chart_rules)).strip()
 
 
 def standalone(figure: Figure) -> str:
     """A chart as an SVG file: its style inside, light on white."""
     box = re.search(r'viewBox="0 0 (\d+) (\d+)"', figure.svg)
     if box is None:
-        raise ValueError(f"the figure '{figure.name}' is no chart: its svg has no viewBox")
-    size = f'width="{int(box[1]) + 2 * FILE_MARGIN}" height="{int(box[2]) + 2 * FILE_MARGIN}"'
-    view = f'viewBox="-{FILE_MARGIN} -{FILE_MARGIN} {int(box[1]) + 2 * FILE_MARGIN} {int(box[2]) + 2 * FILE_MARGIN}"'
+        raise ValueError(f"the figure '{figure.name}' is not a chart: its svg has no viewBox")
+    width, height = (int(side) + 2 * FILE_MARGIN for side in box.groups())
+    size = f'width="{width}" height="{height}"'
+    view = f'viewBox="-{FILE_MARGIN} -{FILE_MARGIN} {width} {height}"'
     paper = f'<style>{_plain_style()}</style><rect x="-{FILE_MARGIN}" y="-{FILE_MARGIN}" {size} fill="#fff"/>'
     opened = figure.svg.replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" {size} ', 1)
     opened = opened.replace(box[0], view, 1).replace("</title>", "</title>" + paper, 1)

@@ -1,4 +1,4 @@
-"""Frames: what charts have in common: the words of one, axes, rows with labels, legends, and the finished figure."""
+"""Frames: what charts share: words, axes, rows with labels, legends, and the finished figure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from heedful.report.charts.svg import CHART_WIDTH, LINE, AxisScale, Point
 from heedful.report.document import Figure
 
 NOTHING_TO_SHOW = "nothing to show"
-LABELS, NOTES = 168.0, 112.0  # the widest columns of words beside rows
-EDGE = 18.0  # right of a plot, for half of its last tick's words
-FOOT = 21.0  # below a plot, for its ticks
+LABELS, NOTES = 168.0, 112.0  # units, the widest columns of words left and right of rows
+EDGE = 18.0  # units right of a plot, for half of its last tick label
+FOOT = 21.0  # units below a plot, for its tick labels
 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a chart; x and y are the axes' labels. Without an `alt` it is the numbers."""
+    """The words of a chart; x and y are the labels of the axes. `alt` is made of the numbers if it is empty."""
 
     name: str
     title: str
@@ -33,9 +33,9 @@ class Words:
 def figure(words: Words, height: float, body: str, description: str, width: float = CHART_WIDTH) -> Figure:
     """A finished chart."""
     alt = words.alt or description
+    wide = "" if width <= CHART_WIDTH else " c-wide" if width <= 1.45 * CHART_WIDTH else " c-wide c-wider"
     attributes: dict[str, str | float] = {
-        "class": "chart"
-        + ("" if width <= CHART_WIDTH else " c-wide" if width <= 1.45 * CHART_WIDTH else " c-wide c-wider"),
+        "class": f"chart{wide}",
         "viewBox": f"0 0 {math.ceil(width)} {math.ceil(height)}",
         "role": "img",
         "aria-label": f"{words.title}: {alt}" if words.title else alt,
@@ -45,16 +45,15 @@ def figure(words: Words, height: float, body: str, description: str, width: floa
 
 
 def nothing(words: Words, why: str = "") -> Figure:
-    """A chart of no numbers, which says so."""
+    """A chart without numbers: a note that there is nothing to show."""
     description = f"{NOTHING_TO_SHOW}: {why}" if why else NOTHING_TO_SHOW
-    return figure(
-        words, 60, svg.write_line((CHART_WIDTH / 2, 35), description, "c-soft c-middle", CHART_WIDTH - 20), description
-    )
+    note = svg.write_line((CHART_WIDTH / 2, 35), description, "c-soft c-middle", CHART_WIDTH - 20)
+    return figure(words, 60, note, description)
 
 
 def without(missing: int, what: str) -> str:
-    """How many have none: without(3, "text") -> "3 texts without one"."""
-    return f"{missing:,} {what}{'' if missing == 1 else 's'} without one" if missing else ""
+    """How many have no number: without(3, "text") -> "3 texts without a number"."""
+    return f"{missing:,} {what}{'' if missing == 1 else 's'} without a number" if missing else ""
 
 
 def sentence(parts: Iterable[str]) -> str:
@@ -63,9 +62,9 @@ def sentence(parts: Iterable[str]) -> str:
 
 
 def reach(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> tuple[float, float]:
-    """What an axis covers: the limits, and every number, also one beyond them. Never empty."""
-    seen = [x for x in values if x is not None and math.isfinite(x)] + list(limits or ())
-    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
+    """The range of an axis: the limits, and every number, also one beyond them. Never empty."""
+    known = [x for x in values if x is not None and math.isfinite(x)] + list(limits or ())
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
     if low == high:
         return low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
     edge = 0.0 if limits else (high - low) * 0.03
@@ -73,12 +72,12 @@ def reach(values: Iterable[float | None], limits: tuple[float, float] | None = N
 
 
 def digits_of(values: Iterable[float | None], limits: tuple[float, float] | None = None) -> int:
-    """How many digits the numbers of a chart have."""
+    """The number of decimals in a chart."""
     return svg.axis_digits(*reach(values, limits))
 
 
 def numbered(keys: Iterable[str]) -> dict[str, int]:
-    """Series by number, in the order in which they come."""
+    """The number of each series, in order of appearance."""
     return {key: i for i, key in enumerate(dict.fromkeys(keys))}
 
 
@@ -88,16 +87,15 @@ def spot(series: int, at: Point) -> str:
 
 
 def stroke(series: int, at: Point) -> str:
-    """A bit of a line in its series' colour and dashes, around a point."""
-    return svg.path(
-        svg.trace([(at[0] - 10, at[1]), (at[0] + 10, at[1])]), f"{svg.colour(series)} {svg.dash(series)} c-stroke"
-    )
+    """A short line in its series' colour and dashes, around a point."""
+    ends = [(at[0] - 10, at[1]), (at[0] + 10, at[1])]
+    return svg.path(svg.trace(ends), f"{svg.colour(series)} {svg.dash(series)} c-stroke")
 
 
 def legend(
     series: dict[str, int], swatch: Callable[[int, Point], str], width: float = CHART_WIDTH
 ) -> tuple[str, float]:
-    """Series with their marks, in as many lines as they need, and how high that is; nothing for a single one."""
+    """The names of the series with their marks, and the height; nothing for a single series."""
     if len(series) < 2:
         return "", 0.0
     shapes, x, y = [], 0.0, LINE
@@ -111,38 +109,37 @@ def legend(
 
 
 def across(scale: AxisScale, top: float, bottom: float, label: str) -> str:
-    """An axis below a plot: a fine line up through it at every tick, its numbers and its label."""
+    """An axis below a plot: grid lines, tick labels and the label of the axis."""
     values = _sparse(scale)
     rules = "".join(svg.line((scale(v), top), (scale(v), bottom), "c-grid") for v in values)
     numbers = "".join(
         svg.write_line((scale(v), bottom + 18), word, "c-soft c-middle")
         for v, word in zip(values, svg.tick_words(values), strict=True)
     )
-    room = 2 * min((scale.start + scale.end) / 2, CHART_WIDTH - (scale.start + scale.end) / 2)
-    return (
-        rules + numbers + svg.write_line(((scale.start + scale.end) / 2, bottom + 18 + LINE), label, "c-middle", room)
-    )
+    middle = (scale.start + scale.end) / 2
+    room = 2 * min(middle, CHART_WIDTH - middle)
+    return rules + numbers + svg.write_line((middle, bottom + 18 + LINE), label, "c-middle", room)
 
 
 def _sparse(scale: AxisScale) -> list[float]:
-    """Ticks whose words have room beside each other."""
+    """Ticks whose labels do not overlap."""
     values = scale.ticks()
     widest = max((svg.width_of(word) for word in svg.tick_words(values)), default=0.0)
     return values if widest < 45 else scale.ticks(2 * widest)
 
 
 def foot(label: str) -> float:
-    """How high an axis below a plot is."""
+    """The height of an axis below a plot."""
     return FOOT + (LINE if label else 0.0) + 4
 
 
 def margin(scale: AxisScale) -> float:
-    """How wide the numbers of an axis left of a plot are."""
+    """The width of the tick labels left of a plot."""
     return max((svg.width_of(word) for word in svg.tick_words(scale.ticks())), default=0.0) + 8
 
 
 def upright(scale: AxisScale, left: float, right: float) -> str:
-    """An axis left of a plot: a fine line through it at every tick, and its numbers."""
+    """An axis left of a plot: grid lines and tick labels."""
     values = scale.ticks()
     return "".join(
         svg.line((left, scale(v)), (right, scale(v)), "c-grid")
@@ -153,7 +150,7 @@ def upright(scale: AxisScale, left: float, right: float) -> str:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Rows from `top` down, with labels left and notes right; neighbours of one label stand close, and share it."""
+    """Rows from `top` down, with labels left and notes right; neighbours with one label are closer and share it."""
 
     labels: Sequence[str]
     notes: Sequence[str]
@@ -188,8 +185,8 @@ class RowLayout:
     def words(self) -> str:
         """Labels and notes."""
         shapes = []
-        for label, some in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
-            centres = [y for _, y in some]
+        for label, rows in groupby(zip(self.labels, self.centres, strict=True), key=lambda pair: pair[0]):
+            centres = [y for _, y in rows]
             shapes.append(svg.write_line((self.left - 10, sum(centres) / len(centres) + 4.5), label, "c-end", LABELS))
         for note, y in zip(self.notes, self.centres, strict=True):
             shapes.append(svg.write_line((self.right + 12, y + 4.5), note, "c-soft", NOTES))
@@ -197,7 +194,7 @@ class RowLayout:
 
 
 def chart_head(words: Words, series: dict[str, int], swatch: Callable[[int, Point], str]) -> tuple[str, float]:
-    """What stands above a chart: the legend, then the label of the axis that goes down. And how high it is."""
+    """The part above a chart, and its height: the legend, then the label of the vertical axis."""
     named = {name or "other": i for name, i in series.items()}
     shapes, high = legend(named, swatch)
     if not words.y:

@@ -1,4 +1,4 @@
-"""Row charts: one thing to a row, its label left: means with intervals, boxes, and violins."""
+"""Row charts, one item per row with its label at the left: means with intervals, boxes, and violins."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from heedful.report.charts.svg import AxisScale, Point
 from heedful.report.document import Figure
 from heedful.report.phrases import bracketed, exists, fixed
 
-MIN_DENSITY_VALUES = 5  # values that are shown one by one: a density of so few would be invented
+MIN_DENSITY_VALUES = 5  # values below which each is a dot: too few for a density
 OUTLINE_POINTS = 61  # points of a violin's outline
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval; `note` is a few words at the right, "rank 1–3"."""
+    """A mean with its interval; `note` is written at the right: "rank 1–3"."""
 
     label: str
     mean: float
@@ -46,7 +46,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """Five numbers of a distribution; `n` is of how many."""
+    """The five-number summary of n values."""
 
     label: str
     lowest: float
@@ -65,7 +65,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Group:
-    """Values of a row; `series` says which colour."""
+    """Values of a row; `series` decides the colour."""
 
     label: str
     values: Floats
@@ -79,11 +79,11 @@ def dots(
     limits: tuple[float, float] | None = None,
     marks: Sequence[float] = (),
 ) -> Figure:
-    """Means with their intervals, one to a row, beside a line at `zero` and at each of `marks`."""
-    there = [row for row in rows if exists(row.mean)]
-    if not there:
+    """Means with their intervals, one per row, with vertical lines at `zero` and at each of `marks`."""
+    known = [row for row in rows if exists(row.mean)]
+    if not known:
         return nothing(words, without(len(rows), "row"))
-    ends = [x for row in there for x in (row.mean, row.low, row.high)]
+    ends = [x for row in known for x in (row.mean, row.low, row.high)]
     series = numbered(row.series for row in rows)
     above, top = chart_head(words, series, spot)
     frame = RowLayout([row.label for row in rows], [row.note for row in rows], top)
@@ -91,7 +91,7 @@ def dots(
     scale = AxisScale(*reach([*ends, *upright], limits), frame.left, frame.right)
     shapes = [svg.line((scale(at), top), (scale(at), frame.bottom), "c-zero") for at in upright]
     shapes += [_dot(row, scale, y, series[row.series]) for row, y in zip(rows, frame.centres, strict=True)]
-    numbers = [_words_of(row, digits_of(ends, limits)) for row in there] + [without(len(rows) - len(there), "row")]
+    numbers = [_words_of(row, digits_of(ends, limits)) for row in known] + [without(len(rows) - len(known), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 
@@ -105,7 +105,7 @@ def _dot(row: Interval, scale: AxisScale, y: float, series: int) -> str:
 
 
 def _whiskers(y: float, *lines: tuple[float, float]) -> str:
-    """Lines from side to side, with a cap where the first begins and where the last ends."""
+    """Horizontal lines, with a cap at the start of the first and at the end of the last."""
     caps = [[(x, y - 3.5), (x, y + 3.5)] for x in (lines[0][0], lines[-1][1])]
     return "".join(map(svg.trace, (caps[0], *([(a, y), (b, y)] for a, b in lines), caps[1])))
 
@@ -120,17 +120,17 @@ def _words_of(row: Interval, digits: int) -> str:
 
 
 def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
-    """Quartiles as a box, the median as a line, and whiskers to the lowest and the highest."""
-    there = [box for box in boxes if all(exists(x) for x in box.numbers)]
-    if not there:
+    """Quartiles as a box, the median as a line, and whiskers to the lowest and the highest value."""
+    known = [box for box in boxes if all(exists(x) for x in box.numbers)]
+    if not known:
         return nothing(words, without(len(boxes), "row"))
-    ends = [x for box in there for x in box.numbers]
+    ends = [x for box in known for x in box.numbers]
     above, top = chart_head(words, {}, spot)
     frame = RowLayout([box.label for box in boxes], [box.note for box in boxes], top)
     scale = AxisScale(*reach(ends), frame.left, frame.right)
     places = zip(boxes, frame.centres, strict=True)
-    shapes = [_box(box, scale, y) if box in there else _none(scale, y) for box, y in places]
-    numbers = [_five(box, digits_of(ends)) for box in there] + [without(len(boxes) - len(there), "row")]
+    shapes = [_box(box, scale, y) if box in known else _none(scale, y) for box, y in places]
+    numbers = [_five(box, digits_of(ends)) for box in known] + [without(len(boxes) - len(known), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 
@@ -148,9 +148,9 @@ def _five(box: Box, digits: int) -> str:
 
 
 def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] | None = None) -> Figure:
-    """Densities with the median and the quartiles marked; groups of one label stand under it, told apart by colour.
+    """Densities with the median and the quartiles; groups with the same label share it and differ in colour.
 
-    Every outline is as high as its row at its densest; nothing is drawn beyond the values. Fewer than five are dots.
+    Every outline fills its row at its densest, and ends at the extreme values. Fewer than five values are dots.
     """
     every = [np.asarray(group.values, dtype=np.float64) for group in groups]
     finite = [values[np.isfinite(values)] for values in every]
@@ -183,11 +183,8 @@ def _violin(values: Floats, scale: AxisScale, y: float, series: int, limits: tup
     if len(values) < MIN_DENSITY_VALUES:
         return "".join(spot(series, (scale(float(v)), y)) for v in np.sort(values))
     a, b, c = (scale(float(q)) for q in np.quantile(values, (0.25, 0.5, 0.75)))
-    outline = (
-        ""
-        if np.ptp(values) == 0
-        else svg.path(_outline(values, scale, y, limits) + "z", f"{svg.colour(series)} c-area")
-    )
+    points = "" if np.ptp(values) == 0 else _outline(values, scale, y, limits) + "z"
+    outline = svg.path(points, f"{svg.colour(series)} c-area")
     median = svg.element("circle", {"class": "c-median", "cx": b, "cy": y, "r": 3.4})
     return outline + svg.line((a, y), (c, y), "c-quartiles") + median
 
@@ -204,7 +201,7 @@ def _outline(values: Floats, scale: AxisScale, y: float, limits: tuple[float, fl
 def density(values: Floats, grid: Floats, limits: tuple[float, float] | None = None) -> Floats:
     """A Gaussian kernel density with Silverman's bandwidth (1986, eq. 3.31).
 
-    At the limits it is reflected: what would leak over an end, where no value can be, is put back inside.
+    It is reflected at the limits, so that no density lies beyond them.
     """
     h = bandwidth(values)
     mirrored = [values] + ([2 * limit - values for limit in limits] if limits else [])

@@ -1,6 +1,6 @@
-"""SVG: shapes, words and scales as text. Knows nothing of audits; colours are classes of `templates/charts.css`.
+"""SVG: shapes, words and scales as text. It knows no audits; colours are classes of `templates/charts.css`.
 
-A chart is `CHART_WIDTH` units wide and its letters are `SIZE` high, so that they are 10 px on a telephone of 360 px.
+A chart is `CHART_WIDTH` units wide with letters `SIZE` units high, which is 10 px on a phone 360 px wide.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from markupsafe import escape
 
 from heedful.report.phrases import fixed, powers
 
-CHART_WIDTH = 480
-SIZE = 13.5
-LINE = 17.0  # from one line of words to the next
-MANY = 5  # digits after the point that a tick has room for
-SERIES = 8  # colours, dashes and markers
+CHART_WIDTH = 480  # units
+SIZE = 13.5  # units, of letters
+LINE = 17.0  # units, from one line of words to the next
+MANY = 5  # decimals that a tick has room for
+SERIES = 8  # distinct colours, dashes and markers
 
 Point = tuple[float, float]
 
 _NARROW, _SLIM, _BROAD = frozenset("ijl.,:;|'!`I "), frozenset('ftr()[]-/\\"*'), frozenset("mwMW@%—…−=+<>")
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not in XML 1.0, in no spelling
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed in XML 1.0
 _JOINER = "\u200d"
 
 
 def escaped(words: str) -> str:
-    """Words for an element or an attribute: nothing in them is markup, and what XML cannot hold is a �."""
+    """Words for an element or an attribute: markup is escaped, and characters that XML forbids become �."""
     return str(escape(_FORBIDDEN.sub("\ufffd", words)))
 
 
 def coordinate(x: float) -> str:
-    """A coordinate with one decimal at most: short(12.04) -> "12", short(-0.04) -> "0"."""
+    """A coordinate with at most one decimal: coordinate(12.04) -> "12", coordinate(-0.04) -> "0"."""
     rounded = round(x, 1) + 0.0
     return str(int(rounded)) if rounded == int(rounded) else f"{rounded:.1f}"
 
 
 def element(name: str, attributes: Mapping[str, str | float], inside: str = "") -> str:
-    """An element; numbers are coordinates. `inside` is markup, so words in it must be escaped before."""
+    """An element; numbers are coordinates. `inside` is markup, so words in it must be escaped."""
     attributes_text = "".join(
         f' {key}="{escaped(value) if isinstance(value, str) else coordinate(value)}"'
         for key, value in attributes.items()
@@ -50,7 +50,7 @@ def element(name: str, attributes: Mapping[str, str | float], inside: str = "") 
 
 
 def group(kind: str, inside: str) -> str:
-    """Elements that share a class; nothing for nothing."""
+    """Elements with a class in common; empty for no elements."""
     return element("g", {"class": kind}, inside) if inside else ""
 
 
@@ -70,11 +70,11 @@ def trace(points: Sequence[Point]) -> str:
 
 
 def path(d: str, kind: str) -> str:
-    """A path; nothing for an empty one."""
+    """A path; empty for an empty `d`."""
     return element("path", {"class": kind, "d": d}) if d else ""
 
 
-_MARKERS = (  # around the point itself; told apart without colour
+_MARKERS = (  # around the point; distinct without colour
     "m-3.2 0a3.2 3.2 0 1 0 6.4 0a3.2 3.2 0 1 0-6.4 0z",
     "m-2.9-2.9h5.8v5.8h-5.8z",
     "m0-4l3.8 6.6h-7.6z",
@@ -102,7 +102,7 @@ def dash(series: int) -> str:
 
 
 def width_of(words: str, size: float = SIZE) -> float:
-    """About how wide words are in a wide sans-serif (DejaVu, Verdana): nobody knows which one a page will get."""
+    """The approximate width of words in a wide sans-serif font (DejaVu, Verdana); the font of a page is unknown."""
     return size * sum(_width(sign) for sign in words)
 
 
@@ -119,12 +119,12 @@ def _width(sign: str) -> float:
 
 
 def _clings(sign: str) -> bool:
-    """Whether a sign belongs to the one before it: an accent, a variation of an emoji, a joiner."""
+    """Whether a character belongs to the one before: an accent, a variation of an emoji, a joiner."""
     return sign == _JOINER or unicodedata.category(sign) in ("Mn", "Me", "Cf") or "\U0001f3fb" <= sign <= "\U0001f3ff"
 
 
 def shortened(words: str, room: float) -> str:
-    """The words, cut with an ellipsis where they are wider than `room`; never between a letter and its accent."""
+    """The words, cut with an ellipsis if they are wider than `room`; never between a letter and its accent."""
     if width_of(words) <= room:
         return words
     left, end = room - width_of("…"), 0
@@ -138,12 +138,12 @@ def shortened(words: str, room: float) -> str:
 
 
 def write_line(at: Point, words: str, kind: str = "", room: float = math.inf) -> str:
-    """One line of words with its baseline at a point; what was cut is in its <title>. Anchors are classes."""
+    """One line of words with its baseline at a point; shortened words have a <title>. Anchors are classes."""
     plain = " ".join(words.split())
-    shown = shortened(plain, room)
-    whole = f"<title>{escaped(plain)}</title>" if shown != plain else ""
+    short = shortened(plain, room)
+    title = f"<title>{escaped(plain)}</title>" if short != plain else ""
     place: dict[str, str | float] = {"class": kind, "x": at[0], "y": at[1]}
-    return element("text", place, whole + escaped(shown)) if plain else ""
+    return element("text", place, title + escaped(short)) if plain else ""
 
 
 @dataclass(frozen=True)
@@ -156,28 +156,25 @@ class AxisScale:
     end: float
 
     def __call__(self, x: float) -> float:
-        """Where a number lies."""
+        """The place of a number."""
         return self.start + (x - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self, apart: float = 60.0) -> list[float]:
-        """Round numbers, about so far apart."""
+        """Round numbers, about `apart` units from each other."""
         return ticks(self.low, self.high, max(2, round(abs(self.end - self.start) / apart)))
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:
-    """Multiples of 1, 2, 2.5 or 5 · 10^k from `low` to `high`, about so many: ticks(0, 1) -> 0, .2, .4, .6, .8, 1."""
-    step = _step((high - low) / about)
+    """About so many multiples of 1, 2, 2.5 or 5 · 10^k from `low` to `high`: ticks(0, 1) -> 0, .2, .4, .6, .8, 1."""
+    rough = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = min((m * unit for m in (1, 2, 2.5, 5, 10)), key=lambda step: abs(math.log(step / rough)))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [i * step for i in range(first, last + 1)]
 
 
-def _step(rough: float) -> float:
-    unit = 10.0 ** math.floor(math.log10(rough))
-    return min((m * unit for m in (1, 2, 2.5, 5, 10)), key=lambda step: abs(math.log(step / rough)))
-
-
 def tick_words(values: Sequence[float]) -> list[str]:
-    """All ticks with as many digits as the one that needs most: 0, .25 -> "0.00", "0.25"; tiny: 5e−7."""
+    """All ticks with as many decimals as one of them needs: 0, .25 -> "0.00", "0.25"; tiny ones as 5e−7."""
     digits = next(
         (d for d in range(12) if all(math.isclose(round(v, d), v, rel_tol=1e-9, abs_tol=1e-12) for v in values)), 12
     )
@@ -186,14 +183,14 @@ def tick_words(values: Sequence[float]) -> list[str]:
 
 
 def axis_digits(low: float, high: float) -> int:
-    """How many digits tell numbers from `low` to `high` apart: two for 0 … 1 and −1 … 1, more where they are near."""
+    """The decimals that distinguish numbers from `low` to `high`: two for 0 … 1 and −1 … 1, more for a small range."""
     return 2 if high <= low else min(6, max(0, 2 - math.floor(math.log10((high - low) / 0.25))))
 
 
 def spread_places(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Places near those wanted, in their order, `gap` apart at least and within [low, high] if there is room.
+    """Places near those wanted, in the same order, at least `gap` apart and within [low, high] if there is room.
 
-    Neighbours that would overlap become a block, which stands at the mean of what its members want.
+    Neighbours that would overlap become a block, placed at the mean of its members' wanted places.
     """
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     blocks: list[tuple[float, list[int]]] = []  # top of the block, members
@@ -204,7 +201,7 @@ def spread_places(wanted: Sequence[float], gap: float, low: float, high: float) 
             top = sum(wanted[j] - gap * place for place, j in enumerate(members)) / len(members)
             block = (_within(top, low, high - gap * (len(members) - 1)), members)
         blocks.append(block)
-    return [place for _, place in sorted((i, top + gap * k) for top, own in blocks for k, i in enumerate(own))]
+    return [place for _, place in sorted((i, top + gap * k) for top, members in blocks for k, i in enumerate(members))]
 
 
 def _within(x: float, low: float, high: float) -> float:

@@ -1,7 +1,7 @@
-"""Sections: each check of a run as a part of the report, checks of the model first and of methods after.
+"""Sections: each check of a run as a part of the report; checks of the model first, then checks of methods.
 
-The section of a check is made by `section(record)` of the module of its name here, of the module that the check names
-itself, or, for a check without either, by `general_section`.
+`section(record)` of the module with the check's name makes its section, or of the module that the check itself names;
+`general_section` serves a check without either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heedful.report.sections.parts import MethodColumn, MethodMeasure, by_method
 
 
 def sections(record: Record) -> tuple[Section, ...]:
-    """The checks that found something."""
+    """The sections of all checks that have findings."""
     ordered = sorted(record.checks, key=lambda name: any(row.method for row in record.rows(name)))
     return tuple(section(record, name) for name in ordered)
 
@@ -31,7 +31,7 @@ def section(record: Record, check: str) -> Section:
 
 
 def _maker(module: str) -> Callable[[Record], Section] | None:
-    """`section` of a module that can be imported; a package that is not installed here leaves the plain section."""
+    """`section` of a module, or None where the module is not installed or has no such function."""
     if not all(part.isidentifier() for part in module.split(".")):  # the name of a check in a Python session
         return None
     try:
@@ -43,7 +43,7 @@ def _maker(module: str) -> Callable[[Record], Section] | None:
 
 
 def general_section(record: Record, check: str) -> Section:
-    """Every measure of a check: the first by method with a chart, then all in tables."""
+    """The first measure of a check with a chart, then all measures in a table."""
     rows = record.rows(check)
     measures = list(dict.fromkeys(row.measure for row in rows))
     main = measures[0] if measures else ""
@@ -64,7 +64,7 @@ def _phrase(record: Record, check: str, measure: str) -> str:
 
 
 def _first_place(rows: Sequence[Row]) -> list[Row]:
-    """Rows of methods at one place: the first."""
+    """The rows at the first place."""
     return [row for row in rows if row.at == rows[0].at]
 
 
@@ -79,7 +79,7 @@ def _sentence(rows: Sequence[Row], phrase: str) -> str | None:
 
 
 def _figure(record: Record, check: str, measure: str) -> tuple[Figure, ...]:
-    """A measure at the first place where it is."""
+    """A measure at its first place."""
     rows = _first_place(record.rows(check, measure)) if measure else []
     title = ", ".join(filter(None, (measure, place_name(rows[0].at) if rows else "")))
     words = Words(f"{slug(check)}-first", capital(title), measure)
@@ -95,7 +95,7 @@ def _table(check: str, rows: Sequence[Row]) -> tuple[Table, ...]:
         Column("mean", 3),
         Column("low", 3, "of the 95 % interval"),
         Column("high", 3),
-        Column("against random"),
+        Column("compared with random"),
     )
 
     def cells_of(row: Row) -> tuple[Cell, ...]:

@@ -1,4 +1,4 @@
-"""The section on other attention with the same answer."""
+"""The section on other attention with the same output."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from heedful.report.sections.attention_changes import peak_groups
 from heedful.report.sections.parts import LAYERS, TEXTS_COLUMN, check_section, dot, dotted, own_check
 
 CHECK = own_check(__name__)
-MAX_JSD = 0.7  # just above ln 2, as the check's own tables have it
+MAX_JSD = 0.7  # just above ln 2, as in the tables of the check
 BINS = np.linspace(0, MAX_JSD, 41)
+OUTPUT_COLUMN = Column("output changes by", 2, "TVD, measured on the model")
 SHORT = {"exact": "exact", "upper": "upper bound", "lower": "lower bound", "found": "found by search"}
-KIND_TITLES = SHORT | {"upper": "upper bound: none is farther", "lower": "lower bound: one exists"}
+KIND_TITLES = SHORT | {"upper": "upper bound of the distance", "lower": "lower bound of the distance"}
 
 
 def section(record: Record) -> Section:
-    """How far from its own could attention be while the answer moves by ε at most?"""
+    """How different could attention be while the output changes by at most ε?"""
     findings = (*_sentences(record), *_witness_sentences(record))
     figures = (*_histogram(record), *_by_peak(record), *_witness_figures(record))
     tables = (*_farthest_table(record), *_witness_table(record), *_heads(record))
@@ -36,35 +37,33 @@ def section(record: Record) -> Section:
 
 
 def _sentences(record: Record) -> list[str]:
-    """What exists for networks with one query: the exact maximum or its two bounds, and what a search finds."""
+    """For networks with one query: the exact maximum or its two bounds, and the result of a search."""
     epsilon = record.settings(CHECK).get("epsilon")
-    moves = f"ε = {epsilon:g} at most (TVD)" if isinstance(epsilon, (int, float)) else "ε at most"
+    most = f"at most ε = {epsilon:g} (TVD)" if isinstance(epsilon, (int, float)) else "at most ε"
     sentences: list[str] = []
     exact, upper, lower, searched = (record.row(CHECK, f"jsd {name}") for name in KIND_TITLES)
     if exact:
         tvd = record.row(CHECK, "tvd exact")
         far = f", and {interval(tvd)} by TVD, at most 1" if tvd else ""
         sentences.append(
-            f"The farthest attention that moves the output by {moves} is {interval(exact)} away from the model's own "
+            f"The farthest attention that changes the output by {most} is {interval(exact)} away from the model's own "
             f"by JSD, at most 0.69{far}: exact maxima, mean over {count_texts(exact.n)}."
         )
     elif lower and upper:
         sentences.append(
-            f"The farthest attention that moves the output by {moves} is at least {interval(lower)} and at most "
+            f"The farthest attention that changes the output by {most} is at least {interval(lower)} and at most "
             f"{interval(upper)} away from the model's own by JSD, at most 0.69 (means over {count_texts(lower.n)})."
         )
     if searched:
-        start = "Of it, the" if sentences else "The"
-        sentences.append(
-            f"{start} search of Jain & Wallace finds {interval(searched)} (JSD, {count_texts(searched.n)})."
-        )
+        result = f"{interval(searched)} (JSD, {count_texts(searched.n)})"
+        sentences.append(f"The search of Jain & Wallace finds an attention at {result}.")
     row = exact or lower or searched
     if not row or not sentences:
         return []
-    moved = {name: record.row(CHECK, f"change {name}") for name in ("exact", "lower", "found")}
-    changes = and_list([f"{interval(change)} ({SHORT[name]})" for name, change in moved.items() if change])
-    real = [f"Run through the model, these attentions really move its output by {changes} (TVD)."] if changes else []
-    return [cautious(sentences[0], row.n), *sentences[1:], *real]
+    by_kind = {name: record.row(CHECK, f"change {name}") for name in ("exact", "lower", "found")}
+    changes = and_list([f"{interval(change)} ({SHORT[name]})" for name, change in by_kind.items() if change])
+    measured = [f"Measured on the model, these attentions change its output by {changes} (TVD)."] if changes else []
+    return [cautious(sentences[0], row.n), *sentences[1:], *measured]
 
 
 def _histogram(record: Record) -> tuple[Figure, ...]:
@@ -73,7 +72,7 @@ def _histogram(record: Record) -> tuple[Figure, ...]:
     series = {KIND_TITLES[name]: counted(findings.values(f"jsd {name}")) for name in rows}
     if not series:
         return ()
-    title = "How far attention could be with the same answer"
+    title = "How different attention could be with the same output"
     marked = next(name for name in KIND_TITLES if name in rows)
     means = "; ".join(
         f"{KIND_TITLES[name]}: mean {interval(row)} over {count_texts(row.n)}" for name, row in rows.items()
@@ -84,7 +83,7 @@ def _histogram(record: Record) -> tuple[Figure, ...]:
 
 
 def counted(values: Floats) -> tuple[Floats, Ints]:
-    """Edges and counts, over the bins of the check's own tables."""
+    """Edges and counts, over the bins of the check's tables."""
     return BINS, np.histogram(np.clip(values[np.isfinite(values)], 0, MAX_JSD), BINS)[0].astype(np.int64)
 
 
@@ -97,12 +96,12 @@ def _by_peak(record: Record) -> tuple[Figure, ...]:
     ranges = sorted({(group.start, group.end) for table in kinds[kind] if not table.at for group in table.groups})
     if not ranges:
         return ()
-    # ranges without a text are not in the table; no text lies at the end of the last that is, unless that end is 1
+    # the table has no range without texts; no text lies at the end of its last range, unless that end is 1
     findings = record.findings(CHECK)
     groups = peak_groups(record, findings.values(f"jsd {kind}"), findings.values("max attention"), ranges)
     title = f"The farthest attention by the largest weight ({KIND_TITLES[kind]})"
     axes = ("JSD from the model's attention", "largest weight of attention")
-    caption = "Attention on one word can move farthest. If even flat attention can move far, its shape says little."
+    caption = "Attention on one word can change most. If even flat attention can change a lot, its shape means little."
     words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
     return (violins(words, groups, (0.0, MAX_JSD)),)
 
@@ -123,10 +122,10 @@ def _farthest_table(record: Record) -> tuple[Table, ...]:
         TEXTS_COLUMN,
         Column("JSD", 2, "from the model's attention, at most 0.69"),
         Column("TVD", 2, "from the model's attention, at most 1"),
-        Column("output moves by", 2, "TVD of the model's real output"),
+        OUTPUT_COLUMN,
     )
-    title = "The farthest attention with the same answer"
-    caption = "Means over texts with 95 % intervals; of the largest by JSD and by TVD, the output that moves more."
+    title = "The farthest attention with the same output"
+    caption = "Means over texts with 95 % intervals; the change is the larger of those of the maxima by JSD and by TVD."
     return (Table(f"{CHECK}-farthest", title, columns, tuple(rows), caption),) if rows else ()
 
 
@@ -139,7 +138,7 @@ def _interval(record: Record, measure: str, at: Mapping[str, Any] | None = None)
 
 
 def _witnesses(record: Record) -> list[tuple[Row, Row | None, Row | None]]:
-    """For each layer and δ, the farthest of the heads' witnesses: TVD, JSD, and how far the output moves."""
+    """For each layer and δ, the farthest of the heads' witnesses: its TVD, its JSD, and the change of the output."""
     rows = [row for row in record.rows(CHECK, "tvd any head") if row.known]
     jsd, change = ([record.row(CHECK, f"{name} any head", at=row.at) for row in rows] for name in ("jsd", "change"))
     return list(zip(rows, jsd, change, strict=True))
@@ -152,11 +151,11 @@ def _witness_sentences(record: Record) -> list[str]:
         delta, layer = tvd.at["delta"], tvd.at["layer"]
         if layer != last:
             continue
-        reads = "exactly as it is (δ = 0)" if delta == 0 else f"within δ = {delta:g} of its size"
+        preserves = "exactly (δ = 0)" if delta == 0 else f"within δ = {delta:g} of its size"
         sentence = (
-            f"In layer {layer} some head could have a row of attention {interval(tvd)} away from its own (TVD; JSD "
-            f"{interval(jsd)}) that leaves what it reads {reads}; the output then moves by {interval(change)} (TVD; "
-            f"means over {count_texts(tvd.n)})."
+            f"In layer {layer}, a row of attention that is {interval(tvd)} away from the head's own (TVD; JSD "
+            f"{interval(jsd)}) preserves the head's output {preserves}; the model's output then changes by "
+            f"{interval(change)} (TVD; the farthest head, means over {count_texts(tvd.n)})."
         )
         sentences.append(sentence if sentences else cautious(sentence, tvd.n))
     return sentences
@@ -172,9 +171,9 @@ def _witness_figures(record: Record) -> tuple[Figure, ...]:
         return ()
     findings, known = record.findings(CHECK), [jsd for _, jsd, _ in rows if jsd is not None]
     series = {_witness_name(jsd.at): counted(findings.values("jsd any head", at=jsd.at)) for jsd in known}
-    title = "Witnesses: other rows with which a head reads the same"
+    title = "Witnesses: other rows that preserve the output of a head"
     means = "; ".join(f"{_witness_name(jsd.at)}: mean {interval(jsd)}" for jsd in known)
-    caption = "On each text, the head with the farthest witness by TVD. A witness is no maximum."
+    caption = "On each text, the head with the farthest witness by TVD. A witness is not a maximum."
     words = Words(f"{CHECK}-witnesses", title, "JSD from the head's own attention", "texts", f"{means}.", caption)
     marks = Words(f"{CHECK}-witness-tvd", "The farthest witness of the heads", "TVD from the head's own attention")
     return (histogram(words, series), *dotted(marks, [dot(_witness_name(tvd.at), tvd) for tvd, _, _ in rows], zero=0.0))
@@ -186,11 +185,11 @@ def _witness_table(record: Record) -> tuple[Table, ...]:
         for tvd, jsd, change in _witnesses(record)
     )
     columns = (
-        Column("what the head reads"),
+        Column("layer and tolerance"),
         TEXTS_COLUMN,
         Column("TVD", 2, "from the head's attention"),
         Column("JSD", 2, "of the same row"),
-        Column("output moves by", 2, "TVD of the model's real output"),
+        OUTPUT_COLUMN,
     )
     caption = f"Means over texts with 95 % intervals, of the head whose witness is farthest on the text. {LAYERS}"
     return (Table(f"{CHECK}-any-head", "The farthest witness", columns, rows, caption),) if rows else ()
@@ -208,9 +207,9 @@ def _heads(record: Record) -> tuple[Table, ...]:
         Column("head"),
         TEXTS_COLUMN,
         Column("JSD", 2, "of the witness from the head's attention"),
-        Column("at most", 2, "no row that leaves what the head reads within δ has a larger JSD"),
-        Column("output moves by", 2, "TVD of the model's real output"),
-        Column("null dimension", 1, "directions that change nothing that is read"),
+        Column("at most", 2, "upper bound of the JSD of rows that preserve the head's output within δ"),
+        OUTPUT_COLUMN,
+        Column("null dimension", 1, "directions that preserve the head's output"),
     )
     caption = "Means over texts with 95 % intervals. Layers and heads are counted from 0."
     return (Table(f"{CHECK}-heads", "Witnesses by head", columns, tuple(rows), caption),) if rows else ()

@@ -1,4 +1,4 @@
-"""The section on agreement: whether methods put words in the same order."""
+"""The section on agreement: whether methods rank words in the same order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMN_TITLES = {
 
 
 def section(record: Record) -> Section:
-    """Do two methods put the words of a text in the same order?"""
+    """Do two methods rank the words of a text in the same order?"""
     others = [row for row in POINTING.rows(record, CHECK) if row.method != LOO]
     tables = record.tables(CHECK, AgreementTables)
     pointing = (extremes(POINTING.phrase, others), tally_methods(others))
@@ -45,9 +45,9 @@ def section(record: Record) -> Section:
     return check_section(record, CHECK, findings, figures, (*published, *_with_loo(record)))
 
 
-def pair(record: Record, measure: str, one: str, other: str) -> Row | None:
-    """The row of two methods, under whichever name comes first."""
-    both = (record.row(CHECK, measure, a, {"with": b}) for a, b in ((one, other), (other, one)))
+def pair(record: Record, measure: str, method: str, other: str) -> Row | None:
+    """The row of two methods, stored under either name."""
+    both = (record.row(CHECK, measure, a, {"with": b}) for a, b in ((method, other), (other, method)))
     return next((row for row in both if row is not None), None)
 
 
@@ -57,18 +57,17 @@ def _attention_sentence(record: Record) -> str | None:
         return None
     taus = and_list([f"τ = {interval(row)} with {name}" for name, row in rows.items()])
     n = next(iter(rows.values())).n
-    return cautious(f"The order of {VERDICT_METHOD} has {taus} ({count_texts(n)}).", n)
+    return cautious(f"The ranking by {VERDICT_METHOD} has Kendall's {taus} ({count_texts(n)}).", n)
 
 
 def _ceiling_sentence(record: Record) -> str | None:
-    """What to compare with: two methods that both query the model, and random."""
+    """For comparison: two methods that both query the model, and random."""
     ceiling, floor = pair(record, "tau", GRADIENT, LOO), pair(record, "tau", "random", LOO)
     if ceiling is None:
         return None
     chance = f"; a random order has {interval(floor)} with {LOO}" if floor else ""
     return cautious(
-        f"The ceiling to compare with: {GRADIENT} and {LOO}, which both query the model, have τ = {interval(ceiling)}"
-        f"{chance}.",
+        f"For comparison, {GRADIENT} and {LOO}, which both query the model, have τ = {interval(ceiling)}{chance}.",
         ceiling.n,
     )
 

@@ -1,4 +1,4 @@
-"""Attention changes: what the sections on shuffled and on uniform attention have in common."""
+"""Attention changes: what the sections on shuffled and on uniform attention share."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from heedful.report.document import Column, Figure, Table
 from heedful.report.phrases import Cell, capital, cautious, count_texts, exists, interval, place_name, range_name
 from heedful.report.sections.parts import LAYERS, TEXTS_COLUMN, dot, dotted
 
-MAX_LABELS = 4  # that can be told apart in one chart
+MAX_LABELS = 4  # labels that a chart separates
 
 
 def change_sentence(record: Record, check: str, what: str, over: str, share: str) -> str | None:
-    """How far the answer moves when attention is changed everywhere."""
+    """How much the output changes when attention is changed everywhere."""
     tvd, flip = (record.row(check, measure, at=EVERYWHERE) for measure in ("tvd", "flip"))
     if tvd is None:
         return None
     flips = f", and changes the label in {interval(flip)} {share}" if flip else ""
-    moved = f"moves the answer by {interval(tvd)} (TVD{over}; mean over {count_texts(tvd.n)})"
-    return cautious(f"{capital(what)} {moved}{flips}.", tvd.n)
+    change = f"changes the output by {interval(tvd)} (TVD{over}; mean over {count_texts(tvd.n)})"
+    return cautious(f"{capital(what)} {change}{flips}.", tvd.n)
 
 
 def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
-    """How accuracy changes when attention is changed everywhere, if the data has labels."""
+    """How accuracy changes when attention is changed everywhere, if the data have labels."""
     rows = {place_name(row.at): row for row in accuracy}
     before, after = rows.get("unchanged"), rows.get("everywhere")
     if before is None or after is None or not before.known or after.change is None or not after.change.known:
@@ -39,9 +39,9 @@ def accuracy_sentence(accuracy: Sequence[PlacedEstimate]) -> str | None:
     change = after.change
     numbers = f"from {interval(before)} to {interval(after)}, a change of {interval(change)} ({count_texts(change.n)})"
     if not change.enough or not exists(change.low):
-        return cautious(f"Accuracy goes {numbers}.", change.n)
+        return cautious(f"Accuracy changes {numbers}.", change.n)
     if change.low <= 0 <= change.high:
-        return f"Accuracy goes {numbers}, which is not significant."
+        return f"Accuracy does not change significantly: {numbers}."
     return f"Accuracy {'falls' if change.high < 0 else 'rises'} {numbers}."
 
 
@@ -67,8 +67,8 @@ def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate])
     columns = (
         Column("attention"),
         TEXTS_COLUMN,
-        Column("TVD", 2, "total variation distance of the answer"),
-        Column("JSD", 2, "Jensen–Shannon divergence of the answer, at most 0.69"),
+        Column("TVD", 2, "total variation distance of the output"),
+        Column("JSD", 2, "Jensen–Shannon divergence of the output, at most 0.69"),
         Column("label changes", 2, "share of the texts, or of the shuffles of each"),
         Column("accuracy"),
         Column("change of accuracy", 2, "text by text"),
@@ -80,7 +80,8 @@ def places_table(record: Record, check: str, accuracy: Sequence[PlacedEstimate])
 def _place(record: Record, check: str, tvd: Row, accuracy: PlacedEstimate | None) -> tuple[Cell, ...]:
     others: list[Estimate | None] = [record.row(check, measure, at=tvd.at) for measure in ("jsd", "flip")]
     right = (accuracy, accuracy.change) if accuracy else (None, None)
-    cells = (interval(one) if one is not None and one.known else None for one in (tvd, *others, *right))
+    estimates = (tvd, *others, *right)
+    cells = (interval(e) if e is not None and e.known else None for e in estimates)
     return (place_name(tvd.at), tvd.n, *cells)
 
 
@@ -98,15 +99,15 @@ def spread_table(
 
 
 def peak_groups(record: Record, values: Floats, peaks: Floats, ranges: Sequence[tuple[float, float]]) -> list[Group]:
-    """Values by the largest weight of the text's attention, and by predicted label where labels are few."""
+    """Values by the largest attention weight of the text, and by predicted label where there are few labels."""
     predicted = record.facts["predicted"][: len(values)]
     labels = list(enumerate(record.labels)) if len(record.labels) <= MAX_LABELS else [(None, "")]
     top = max((high for _, high in ranges), default=1.0)
     groups = [
-        Group(range_name(low, high), values[inside & there], label)
+        Group(range_name(low, high), values[inside & known], label)
         for low, high in ranges
         for i, label in labels
-        for there in [np.isfinite(values) & ((predicted == i) if i is not None else True)]
+        for known in [np.isfinite(values) & ((predicted == i) if i is not None else True)]
         for inside in [(peaks >= low) & ((peaks < high) | (high == top))]
     ]
     return [group for group in groups if len(group.values)]

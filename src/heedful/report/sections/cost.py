@@ -8,7 +8,7 @@ from heedful.report.phrases import number
 from heedful.report.sections.parts import CONTROLS, TEXTS_COLUMN, MethodMeasure, check_section, extremes, own_check
 
 CHECK = own_check(__name__)
-MAIN_MEASURE = MethodMeasure("forwards", "texts sent through the model for one explanation", "forward passes", "lower")
+MAIN_MEASURE = MethodMeasure("forwards", "forward passes per explanation", "forward passes", "lower")
 
 
 def section(record: Record) -> Section:
@@ -34,16 +34,16 @@ def _table(record: Record) -> tuple[Table, ...]:
     columns = (
         Column("method"),
         TEXTS_COLUMN,
-        Column("forwards", 1, "texts sent through the model, mean"),
-        Column("backwards", 1, "texts sent back for derivatives, mean"),
-        Column("CPU seconds", 4, "of one explanation, mean, on the machine of this run"),
-        Column("MiB", 1, "memory at its highest, above what was there before"),
+        Column("forwards", 1, "forward passes per explanation, mean"),
+        Column("backwards", 1, "backward passes per explanation, mean"),
+        Column("CPU seconds", 4, "per explanation, mean, on the machine of this run"),
+        Column("MiB", 1, "peak memory beyond that before the method"),
     )
     return (Table(f"{CHECK}-methods", "By method", columns, cells),) if cells else ()
 
 
 def _seconds_sentence(record: Record) -> str | None:
-    """The cheapest and the dearest method by the clock."""
+    """The methods with the fewest and the most CPU seconds."""
     names = [row.method for row in MAIN_MEASURE.rows(record, CHECK) if row.known and row.method not in CONTROLS]
     seconds = {name: spent for name in names if (spent := record.spent(name).seconds) is not None}
     if len(seconds) < 2:

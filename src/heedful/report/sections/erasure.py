@@ -1,4 +1,4 @@
-"""The section on attention that is erased until the label changes."""
+"""The section on erasing attention until the label changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.checks.tables import ErasureTables, Flips, Stops
+from heedful.checks.tables import ErasureTables, Flips
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import MARKS, Cell, cautious, count_texts, exists, interval, mark, number, p_value
@@ -16,18 +16,13 @@ from heedful.report.sections.parts import TEXTS_COLUMN, check_section, own_check
 
 CHECK = own_check(__name__)
 EMPTY = ErasureTables({}, (), {}, {})
-ORDER = "attention"  # the order that erasure asks about: attention itself, highest first
-CHECK_ORDERS = (
-    ORDER,
-    "attention-slope",
-    "attention-x-slope",
-    "random",
-    "attention-ascending",
-)  # the check's own orders
+ORDER = "attention"  # the order of the verdict: attention itself, highest first
+# the check's own orders
+CHECK_ORDERS = (ORDER, "attention-slope", "attention-x-slope", "random", "attention-ascending")
 
 
 def section(record: Record) -> Section:
-    """Does the label depend on what attention points at?"""
+    """Does the label depend on the items that attention points at?"""
     tables = record.tables(CHECK, ErasureTables) or EMPTY
     findings = (_delta_sentence(record, tables), _fractions_sentence(record, tables), *_fewer_sentences(tables))
     evidence = (*_flips_table(record, tables), *_stops_table(record), *_negative_table(tables))
@@ -35,7 +30,7 @@ def section(record: Record) -> Section:
 
 
 def _orders(record: Record, names: Iterable[str]) -> list[str]:
-    """The check's own orders first, then the methods as the run has them."""
+    """The check's own orders first, then the methods in the order of the run."""
     places = [*CHECK_ORDERS, *(name for name in record.methods if name not in CHECK_ORDERS)]
     return sorted(names, key=lambda name: (places.index(name) if name in places else len(places), name))
 
@@ -47,21 +42,21 @@ def _delta_sentence(record: Record, tables: ErasureTables) -> str | None:
     flips = tables.flips.get(ORDER, Flips(0, 0, 0, 0, 0))
     top, other = flips.only_top + flips.both, flips.only_random + flips.both
     labels = (
-        f"; it changes the label on {top:,} of {count_texts(flips.n)}, another item on {other:,}" if flips.n else ""
+        f"; it changes the label on {top:,} of {count_texts(flips.n)}, the other item on {other:,}" if flips.n else ""
     )
     numbers = f"ΔJS = {interval(delta)} ({count_texts(delta.n)}){labels}"
     return cautious(f"Erasing the item with the most attention {_compared(delta)}: {numbers}.", delta.n)
 
 
 def _compared(delta: Row) -> str:
-    """What the interval of ΔJS says."""
+    """The conclusion from the interval of ΔJS."""
     if not delta.enough:
-        return "and another one"
+        return "and a random other item"
     if exists(delta.low) and delta.low > 0:
-        return "moves the answer more than erasing another"
+        return "changes the output more than erasing a random other item"
     if exists(delta.high) and delta.high < 0:
-        return "moves the answer less than erasing another"
-    return "is not significantly different from erasing another"
+        return "changes the output less than erasing a random other item"
+    return "does not change the output significantly more or less than erasing a random other item"
 
 
 def _fractions_sentence(record: Record, tables: ErasureTables) -> str | None:
@@ -74,7 +69,7 @@ def _fractions_sentence(record: Record, tables: ErasureTables) -> str | None:
 
 
 def _fewer_sentences(tables: ErasureTables) -> list[str]:
-    """Attention beside random, and beside its slopes: who needs fewer items on how many texts."""
+    """Attention compared with random and with attention × gradient: which needs fewer items, on how many texts."""
     rows = {frozenset((row.a, row.b)): row for row in tables.fewer}
     pairs = [(other, rows.get(frozenset((ORDER, other)))) for other in ("random", "attention-x-slope")]
     sentences = []
@@ -91,29 +86,29 @@ def _scatter(record: Record) -> tuple[Figure, ...]:
     """Serrano & Smith 2019: ΔJS against the difference of attention."""
     findings = record.findings(CHECK)
     x, y = (findings.values(measure, ORDER) for measure in ("alpha difference", "delta js"))
-    there = np.isfinite(x) & np.isfinite(y)
-    if not there.any():
+    known = np.isfinite(x) & np.isfinite(y)
+    if not known.any():
         return ()
-    title = "Erasing the top item or another: change of the answer against difference of attention"
-    caption = "One mark is one text. Below zero, erasing the other item moves the answer more."
+    title = "Erasing the top item or another: change of the output against difference of attention"
+    caption = "One mark is one text. Below zero, erasing the other item changes the output more."
     words = Words(f"{CHECK}-delta", title, "attention of the top item − of the other", "ΔJS", caption=caption)
-    return (scatter(words, x[there], y[there]),)
+    return (scatter(words, x[known], y[known]),)
 
 
 def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
-    names = [name for name in _orders(record, tables.fractions) if tables.fractions[name].n]
+    orders = [(name, tables.fractions[name]) for name in _orders(record, tables.fractions)]
+    drawn = [
+        Box(name, s.lowest, s.lower, s.median, s.upper, s.highest, note=f"never: {s.never:,}", n=s.n)
+        for name, s in orders
+        if s.n
+    ]
     title = "Fraction of items erased when the label first changes"
     caption = (
-        "Median, quartiles and range over the texts whose label changes. Of random, each text is a mean over its "
-        "orders that change the label."
+        "Median, quartiles and range over the texts whose label changes. For random, each text has the mean over those "
+        "of its orders that change the label."
     )
     words = Words(f"{CHECK}-first-flip", title, "fraction erased", caption=caption)
-    return (boxes(words, [_box(name, tables.fractions[name]) for name in names]),) if names else ()
-
-
-def _box(name: str, stops: Stops) -> Box:
-    five = (stops.lowest, stops.lower, stops.median, stops.upper, stops.highest)
-    return Box(name, *five, note=f"never: {stops.never:,}", n=stops.n)
+    return (boxes(words, drawn),) if drawn else ()
 
 
 def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
@@ -125,10 +120,10 @@ def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
     columns = (
         Column("order"),
         TEXTS_COLUMN,
-        Column("only the top item", 0, "texts whose label changes without the top item, and not without the other"),
-        Column("both", 0, "without either"),
-        Column("only the other", 0, "without the other only"),
-        Column("neither", 0, "without neither"),
+        Column("only the top item", 0, "texts whose label changes without the top item, but not without the other"),
+        Column("both", 0, "texts whose label changes without either item"),
+        Column("only the other", 0, "texts whose label changes without the other item only"),
+        Column("neither", 0, "texts whose label does not change without either item"),
     )
     title, caption = "Which item's erasure changes the label", "Counts of texts; the other item is drawn at random."
     return (Table(f"{CHECK}-flips", title, columns, rows, caption),) if rows else ()
@@ -146,7 +141,7 @@ def _stops_table(record: Record) -> tuple[Table, ...]:
         Column("ΔJS", 2, "JSD without the top item − without a random other; higher is better"),
         Column("fraction", 2, "of items erased when the label first changes; lower is better"),
         Column("n", 0, "texts whose label changes"),
-        Column("never", 2, "share of texts, or of random orders, that change nothing; lower is better"),
+        Column("never", 2, "share of texts, or of random orders, whose label never changes; lower is better"),
         Column("mass", 2, "attention erased by then"),
     )
     title, caption = "Orders of erasing", f"Means over texts with 95 % intervals. {MARKS}"
@@ -162,7 +157,7 @@ def _negative_table(tables: ErasureTables) -> tuple[Table, ...]:
     columns = (
         Column("difference of attention"),
         TEXTS_COLUMN,
-        Column("share negative", 2, "of texts on which the other item moves the answer more"),
+        Column("share negative", 2, "of texts on which the other item changes the output more"),
     )
     cells = tuple(
         (f"{number(row.start, 2)} to {number(row.end, 2)}", row.n, row.share)

@@ -26,7 +26,7 @@ def section(record: Record) -> Section:
     pooled = [(_tokens(row), row.correlation_pooled) for row in tables.by_length]
     findings = (_null_sentence(record, last), _correlation_sentence(last)) if last else ()
     figures = (
-        *_lengths("null-constrained", "Directions in which attention may move, by length", "dimensions", null),
+        *_lengths("null-constrained", "Directions in which attention can change, by length", "dimensions", null),
         *_lengths("correlation-pooled", "Effective attention against attention, by length", "Pearson's r", pooled),
     )
     evidence = (*_layers_table(tables.by_layer), *_farthest_table(record))
@@ -39,13 +39,13 @@ def _null_sentence(record: Record, last: LayerNullSpaces) -> str | None:
     findings = record.findings(CHECK)
     places = [row.at for row in record.rows(CHECK, "null constrained", layer=last.layer)]
     free = np.array([findings.values("null constrained", at=at) for at in places])
-    there = np.isfinite(free).any(0)
-    some = int((free[:, there] > 0).any(0).sum())
+    known = np.isfinite(free).any(0)
+    n, texts = int(known.sum()), int((free[:, known] > 0).any(0).sum())
     return cautious(
-        f"In layer {last.layer} attention is not identifiable on {some:,} of {count_texts(int(there.sum()))}: weights "
-        f"that add up to one may move in {interval(last.null_constrained)} directions (mean over heads), and the "
-        "layer's output stays the same.",
-        int(there.sum()),
+        f"In layer {last.layer} attention is not identifiable on {texts:,} of {count_texts(n)}: weights that sum to 1 "
+        f"can change in {interval(last.null_constrained)} directions (mean over heads) without a change of the "
+        "layer's output.",
+        n,
     )
 
 
@@ -54,7 +54,7 @@ def _correlation_sentence(last: LayerNullSpaces) -> str | None:
         return None
     r, n = interval(last.correlation_pooled), count_texts(last.correlation_pooled.n)
     where = f"in layer {last.layer} (mean over heads and {n})"
-    return f"Effective attention, the part that is not cancelled, correlates with attention by r = {r} {where}."
+    return f"Effective attention, the part that affects the output, has correlation r = {r} with attention {where}."
 
 
 def _farthest_sentence(record: Record) -> str | None:
@@ -76,7 +76,7 @@ def _farthest_sentence(record: Record) -> str | None:
 def _lengths(name: str, title: str, axis: str, rows: Sequence[tuple[str, Estimate]]) -> tuple[Figure, ...]:
     caption = "Texts in four groups by length, mean over heads and layers, 95 % intervals."
     words = Words(f"{CHECK}-{name}", title, axis, caption=caption)
-    return dotted(words, [dot(label, one) for label, one in rows if one.known], zero=0.0)
+    return dotted(words, [dot(label, estimate) for label, estimate in rows if estimate.known], zero=0.0)
 
 
 def _tokens(row: LengthNullSpaces) -> str:
@@ -88,7 +88,7 @@ def _layers_table(rows: Sequence[LayerNullSpaces]) -> tuple[Table, ...]:
     columns = (
         Column("layer"),
         Column("null space", 1, "dimension of the null space of T"),
-        Column("with sums of one", 1, "the same for weights that add up to one"),
+        Column("with sums of one", 1, "the same for weights that sum to one"),
         Column("r, all queries", 2, "effective attention with attention"),
         Column("r, pooled", 2, "the same, of the pooled position's row"),
         Column("special tokens", 2, "attention on special tokens, mean over queries"),
@@ -110,7 +110,7 @@ def _farthest_table(record: Record) -> tuple[Table, ...]:
         Column("head"),
         TEXTS_COLUMN,
         Column("farthest found", 2, "TVD of the farthest attention found with the same output"),
-        Column("at most", 2, "the distance that none can exceed"),
+        Column("at most", 2, "upper bound of that distance"),
     )
     title, caption = "The farthest attention with the same output", "Means over texts with 95 % intervals."
     return (Table(f"{CHECK}-farthest", title, columns, cells, caption),) if cells else ()

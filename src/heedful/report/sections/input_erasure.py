@@ -1,4 +1,4 @@
-"""The section on words that are removed from the text, highest score first."""
+"""The section on removing words from the text, highest score first."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from heedful.report.sections.parts import (
 
 CHECK = own_check(__name__)
 EMPTY = InputErasureTables({}, {}, (), {})
-SHARE = 0.2  # of the words, for the columns at one share
-MAX_CURVES = 5  # methods on a chart, beside attention
+SHARE = 0.2  # share of the words, for the columns at one share
+MAX_CURVES = 5  # methods on a chart, besides attention
 SAME_ORDER = 0.8  # Kendall's τ below which two maskings give different orders of methods
 MAIN_MEASURE = "aopc comprehensiveness"
 
 
 def section(record: Record) -> Section:
-    """Do the words that an explanation puts first carry the prediction?"""
+    """Does the prediction depend on the top words of an explanation?"""
     tables = record.tables(CHECK, InputErasureTables) or EMPTY
     maskings = list(dict.fromkeys(str(row.at["masking"]) for row in record.rows(CHECK, MAIN_MEASURE)))
     findings = [sentence for masking in maskings for sentence in _sentences(record, masking)]
     findings += [
-        f"The order of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
+        f"The ranking of methods depends on the masking: τ = {number(row.tau, 2)} between {row.a} and {row.b}."
         for row in tables.agreement
         if row.tau < SAME_ORDER
     ]
@@ -54,15 +54,15 @@ def _main(record: Record, masking: str) -> list[Row]:
 
 
 def _sentences(record: Record, masking: str) -> list[str | None]:
-    phrase = f"fall of the label's probability without a method's first words (AOPC comprehensiveness, {masking})"
+    phrase = f"drop of the label's probability without a method's top words (AOPC comprehensiveness, {masking})"
     rows = _main(record, masking)
     whole = record.row(CHECK, "tvd without words", at={"masking": masking})
-    without = f"Without any word ({masking}) the answer moves by {interval(whole)} (TVD)." if whole else None
+    without = f"Removing all words ({masking}) changes the output by {interval(whole)} (TVD)." if whole else None
     return [extremes(phrase, rows), tally_methods(rows), without]
 
 
 def _texts_of_curves(record: Record, masking: str) -> dict[str, int]:
-    """Over how many texts each curve is; the fewest of its points."""
+    """The number of texts of each curve: the fewest of its points."""
     counts: dict[str, int] = {}
     for row in record.rows(CHECK, "curve", masking=masking):
         counts[row.method] = min(row.n, counts.get(row.method, row.n))
@@ -79,24 +79,24 @@ def _curves(record: Record, masking: str, tables: InputErasureTables) -> tuple[F
         return ()
     drawn = [line for name, line in zip(names, every, strict=True) if name in _drawn(names)]
     at_share = "; ".join(f"{line.label} {number(float(np.interp(SHARE, line.x, line.mean)), 2)}" for line in every)
-    rest = f" Drawn are the {MAX_CURVES} lowest, attention and random; the words below have all."
+    rest = f" Only the {MAX_CURVES} lowest, attention and random are drawn; the numbers below include all."
     words = Words(
         f"{CHECK}-curves-{slug(masking)}",
         f"The label's probability as words are removed ({masking})",
         "fraction of words removed, highest first",
         "probability of the label",
-        f"with a fifth of the words removed: {at_share}.",
+        f"with 20 % of the words removed: {at_share}.",
         "Mean over texts with a 95 % band; lower is better. Faint lines are controls and bounds. Greedy removes at "
-        "each step the word that lowers the probability most, on short texts only: an n in brackets is of that line "
-        "alone." + (rest if drawn != every else ""),
+        "each step the word that lowers the probability most, on short texts only. An n in brackets holds for that "
+        "line alone." + (rest if drawn != every else ""),
     )
-    # a regression model's curve is no probability and has other limits
+    # a curve of a regression model is not a probability and has other limits
     within = all(0 <= x <= 1 for line in drawn for x in line.mean)
     return (lines(words, drawn, (0.0, 1.0) if within else None),)
 
 
 def _drawn(names: Sequence[str]) -> list[str]:
-    """Of many methods, lowest first, those whose lines can be told apart on one chart."""
+    """The methods on a chart: of many, the lowest."""
     if len(names) <= MAX_CURVES + 3:
         return list(names)
     methods = [name for name in names if name not in (*CONTROLS, *BOUNDS)]
@@ -109,7 +109,7 @@ def _line(name: str, curve: Curve, n: int, most: int) -> PlottedCurve:
 
 
 def _comprehensiveness(record: Record, masking: str) -> tuple[Figure, ...]:
-    axis, caption = "fall of the label's probability, mean over shares", "Higher is better. 95 % intervals over texts."
+    axis, caption = "drop of the label's probability, mean over shares", "Higher is better. 95 % intervals over texts."
     words = Words(f"{CHECK}-aopc-{slug(masking)}", f"AOPC comprehensiveness ({masking})", axis, caption=caption)
     return by_method(words, _main(record, masking))
 

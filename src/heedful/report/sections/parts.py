@@ -1,4 +1,4 @@
-"""Parts: what the sections of checks have in common: sentences on methods, tables of methods, marks of charts."""
+"""Parts: what the sections of checks share: sentences, tables and charts of methods."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from heedful.report.phrases import (
 
 VERDICT_METHOD = Rule().attention
 LOO, GRADIENT = "leave-one-out", "gradient-x-input"
-NO_NUMBERS = "No text of this run has a number here."
+NO_NUMBERS = "Not measured on any text of this run."
 LAYERS = "Layers are counted from 0."
 TEXTS_COLUMN = Column("n", 0, "texts")
 
@@ -48,7 +48,7 @@ def check_section(
     figures: Iterable[Figure] = (),
     tables: Iterable[Table] = (),
 ) -> Section:
-    """The section of a check, under its own words; None among the findings is a sentence that has no number."""
+    """The section of a check, with the check's own title and question; None among the findings is left out."""
     about = record.about(check)
     return Section(
         name=check,
@@ -66,42 +66,42 @@ def check_section(
 
 
 def comparable(rows: Iterable[Row]) -> list[Row]:
-    """Those with a mean over about as many texts as any has."""
-    there = [row for row in rows if row.known]
-    most = max((row.n for row in there), default=0)
-    return [row for row in there if row.n >= COMPARABLE * most]
+    """The rows with a mean over nearly as many texts as any row has."""
+    known = [row for row in rows if row.known]
+    most = max((row.n for row in known), default=0)
+    return [row for row in known if row.n >= COMPARABLE * most]
 
 
 def extremes(phrase: str, rows: Sequence[Row]) -> str | None:
-    """A measure from the lowest method to the highest, with attention and random."""
-    there = comparable(rows)
-    if not there:
+    """A measure of the lowest and the highest method, of attention and of random."""
+    known = comparable(rows)
+    if not known:
         return None
-    ordered = sorted((row for row in there if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
+    ordered = sorted((row for row in known if row.method not in (*CONTROLS, *BOUNDS)), key=lambda row: row.mean)
     ends = ordered[:1] if not ordered or ordered[0].mean == ordered[-1].mean else [ordered[0], ordered[-1]]
-    span = " to ".join(f"{interval(row)} ({_sharing(row, ordered)})" for row in ends)
-    named = [row for row in there if row.method in (VERDICT_METHOD, "random") and row not in ends]
+    span = " to ".join(f"{interval(row)} ({_with_equals(row, ordered)})" for row in ends)
+    named = [row for row in known if row.method in (VERDICT_METHOD, "random") and row not in ends]
     others = [f"{row.method} {interval(row)}" for row in named]
     parts = [f"from {span}" if len(ends) > 1 else span, *others] if ends else others
-    low, high = (f(row.n for row in there) for f in (min, max))
+    low, high = (f(row.n for row in known) for f in (min, max))
     counted = count_texts(high) if low == high else f"{low:,} to {count_texts(high)}"
     return cautious(f"{capital(phrase)}: {'; '.join(parts)} ({counted}).", low)
 
 
-def _sharing(end: Row, rows: Sequence[Row]) -> str:
-    """A method, and how many more have its mean."""
+def _with_equals(end: Row, rows: Sequence[Row]) -> str:
+    """A method, and the number of others with the same mean."""
     more = sum(row.mean == end.mean for row in rows) - 1
     return f"{end.method} and {more} more" if more else end.method
 
 
 def tally_methods(rows: Sequence[Row]) -> str | None:
-    """How many of the methods that can be compared are better than random, or worse."""
+    """How many of the comparable methods are better or worse than random."""
     return tally([row for row in comparable(rows) if row.method not in CONTROLS])
 
 
 @dataclass(frozen=True)
 class MethodMeasure:
-    """A measure that every method has, at one place: its sentences and its chart."""
+    """A measure of all methods at one place: its sentences and its chart."""
 
     measure: str
     phrase: str
@@ -110,11 +110,11 @@ class MethodMeasure:
     at: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self, record: Record, check: str) -> list[Row]:
-        """Of every method, at this very place."""
+        """One row per method, at this place."""
         return [row for row in record.rows(check, self.measure) if row.method and row.at == self.at]
 
     def findings(self, record: Record, check: str) -> list[str | None]:
-        """From the lowest to the highest, and how many are better than random."""
+        """The lowest and the highest method, and how many are better than random."""
         rows = self.rows(record, check)
         return [extremes(self.phrase, rows), tally_methods(rows)]
 
@@ -128,7 +128,7 @@ class MethodMeasure:
 
 @dataclass(frozen=True)
 class MethodColumn:
-    """A column of a table of methods: a measure at the place that has just these."""
+    """A column of a table of methods: a measure at one place."""
 
     head: str
     measure: str
@@ -138,24 +138,24 @@ class MethodColumn:
 def methods_table(
     record: Record, check: str, name: str, title: str, wanted: Sequence[MethodColumn]
 ) -> tuple[Table, ...]:
-    """A row for each method and a column for each measure; none if nothing was measured."""
+    """A row for each method and a column for each measure; no table if nothing was measured."""
     rows_of = {
         (row.method, i): row
-        for i, one in enumerate(wanted)
-        for row in record.rows(check, one.measure)
-        if row.method and row.at == one.at and row.known
+        for i, column in enumerate(wanted)
+        for row in record.rows(check, column.measure)
+        if row.method and row.at == column.at and row.known
     }
     names = sorted({method for method, _ in rows_of}, key=lambda method: _order(record, method))
-    heads = [(i, one) for i, one in enumerate(wanted) if any(j == i for _, j in rows_of)]
-    rows = tuple(_cells(method, [rows_of.get((method, i)) for i, _ in heads]) for method in names)
-    columns = (Column("method"), TEXTS_COLUMN, *(_column(record, check, one) for _, one in heads))
+    measured = [(i, column) for i, column in enumerate(wanted) if any(j == i for _, j in rows_of)]
+    rows = tuple(_cells(method, [rows_of.get((method, i)) for i, _ in measured]) for method in names)
+    columns = (Column("method"), TEXTS_COLUMN, *(_column(record, check, column) for _, column in measured))
     compared = any(row.versus_random for row in rows_of.values())
     caption = "Means over texts with 95 % intervals. " + (MARKS if compared else "")
     return (Table(name, title, columns, rows, caption.strip()),) if rows else ()
 
 
 def _order(record: Record, method: str) -> tuple[bool, bool, int, str]:
-    """The run's order, controls after methods and bounds last."""
+    """The order of the run, then controls, then bounds."""
     place = record.methods.index(method) if method in record.methods else len(record.methods)
     return method in BOUNDS, method in CONTROLS, place, method
 
@@ -193,18 +193,18 @@ def dotted(words: Words, marks: Sequence[Interval], zero: float | None = None) -
 
 
 def series_of(method: str) -> str:
-    """What a method is, for its colour."""
+    """The series of a method in a chart, which decides its colour."""
     return "controls" if method in CONTROLS else "bounds" if method in BOUNDS else "methods"
 
 
 def by_method(words: Words, rows: Sequence[Row], lower: bool = False) -> tuple[Figure, ...]:
-    """A mark for each method, the highest first (the lowest, if lower is better), then the controls.
+    """A mark for each comparable method, the highest first (the lowest, if lower is better), then the controls.
 
-    Those over other texts are left out. The line is at random's mean, if it was measured, and else at zero.
+    The line is at the mean of random, or at zero where random was not measured.
     """
     ordered = sorted(comparable(rows), key=lambda row: (row.method in CONTROLS, row.mean * (1 if lower else -1)))
     chance = next((row.mean for row in ordered if row.method == "random"), None)
-    line = "" if chance is None else "The line is random's mean."
+    line = "" if chance is None else "The line is the mean of random."
     compared = "At the right: compared with random." if any(row.versus_random for row in ordered) else ""
     full = replace(words, caption=" ".join(filter(None, (words.caption, line, compared))))
     marks = [dot(row.method, row, series_of(row.method), versus_random(row.versus_random) or "") for row in ordered]

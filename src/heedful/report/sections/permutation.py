@@ -19,19 +19,19 @@ from heedful.report.sections.attention_changes import (
 from heedful.report.sections.parts import TEXTS_COLUMN, check_section, own_check
 
 CHECK = own_check(__name__)
-MAX_HEADS = 10  # that a table shows
+MAX_HEADS = 10  # heads that a table shows
 EMPTY = PermutationTables((), ())
 
 
 def section(record: Record) -> Section:
-    """Does the answer change when attention weights are dealt out to other tokens?"""
+    """Does the output change when attention weights are randomly permuted?"""
     tables = record.tables(CHECK, PermutationTables) or EMPTY
     draws = record.settings(CHECK).get("draws")
     shuffles = f"{draws:,} shuffles" if isinstance(draws, int) else "shuffles"
-    over = f", the median over {shuffles} of a text"
+    over = f", median over {shuffles} of each text"
     change = change_sentence(record, CHECK, "shuffling all attention", over, "of the shuffles")
     accuracy = accuracy_figure(CHECK, "Accuracy with attention shuffled", tables.accuracy)
-    title, caption = "Change of the answer by the largest weight", "Attention shuffled everywhere."
+    title, caption = "Change of the output by the largest weight", "Attention shuffled everywhere."
     peaks = spread_table(f"{CHECK}-peaks", title, ("largest weight", Column("median TVD")), tables.by_peak, caption)
     return check_section(
         record,
@@ -47,9 +47,9 @@ def _violins(record: Record, by_peak: tuple[PeakSpread, ...]) -> tuple[Figure, .
     ranges = sorted({(row.start, row.end) for row in by_peak})
     findings = record.findings(CHECK)
     groups = peak_groups(record, findings.values("tvd", at=EVERYWHERE), findings.values("max attention"), ranges)
-    title = "Change of the answer by the largest weight of attention"
-    axes = ("median TVD of the answer", "largest weight of a word")
-    caption = "Each text is its median over shuffles, everywhere. A largest weight near 1 is attention on one word."
+    title = "Change of the output by the largest attention weight"
+    axes = ("median TVD of the output", "largest weight of a word")
+    caption = "Attention shuffled everywhere; median over shuffles of each text. Near 1, attention is on one word."
     words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
     return (violins(words, groups, (0.0, 1.0)),) if groups else ()
 
@@ -61,7 +61,7 @@ def _heads(record: Record) -> tuple[Table, ...]:
     columns = (Column("layer", 0), Column("head", 0), TEXTS_COLUMN, Column("label changes", 2, "share of the shuffles"))
     cells = tuple((str(row.at["layer"]), str(row.at["head"]), row.n, interval(row)) for row in first)
     caption = (
-        f"The {len(first)} of {len(rows)} heads whose shuffling changes the most labels, with 95 % intervals of each "
-        "by itself: the first of many is high by chance too. Layers and heads are counted from 0."
+        f"The {len(first)} of {len(rows)} heads whose shuffling changes the most labels, with separate 95 % intervals: "
+        "the highest of many is partly high by chance. Layers and heads are counted from 0."
     )
     return (Table(f"{CHECK}-heads", "Heads shuffled one at a time", columns, cells, caption),) if cells else ()

@@ -13,7 +13,7 @@ MAIN_MEASURE = MethodMeasure("auprc", "precision for the words that people marke
 
 
 def section(record: Record) -> Section:
-    """Are the highest words those that people marked?"""
+    """Are the top words those that people marked?"""
     share = record.row(CHECK, "rationale share")
     marked = f"People marked {interval(share)} of a text's words ({count_texts(share.n)})." if share else None
     columns = [MethodColumn(name, name) for name in ("auprc", "token f1", "iou", "iou f1")]

@@ -1,4 +1,4 @@
-"""The section on explanations of a model that loses its trained weights."""
+"""The section on explanations of a model with randomised weights."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAIN_MEASURE = MethodMeasure(
 
 
 def section(record: Record) -> Section:
-    """Does an explanation stay the same when the model loses its trained weights?"""
+    """Does an explanation change when the model's weights are randomised?"""
     places = {row.at["stage"]: dict(row.at) for row in record.rows(CHECK, "tau")}
     stages = [places[stage] for stage in sorted(places)]
     columns = [MethodColumn(str(at["layers"]), "tau", at) for at in stages]
-    title = "Similarity (τ) to the explanation of the trained model, as parts lose their weights from left to right"
+    title = "Similarity (τ) to the explanation of the trained model, as parts are randomised from left to right"
     findings = (*MAIN_MEASURE.findings(record, CHECK), _output_sentence(record, stages))
     figures = (*_cascade(record, stages), *MAIN_MEASURE.figures(record, CHECK))
     tables = methods_table(record, CHECK, f"{CHECK}-stages", title, columns)
@@ -36,21 +36,21 @@ def _output_sentence(record: Record, stages: Sequence[Mapping[str, Any]]) -> str
         return None
     ends = rows if len(rows) == 1 else [rows[0], rows[-1]]
     changes = and_list([f"{interval(row)} after stage {row.at['stage']} ({row.at['layers']})" for row in ends])
-    return f"The model's output has moved by {changes} (TVD)."
+    return f"Change of the model's output: {changes} (TVD)."
 
 
 def _cascade(record: Record, stages: Sequence[Mapping[str, Any]]) -> tuple[Figure, ...]:
     rows = {(row.method, row.at["stage"]): row for row in record.rows(CHECK, "tau") if row.known}
     names = [name for name in record.methods if any(method == name for method, _ in rows)]
-    curves = [_line(name, [rows[name, at["stage"]] for at in stages if (name, at["stage"]) in rows]) for name in names]
+    curves = [_curve(name, [rows[name, at["stage"]] for at in stages if (name, at["stage"]) in rows]) for name in names]
     named = ", ".join(f"{at['stage']} {at['layers']}" for at in stages)
     axes = ("stage", "Kendall's τ with the trained model's explanation")
-    caption = f"Lower is better; mean with a 95 % band. At each stage one more part has lost its weights: {named}."
-    words = Words(f"{CHECK}-cascade", "Similarity as the model loses its weights", *axes, caption=caption)
+    caption = f"Lower is better; mean with a 95 % band. At each stage one more part is randomised: {named}."
+    words = Words(f"{CHECK}-cascade", "Similarity as the model is randomised", *axes, caption=caption)
     return (lines(words, curves),) if curves and len(stages) > 1 else ()
 
 
-def _line(name: str, rows: Sequence[Row]) -> PlottedCurve:
+def _curve(name: str, rows: Sequence[Row]) -> PlottedCurve:
     stages = [float(row.at["stage"]) for row in rows]
-    low, high = [row.low for row in rows], [row.high for row in rows]
-    return PlottedCurve(name, stages, [row.mean for row in rows], low, high, faint=name in CONTROLS)
+    mean, low, high = ([getattr(row, field) for row in rows] for field in ("mean", "low", "high"))
+    return PlottedCurve(name, stages, mean, low, high, faint=name in CONTROLS)

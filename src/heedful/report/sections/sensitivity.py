@@ -1,4 +1,4 @@
-"""The section on explanations of a text that is edited."""
+"""The section on explanations of an edited text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from heedful.report.sections.parts import MethodColumn, MethodMeasure, check_sec
 
 CHECK = own_check(__name__)
 ANY = {"change": "any"}
-MAIN_MEASURE = MethodMeasure("tau", "similarity after changes that should not matter (τ)", "Kendall's τ", "higher", ANY)
+MAIN_MEASURE = MethodMeasure("tau", "similarity after edits that should not matter (τ)", "Kendall's τ", "higher", ANY)
 
 
 def section(record: Record) -> Section:
-    """Does an explanation stay the same when the text changes in ways that should not matter?"""
+    """Does an explanation stay the same under edits that should not matter?"""
     kinds = list(dict.fromkeys(row.at["change"] for row in record.rows(CHECK, "tau")))
     columns = [
         *(MethodColumn(f"τ, {kind}", "tau", {"change": kind}) for kind in kinds),
@@ -22,8 +22,8 @@ def section(record: Record) -> Section:
     ]
     changed = record.row(CHECK, "label changed", at=ANY)
     share = f"{interval(changed)} of {count_texts(changed.n)}" if changed else ""
-    labels = f"Some such change changes the label itself on {share}; it is left out." if changed else None
-    tables = methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of change", columns)
+    labels = f"An edit changes the label on {share}; such edits are left out." if changed else None
+    tables = methods_table(record, CHECK, f"{CHECK}-methods", "Similarity by kind of edit", columns)
     return check_section(
         record, CHECK, (*MAIN_MEASURE.findings(record, CHECK), labels), MAIN_MEASURE.figures(record, CHECK), tables
     )

@@ -44,11 +44,11 @@ def _other(place: str) -> str:
 
 
 def _trainings_sentence(record: Record) -> str | None:
-    """Wiegreffe & Pinter's comparison: other trainings beside the adversary."""
+    """Wiegreffe & Pinter's comparison of other trainings with the adversary."""
     row = record.row(CHECK, "attention jsd", at={"with": "checkpoints"})
     if row is None:
         return None
     adversary = record.check_for("elsewhere")
     farthest = [r for name in ("jsd exact", "jsd found") for r in record.rows(adversary, name) if r.known]
-    beside = f"; an adversary could move it by {interval(farthest[0])}" if farthest else ""
-    return f"Other trainings move attention over words by {interval(row)} (JSD, {count_texts(row.n)}){beside}."
+    adversarial = f"; an adversary could change it by {interval(farthest[0])}" if farthest else ""
+    return f"Other trainings change attention over words by {interval(row)} (JSD, {count_texts(row.n)}){adversarial}."

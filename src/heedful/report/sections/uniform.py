@@ -1,4 +1,4 @@
-"""The section on attention made uniform."""
+"""The section on uniform attention."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ EMPTY = UniformTables((), ())
 
 
 def section(record: Record) -> Section:
-    """Does the answer change when attention is uniform, or sparse?"""
+    """Does the output change when attention is uniform, or sparse?"""
     tables = record.tables(CHECK, UniformTables) or EMPTY
     distance = [row for row in tables.distance if row.known]
     caption = f"Means, 95 % intervals. {LAYERS}"
-    change = Words(f"{CHECK}-change", "Change of the answer", "TVD of the answer", caption=caption)
+    change = Words(f"{CHECK}-change", "Change of the output", "TVD of the output", caption=caption)
     sentence = change_sentence(record, CHECK, "making all attention uniform", "", "of the texts")
     findings = (sentence, accuracy_sentence(tables.accuracy), _distance_sentence(distance))
     figures = (
