@@ -1,4 +1,4 @@
-"""The command line: what all commands share. Each command parses, calls one function, prints."""
+"""The command line: error handling of all commands. Each command parses, calls one function, prints."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate
 from heedful.core.errors import HeedfulError
 
-UNEXPECTED = 70  # the exit code of an error that nobody expected (EX_SOFTWARE of sysexits.h)
+UNEXPECTED = 70  # exit code of an unexpected error (EX_SOFTWARE of sysexits.h)
 
 
 class _Commands(click.Group):
-    """Every error is one sentence on stderr: exit code 2 if the user can cause it, 70 if nobody expected it."""
+    """Every error is one sentence on stderr: exit code 2 if the user can cause it, 70 if it is unexpected."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -58,7 +58,7 @@ def _say(sentence: str) -> None:
 
 
 def _stored_traceback() -> str:
-    """Where the traceback of the present error is."""
+    """Stores the traceback of the current error; returns where it is."""
     system = f"heedful {__version__}, Python {sys.version.split()[0]}, {sys.platform}"
     try:
         with tempfile.NamedTemporaryFile(
@@ -71,7 +71,7 @@ def _stored_traceback() -> str:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    """A warning of ours is a sentence; those of libraries are for developers."""
+    """Print warnings of heedful as a sentence, and none of libraries, which are for developers."""
     if category is UserWarning:
         _say(str(message))
 
@@ -82,7 +82,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 def main(debug: bool) -> None:
     """Why did the text classifier say that, and which of those explanations deserve to be heeded?"""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without the letters shows ? in their place
+        sys.stdout.reconfigure(errors="replace")  # ? for characters that the terminal's encoding lacks
 
 
 _COMMANDS = (explain, audit, report, compare, tree, theory, methods, checks, capabilities, train, recipes, translate)

@@ -1,4 +1,4 @@
-"""heedful audit: what the explanations of a model are worth, measured on a data set."""
+"""heedful audit: the quality of a model's explanations, measured on a data set."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def audit(
 ) -> None:  # fmt: skip
     """Audit the explanations of a model on DATA: a file or folder of texts, or "corpus" for the package's own.
 
-    Every method explains every text. Every check measures what the explanations are worth, compared with controls that
-    do not look at the model. The run folder holds all findings. An interrupted run is resumed by the same command.
+    Every method explains every text. Every check measures these explanations and compares them with controls that do
+    not use the model. The run folder has all findings. The same command resumes an interrupted run.
     """
     budget = _seconds(time_budget)
     if out is None and not dry_run:
-        raise BadInput("no folder was given for the run; add --out DIR.")
+        raise BadInput("an audit needs a folder for its run; add --out DIR.")
     import heedful
     from heedful.data import Columns
 
-    asked: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "methods": _names(methods), "checks": _names(checks), "profile": profile, "limit": limit, "seed": seed,
         "target": heedful.Target(target, scale, against), "settings": given, "explanations": explanations,
         "checkpoints": checkpoints, "columns": Columns(text_column, pair_column, label_column), "kind": kind,
@@ -85,7 +85,7 @@ def audit(
         from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare
 
-        job = prepare(model, data, **asked)
+        job = prepare(model, data, **settings)
         if job.note:
             click.echo(job.note, err=True)
         plan = forecast(job)
@@ -94,9 +94,9 @@ def audit(
     from heedful.report.progress import progress
 
     with progress() as show:
-        show("loading")
+        show("loading the model and the data")
         result = heedful.audit(
-            model, data, **asked, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
+            model, data, **settings, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
         )
     _print(result, Path(out or ""), as_json)
 
@@ -142,9 +142,9 @@ def _cost_table(plan: Forecast) -> str:
         passes = (line.passes.forwards, line.passes.backwards) if line.passes else (None, None)
         forward, backward = (unknown if count is None else f"{count:,}" for count in passes)
         rows.append((line.kind, line.name, forward, backward))
-    rows.append(("", "together, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
+    rows.append(("", "total, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
-    cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of one core in the model"
+    cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of CPU time on one core"
     return "\n".join([align_columns(rows, right=(2, 3)), "", *skipped, cost])
 
 
@@ -157,15 +157,15 @@ def _duration(seconds: float) -> str:
     return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
 
 
-def _names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+def _names(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
-def _seconds(given: str | None) -> float | None:
-    """Seconds of a time such as 90, 90s, 10m or 1.5h."""
-    if given is None:
+def _seconds(duration: str | None) -> float | None:
+    """Seconds of a duration such as 90, 90s, 10m or 1.5h."""
+    if duration is None:
         return None
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)", given.strip())
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|min|h|)", duration.strip())
     if match is None or float(match[1]) == 0:
-        raise BadInput(f"'{given}' is not a time; write it as 90s, 10m or 2h.")
+        raise BadInput(f"'{duration}' is not a time; write it as 90s, 10m or 2h.")
     return float(match[1]) * _UNITS[match[2]]

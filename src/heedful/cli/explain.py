@@ -1,4 +1,4 @@
-"""heedful explain and heedful tree: why a text, or every line of a file, got its label."""
+"""heedful explain and heedful tree: explain the prediction of a text, or of every line of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
 
 _UNITS = click.Choice(["token", "word", "sentence"])
-_THRESHOLD = "Use only edges above this share of the largest of their layer."
+_THRESHOLD = "Use only edges above this share of the largest edge of their layer."
 
 
 @click.command()
@@ -39,7 +39,7 @@ _THRESHOLD = "Use only edges above this share of the largest of their layer."
 @click.option("--by", "unit", type=_UNITS, help="Units shown. [default: word; in JSON, token]")
 @opt.choice("--how", ["sum", "mean", "max"], "How to combine token scores into a word or sentence.")
 @opt.output_options
-@click.option("--dry-run", is_flag=True, help="Print how often the model would be run, and stop there.")
+@click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
 def explain(
     text: str | None, model: str | None, revision: str | None, device: str | None, dtype: str | None,
     names: tuple[str, ...], every: bool, given: tuple[str, ...], layer: str | None,
@@ -47,7 +47,7 @@ def explain(
     file: str | None, unit: str | None, how: Reduction, as_json: bool, html: str | None, figure: str | None,
     dry_run: bool,
 ) -> None:  # fmt: skip
-    """Explain one prediction of TEXT ('-' reads it from stdin)."""
+    """Explain the prediction of TEXT ('-' reads it from stdin)."""
     from rich.console import Console
 
     from heedful.core.files import output
@@ -62,12 +62,12 @@ def explain(
         raise BadInput("give one text, or --file with one text per line.")
     for name, path in (("--html", html), ("--figure", figure)):
         if path is not None and file is not None:
-            raise BadInput(f"{name} shows one text; leave out --file, or read its JSON lines.")
+            raise BadInput(f"{name} shows one text, and --file has several; leave one of them out.")
     lines = None if file is None else opt.read_lines(file)
     read = opt.read_text(text, pair)
     kind = opt.figure_kind(figure)
     methods = _choose(names, every, given, layer)
-    asked = Target(target, scale, against)
+    explained = Target(target, scale, against)
     reading: _Reading = {"truncate": truncate, "windows": windows, "unsupported": "skip" if every else "raise"}
     with (
         output(None if dry_run else html) as write,
@@ -87,7 +87,7 @@ def explain(
             return
         if lines is not None:
             show("explaining", 0, len(lines), "lines")
-            for number, row in enumerate(explain_all(classifier, texts, methods, asked, seed, **reading), 1):
+            for number, row in enumerate(explain_all(classifier, texts, methods, explained, seed, **reading), 1):
                 if row:
                     _print_json(row.by(unit, how) if unit else row)
                 show("explaining", number, len(lines), "lines")
@@ -95,7 +95,7 @@ def explain(
                     opt.print_skipped(row.skipped)
             return
         explanations = explain_texts(
-            classifier, texts, methods, asked, None, seed,
+            classifier, texts, methods, explained, None, seed,
             with_attention=html is not None, watch=opt.watch(show, classifier), **reading,
         )  # fmt: skip
         if draw is not None:
@@ -113,7 +113,7 @@ def explain(
 
 
 class _Reading(TypedDict):
-    """How texts that are too long and methods that do not work are met."""
+    """What to do with texts that are too long and with unsupported methods."""
 
     truncate: bool
     windows: bool
@@ -121,19 +121,19 @@ class _Reading(TypedDict):
 
 
 def _choose(names: Sequence[str], every: bool, given: Sequence[str], layer: str | None) -> list[Method]:
-    """The methods asked for, with their settings. A wrong name is refused before the model is loaded."""
+    """The chosen methods with their settings. A wrong name is refused before the model is loaded."""
     from heedful.methods import METHODS, settings
 
     wanted = list(METHODS) if every else list(names) or ["integrated-gradients"]
     if layer is None:
         return METHODS.choose(wanted, given)
     if not any("layer" in settings(METHODS[name]) for name in wanted):
-        raise BadInput(f"--layer is for attention methods, and {', '.join(wanted)} has no layer; leave it out.")
+        raise BadInput(f"--layer sets the layer of attention methods, and {', '.join(wanted)} has none; leave it out.")
     return METHODS.choose(wanted, [f"layer={layer}", *given])
 
 
 def _check_lines(classifier: Classifier, lines: Sequence[str], pair: str | None) -> list[Text]:
-    """The texts; one that the model cannot read is refused with its line, before anything is printed."""
+    """The texts; one that the model cannot read is refused with its line number, before anything is printed."""
     for number, line in enumerate(lines, 1):
         try:
             classifier.tokens(line, pair)
@@ -149,9 +149,9 @@ def _print_json(result: Explanations | Tree) -> None:
 @click.command()
 @click.argument("text")
 @opt.model_options
-@opt.choice("--how", ["greedy", "exact"], "Edge by edge from the root, or the tree with the largest sum.")
+@opt.choice("--how", ["greedy", "exact"], "Add edges greedily from the root, or find the tree with the largest sum.")
 @click.option("--threshold", default=0.4, show_default=True, help=_THRESHOLD)
-@click.option("--penalty", default=0.0, show_default=True, help="What an edge costs, for --how exact.")
+@click.option("--penalty", default=0.0, show_default=True, help="Cost of an edge, for --how exact.")
 @opt.set_option
 @opt.target_options
 @opt.text_options
@@ -161,7 +161,7 @@ def tree(
     how: TreeSearch, threshold: float, penalty: float, given: tuple[str, ...], target: str | None, against: str | None,
     scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None, figure: str | None,
 ) -> None:  # fmt: skip
-    """Show how the prediction of TEXT came together: a tree of tokens, from attention attributions."""
+    """Show the attribution tree of TEXT: how information flows between tokens to the prediction."""
     from rich.console import Console
 
     from heedful.core.files import output

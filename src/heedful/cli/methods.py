@@ -1,4 +1,4 @@
-"""heedful methods, heedful checks and heedful capabilities: what there is, and what works on a model."""
+"""heedful methods, heedful checks and heedful capabilities: what is available, and what works on a model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checks(name: str | None, as_json: bool) -> None:
     if name is not None and not as_json:
         better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
         measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
-        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
+        click.echo(f"\nchanges: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
 
 
 def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
@@ -65,9 +65,9 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
     from heedful.audits.capabilities import capabilities as probe
     from heedful.report.progress import progress
 
-    with progress(hidden=as_json) as tell:
-        tell("loading")
-        result = probe(opt.load_model(model, revision, device, dtype), tell)
+    with progress(hidden=as_json) as show:
+        show("loading the model")
+        result = probe(opt.load_model(model, revision, device, dtype), show)
     if as_json:
         click.echo(result.to_json().encode("utf-8"))
     else:
@@ -75,7 +75,7 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
 
 
 def show_capabilities(result: Capabilities, console: Console) -> None:
-    """Print the facts, then methods and checks: what works first, then what does not, each reason once."""
+    """Print the facts, then methods and checks: those that work first, then the others by reason."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -94,28 +94,28 @@ def show_capabilities(result: Capabilities, console: Console) -> None:
     console.print(Text(clean(result.model), style="bold"))
     console.print(columns(((name, _short(words, result.model)) for name, words in result.facts), "dim"))
     for kind, abilities in (("methods", result.methods), ("checks", result.checks)):
-        working = [one for one in abilities if one.works]
+        working = [ability for ability in abilities if ability.works]
         console.print(Text(f"\n{len(working)} of {len(abilities)} {kind} work", style="bold"))
-        reasons = [filter(None, (one.passes, _short(one.reason, result.model))) for one in working]
-        console.print(columns(zip((one.name for one in working), map("; ".join, reasons), strict=True), ""))
+        rows = [(a.name, "; ".join(filter(None, (a.passes, _short(a.reason, result.model))))) for a in working]
+        console.print(columns(rows, ""))
         if len(working) < len(abilities):
-            console.print(Text("these do not", style="bold"))
+            console.print(Text(f"{len(abilities) - len(working)} do not work", style="bold"))
         by_reason: dict[str, list[str]] = {}
-        for one in abilities:
-            if not one.works:
-                by_reason.setdefault(_anonymous(one), []).append(one.name)
+        for ability in abilities:
+            if not ability.works:
+                by_reason.setdefault(_anonymous(ability), []).append(ability.name)
         for reason, names in by_reason.items():
             console.print(Padding(Text(clean(", ".join(names))), (0, 0, 0, 2)))
             console.print(Padding(Text(clean(_short(reason, result.model)), style="dim"), (0, 0, 0, 6)))
-    note = "Passes are those of the probe text: a method's with its default settings, a check's in a quick audit."
+    note = "Passes are for the short probe text: of methods with default settings, of checks in a quick audit."
     console.print(Text(f"\n{note}", style="dim"))
 
 
-def _anonymous(one: Ability) -> str:
-    """A reason that does not name its method at the start of a clause, so that methods can share it."""
-    return re.sub(rf"(?<=[;:] ){re.escape(one.name)}(?= )", "the method", one.reason)
+def _anonymous(ability: Ability) -> str:
+    """A reason without the name of its method at the start of a clause, so that methods can share it."""
+    return re.sub(rf"(?<=[;:] ){re.escape(ability.name)}(?= )", "the method", ability.reason)
 
 
 def _short(reason: str, model: str) -> str:
-    """A reason without the model's name in front, which is the title already."""
+    """A reason without the model's name at its start, which is already the title."""
     return re.sub(rf"^{re.escape(model)}(?: \(\w+\))?: ", "", reason)

@@ -1,4 +1,4 @@
-"""Options that several commands share: which model, which text, which target, and where results go."""
+"""Options that several commands share: model, text, target and output."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ target_options = _all(
 text_options = _all(
     click.option("--pair", help="The second text of a pair."),
     click.option("--truncate/--no-truncate", default=True, show_default=True, help=_TRUNCATE),
-    click.option("--seed", type=int, default=0, show_default=True, help="Seed of methods that sample."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling methods."),
 )
 column_options = _all(
     click.option("--text-column", help="Which column holds the text. [default: guessed]"),
@@ -63,7 +63,7 @@ def settings_option(words: str) -> Callable[[Command], Command]:
 
 
 set_option = settings_option(
-    "A setting of every chosen method that has it, or of one: steps=64, ig.steps=64; may be repeated."
+    "A setting of all chosen methods that have it, or of one method: steps=64, ig.steps=64; may be repeated."
 )
 figure_option = click.option("--figure", help="Write a figure to this file, which ends in .png, .pdf or .svg.")
 output_options = _all(
@@ -74,14 +74,14 @@ output_options = _all(
 
 
 def load_model(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
-    """The model that was asked for."""
-    from heedful.model.loading import load as loaded
+    """The model that the options name."""
+    from heedful.model.loading import load
 
-    return loaded(model, revision=revision, device=device, dtype=dtype)
+    return load(model, revision=revision, device=device, dtype=dtype)
 
 
 def read_text(text: str | None, pair: str | None) -> str | None:
-    """The text of the command line, or of stdin for '-'; bad text is refused before anything slow."""
+    """The text of the command line, or of stdin for '-'; an invalid text is refused before the model is loaded."""
     from heedful.core.tokens import check_text
 
     read = _decoded(sys.stdin.buffer.read()) if text == "-" else text
@@ -103,10 +103,10 @@ def read_lines(file: str) -> list[str]:
     try:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as e:
-        raise BadInput(f"'{file}' cannot be read ({e.strerror}).") from e
+        raise BadInput(f"'{file}' cannot be read ({e.strerror}); give a file with one text per line.") from e
     if not raw:
         raise BadInput(f"'{file}' is empty; give one text per line.")
-    # subtle: splitlines would also cut at U+2028, form feeds and the like, which stand inside texts
+    # subtle: splitlines would also split at U+2028, form feeds and the like, which occur inside texts
     lines = [line.removesuffix("\r") for line in _decoded(raw).split("\n")]
     for number, line in enumerate(lines, 1):
         check_text(line, f"text in line {number}")
@@ -114,7 +114,7 @@ def read_lines(file: str) -> list[str]:
 
 
 def figure_kind(path: str | None) -> str:
-    """The kind of figure wanted; a wrong name, or no matplotlib, is refused before anything slow."""
+    """The format of a figure file; a wrong ending, or no matplotlib, is refused before the model is loaded."""
     if path is None:
         return ""
     from heedful.report.figures import kind
@@ -123,7 +123,7 @@ def figure_kind(path: str | None) -> str:
 
 
 def watch(show: Show, classifier: Classifier) -> Watch:
-    """Show the steps of an explanation, and count the passes of each while it runs."""
+    """Show each step of an explanation, and count its passes while it runs."""
 
     def watched(step: Step) -> None:
         before = classifier.forwards

@@ -1,4 +1,4 @@
-"""heedful report and heedful compare: a run, or two, as a page or as tables. Needs no torch."""
+"""heedful report and heedful compare: one or two runs as a page or as tables. Needs no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from heedful.report.document import Document
 
 _format = click.option(
-    "--format", "kind", type=click.Choice(list(WRITERS)), default="html", show_default=True, help="What to write."
+    "--format", "kind", type=click.Choice(list(WRITERS)), default="html", show_default=True, help="Output format."
 )
 _figures = click.option("--figures", metavar="DIR", help="Also write every figure to this folder, as SVG.")
 
@@ -26,11 +26,11 @@ _figures = click.option("--figures", metavar="DIR", help="Also write every figur
 @_format
 @click.option("--out", help="The file to write. [default: report.html, .md, .csv or .tex in the run's folder]")
 @_figures
-@opt.settings_option("A constant of the verdict: most=0.6, least=0.1, …")
+@opt.settings_option("A constant of the verdict's rule: most=0.6, least=0.1, …; may be repeated.")
 def report(run: str, kind: str, out: str | None, figures: str | None, given: tuple[str, ...]) -> None:
     """Write the report of the RUN folder of an audit: which explanation to use, the verdict, and the evidence.
 
-    No model is needed, and nothing is computed again but the verdict.
+    It needs no model, and recomputes nothing but the verdict.
     """
     from heedful.audits.record import load_record
     from heedful.audits.verdict import Rule
@@ -50,9 +50,9 @@ def report(run: str, kind: str, out: str | None, figures: str | None, given: tup
 @click.option("--out", help="The file to write. [default: compare.html, .md, .csv or .tex]")
 @_figures
 def compare(run_a: str, run_b: str, kind: str, out: str | None, figures: str | None) -> None:
-    """Put two runs side by side: two models, two trainings, or two data sets.
+    """Compare the run folders RUN_A and RUN_B: two models, two trainings, or two data sets.
 
-    Where both have the same texts, differences are paired over them.
+    Differences are paired over texts where both runs have the same texts.
     """
     from heedful.audits.record import load_record
     from heedful.report import compare
@@ -85,7 +85,7 @@ def _write_figures(document: Document, folder: str | None) -> list[str]:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as e:
-        raise BadInput(f"'{folder}' cannot be made ({e.strerror}); give another folder for the figures.") from e
-    drawn = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
-    write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in drawn})
-    return [f"{len(drawn)} figures to {folder}"]
+        raise BadInput(f"'{folder}' cannot be created ({e.strerror}); give another folder for the figures.") from e
+    charts = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
+    write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in charts})
+    return [f"{len(charts)} figures to {folder}"]

@@ -1,27 +1,21 @@
-"""heedful theory: LIME and gradients compared with what theory predicts."""
+"""heedful theory: LIME and gradients compared with their closed forms."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from heedful.cli import options as opt
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from heedful.methods.theory_comparison import Reduce, TheoryComparison
-from heedful.core.arrays import Floats
+    from heedful.methods.theory_comparison import Reduce
 
 
 @click.command()
 @click.argument("text")
 @opt.model_options
-@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How often LIME is run.")
+@click.option("--runs", type=click.IntRange(1), default=5, show_default=True, help="How many times to run LIME.")
 @click.option("--samples", type=click.IntRange(2), default=5000, show_default=True, help="Samples of each run.")
 @click.option(
     "--masking", default="unk", show_default=True, help="What replaces a removed word: unk, mask, pad or token:WORD."
@@ -65,93 +59,9 @@ def theory(
     if as_json:
         click.echo(comparison.to_json())
     else:
-        _print(comparison, words)
+        from rich.console import Console
+
+        from heedful.report.theory_terminal import show_theory
+
+        show_theory(comparison, Console(highlight=False), words)
     opt.announce(figure)
-
-
-def _print(comparison: TheoryComparison, most: int) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    from heedful.report.phrases import prediction_text
-    from heedful.report.terminal import clean
-
-    console = Console(highlight=False)
-    console.print(Text(clean(f"{comparison.source.model} says {prediction_text(comparison.prediction)}")))
-    console.print(Text(clean(f"explained: {comparison.target}")))
-    if comparison.tokens.notice:
-        console.print(Text(f"Notice: {comparison.tokens.notice}.", style="bold"))
-    _print_words(comparison, most, console)
-    _print_tokens(comparison, most, console)
-
-
-def _print_words(comparison: TheoryComparison, most: int, console: Console) -> None:
-    from rich.text import Text
-
-    from heedful.methods.theory_comparison import FORMS, UNPROVED
-
-    trial, shown, places = comparison.trial, comparison.order[:most], _places(comparison.mean)
-    table = _table("word", "LIME", "least", "most", *FORMS)
-    for j in shown:
-        runs = comparison.runs[:, j]
-        scores = [comparison.mean[j], runs.min(), runs.max(), *(comparison.forms[form][j] for form in FORMS)]
-        table.add_row(*_row(comparison.words[j], scores, places))
-    times = "1 run" if trial.runs == 1 else f"mean, least and most of {trial.runs} runs"
-    console.print(Text(f"\nLIME's coefficients: {times} of {trial.samples:,} samples", style="bold"))
-    console.print(table)
-    _print_left_out(len(comparison.words) - len(shown), "word", console)
-    agreements = _table("agreement with LIME's mean", "Pearson", "Kendall τ-b", "off")
-    for form in FORMS:
-        near = comparison.agreement(form)
-        numbers = [(near.pearson, "+.4f"), (near.kendall, "+.4f"), (near.off, ".1%")]
-        agreements.add_row(form, *("–" if value is None else format(value, style) for value, style in numbers))
-    console.print(agreements)
-    chance = "" if comparison.chance is None else f", of which chance alone makes {comparison.chance:.1%}"
-    console.print(Text(f"off: the L2 distance to LIME's mean, as a share of its length{chance}; {UNPROVED}", "dim"))
-
-
-def _print_tokens(comparison: TheoryComparison, most: int, console: Console) -> None:
-    from rich.text import Text
-
-    order = sorted(range(len(comparison.tokens)), key=lambda t: -abs(comparison.gradient[t]))
-    table = _table("token", "gradient", "theory")
-    places = _places(comparison.gradient)
-    for t in order[:most]:
-        table.add_row(*_row(comparison.names[t], [comparison.gradient[t], comparison.slopes[t]], places))
-    console.print(Text(f"\nGradients ({comparison.trial.reduce})", style="bold"))
-    console.print(table)
-    _print_left_out(len(order) - most, "token", console)
-    console.print(Text(f"gradient and theory differ by at most {comparison.worst:.1e}"))
-    stated = "the theorem as it is stated, with a query that does not move, is off by"
-    console.print(Text(f"{stated} {comparison.overlooked:.1e}", "dim"))
-
-
-def _print_left_out(count: int, unit: str, console: Console) -> None:
-    from rich.text import Text
-
-    if count > 0:
-        console.print(Text(f"… and {count:,} {unit}{'s' * (count != 1)} more: see them with --words or --json", "dim"))
-
-
-def _table(first: str, *names: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(first, overflow="fold", max_width=30)
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _places(values: Floats) -> int:
-    """Decimals that show four digits of the largest."""
-    largest = max(map(abs, values.tolist()), default=0.0)
-    return min(12, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 4
-
-
-def _row(name: str, values: Sequence[float], places: int) -> list[Any]:
-    from rich.text import Text
-
-    from heedful.report.terminal import clean
-
-    return [Text(clean(name)), *(f"{float(value) + 0.0:+.{places}f}" for value in values)]

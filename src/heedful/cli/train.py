@@ -1,4 +1,4 @@
-"""heedful train, heedful recipes and heedful translate: the papers' networks, on any data set."""
+"""heedful train, heedful recipes and heedful translate: the papers' networks on any data set."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def train(
     _print(result, as_json)
 
 
-def _names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",")]
+def _names(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def _limited(data: Splits, limit: int | None) -> Splits:
-    """With at most so many texts to train on."""
+    """The data with at most `limit` texts to train on."""
     if limit is None or limit >= len(data.train):
         return data
     chosen = sorted(Random(0).sample(range(len(data.train)), limit))  # files are often sorted by label
@@ -78,7 +78,7 @@ def _limited(data: Splits, limit: int | None) -> Splits:
 
 
 def _watch(show: Show) -> WatchTraining:
-    """A bar on a terminal; a line for each epoch that ends elsewhere."""
+    """A bar on a terminal; elsewhere a line for each finished epoch."""
     lines, printed = not sys.stderr.isatty(), 0
 
     def watch(now: TrainingProgress) -> None:
@@ -115,7 +115,7 @@ def _print(result: Trained, as_json: bool) -> None:
         if scores:
             click.echo(f"{name:<10}  " + "  ".join(f"{key} {value:.4f}" for key, value in scores.items()))
     if result.test is None:
-        click.echo("the data has no test texts: the scores on the texts that chose the epoch are too good")
+        click.echo("the data have no test texts: validation scores are optimistic, since they chose the epoch")
     verb = "translate" if hasattr(result.classifier, "translate") else "explain"
     click.echo(f"the model is in {result.folder}; try: heedful {verb} TEXT --model {result.folder}")
 
@@ -141,7 +141,7 @@ def recipes(name: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("text")
-@click.option("--model", "-m", required=True, help="A folder that heedful train seq2seq-… has made.")
+@click.option("--model", "-m", required=True, help="A model folder from `heedful train seq2seq-…`.")
 @click.option("--figure", help="Draw the alignment to this file, which ends in .png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the alignment.")
 def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
@@ -153,14 +153,14 @@ def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
     with output(figure, "figure") as draw:
         from heedful.nets.training.translate import Translator
 
-        found = Translator.load(model).align(read or "")
+        alignment = Translator.load(model).align(read or "")
         if draw is not None:
             from heedful.report.figures import encode
             from heedful.report.figures.maps import draw_alignment
 
-            draw(encode(draw_alignment(found), kind))
+            draw(encode(draw_alignment(alignment), kind))
     if as_json:
-        click.echo(found.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
+        click.echo(alignment.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
     else:
-        click.echo(found.written)
+        click.echo(alignment.written)
     opt.announce(figure)

@@ -1,6 +1,6 @@
 """Figures: explanations in, a matplotlib Figure out. Needs the extra: pip install 'heedful[figures]'.
 
-draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, one under the other
+draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, from top to bottom
 draw_tree   an attribution tree
 draw_theory LIME and the gradient compared with theory
 encode      a figure as the bytes of a png, pdf or svg file
@@ -40,23 +40,23 @@ _HEAD, _SPACE = 0.62, 0.3
 
 
 def kind(path: str) -> str:
-    """The kind of figure that a file name asks for: kind("a/b.PDF") -> "pdf"."""
+    """The format of a figure, from its file name: kind("a/b.PDF") -> "pdf"."""
     ending = PurePath(path).suffix.lower().removeprefix(".")
     if ending not in FIGURE_FORMATS:
-        raise BadInput(f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure.")
+        raise BadInput(f"'{path}' does not end in .png, .pdf or .svg; give a figure one of these endings.")
     return ending
 
 
 def draw(explanations: Explanation | Sequence[Explanation]) -> Picture:
     """One figure of one text, with a panel for each explanation."""
-    shown = [explanations] if isinstance(explanations, Explanation) else list(explanations)
-    if not shown:
+    whys = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    if not whys:
         raise BadInput("there is no explanation to draw; give at least one.")
-    if len({(e.tokens.text, e.tokens.pair) for e in shown}) > 1:
-        raise BadInput("a figure shows one text; draw each text by itself.")
-    blocks = [*_bars(shown), *_maps(shown), *(RemovalPart(e) for e in shown if isinstance(e, Counterfactual))]
-    prediction = next((e.prediction for e in shown if e.prediction.logits), Prediction())
-    return _assemble(blocks, prediction, str(shown[0].target), shown[0].source.model)
+    if len({(e.tokens.text, e.tokens.pair) for e in whys}) > 1:
+        raise BadInput("a figure shows one text; draw each text separately.")
+    blocks = [*_bars(whys), *_maps(whys), *(RemovalPart(e) for e in whys if isinstance(e, Counterfactual))]
+    prediction = next((e.prediction for e in whys if e.prediction.logits), Prediction())
+    return _assemble(blocks, prediction, str(whys[0].target), whys[0].source.model)
 
 
 def draw_tree(tree: Tree) -> Picture:
@@ -71,8 +71,8 @@ def draw_theory(comparison: TheoryComparison) -> Picture:
 
 
 def _assemble(blocks: Sequence[FigurePart], prediction: Prediction, target: str, model: str) -> Picture:
-    """The blocks one under the other, below one line that says what is explained."""
-    head = f"{model or 'the model'} says {prediction_text(prediction)}" if prediction.logits else ""
+    """The blocks from top to bottom, below the prediction and the target."""
+    head = f"{model or 'the model'} predicts {prediction_text(prediction)}" if prediction.logits else ""
     texts = [head, target, *(text for block in blocks for text in block.texts())]
     with plainly():
         letters = Letters.of(texts)
@@ -89,10 +89,10 @@ def _assemble(blocks: Sequence[FigurePart], prediction: Prediction, target: str,
     return sheet.figure
 
 
-def _bars(shown: Sequence[Explanation]) -> list[FigurePart]:
-    """Methods with the same words stand side by side, a few in a row."""
+def _bars(explanations: Sequence[Explanation]) -> list[FigurePart]:
+    """Methods with the same words are side by side, a few in a row."""
     by_words: list[list[Attribution]] = []
-    for words in (by_word(e) for e in shown if isinstance(e, Attribution)):
+    for words in (by_word(e) for e in explanations if isinstance(e, Attribution)):
         group = next((g for g in by_words if g[0].tokens == words.tokens), None)
         if group is None:
             by_words.append([words])
@@ -101,9 +101,9 @@ def _bars(shown: Sequence[Explanation]) -> list[FigurePart]:
     return [Bars.of(g, g[i : i + PANELS_PER_ROW]) for g in by_words for i in range(0, len(g), PANELS_PER_ROW)]
 
 
-def _maps(shown: Sequence[Explanation]) -> list[FigurePart]:
-    """Attention stands to the left of what is attributed to it, where both are there."""
-    maps = [e for e in shown if isinstance(e, Interaction)]
+def _maps(explanations: Sequence[Explanation]) -> list[FigurePart]:
+    """Attention is at the left of its attributions, if the figure has both."""
+    maps = [e for e in explanations if isinstance(e, Interaction)]
     mates = matching_maps(maps)
     plain = {mates[i] for i in mates} & {i for i, e in enumerate(maps) if e.method == "attention-weights"}
     return [

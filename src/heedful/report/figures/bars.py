@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from heedful.core.explanation import Attribution
 from heedful.core.tokens import Tokens
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, SOFT, WEIGHT, Sheet
-from heedful.report.phrases import details
+from heedful.report.phrases import details, format_number
 
 MAX_WORDS = 40  # of a long text, the strongest
 MAX_LETTERS = 22  # letters of a word
@@ -28,7 +28,7 @@ class Bars:
 
     @classmethod
     def of(cls, every: Sequence[Attribution], whys: Sequence[Attribution]) -> Bars:
-        """The words that are strong for any of `every`, so that all rows of panels show the same words."""
+        """The strongest words of all methods in `every`, so that all rows of panels show the same words."""
         content = every[0].tokens.content
         peak = np.max([np.abs(why.strengths()) for why in every], axis=0)
         strongest = sorted(content, key=lambda i: -peak[i])[:MAX_WORDS]
@@ -46,7 +46,7 @@ class Bars:
 
     @property
     def _words(self) -> float:
-        # subtle: wide letters (CJK) take two places
+        # subtle: wide characters (CJK) take two places
         places = max(sum(2 if ord(c) > 0x2E80 else 1 for c in self.tokens.surface(i)[:MAX_LETTERS]) for i in self.shown)
         return 0.25 + 0.085 * places
 
@@ -76,8 +76,8 @@ class Bars:
             sheet.write(at, top, why.method or "scores", sheet.style(9, bold=True))
             self._panel(sheet.axes(at, top + 0.3, panel, rows), sheet, why, first=n == 0)
         signed = {why.signed for why in self.whys}
-        legend = [("■ for", FOR), ("■ against", AGAINST)] if True in signed else []
-        legend += [("■ weight without direction", WEIGHT)] if False in signed else []
+        legend = [("■ supports", FOR), ("■ opposes", AGAINST)] if True in signed else []
+        legend += [("■ strength without direction", WEIGHT)] if False in signed else []
         sheet.write_legend(left + self._words, top + 0.3 + rows + 0.27, legend, 7.5, 0.18)
         sheet.write_notes(left + self._words, top + 0.3 + rows + 0.46, self._notes())
 
@@ -96,6 +96,6 @@ class Bars:
         words = [sheet.letters.safe(why.tokens.surface(i), MAX_LETTERS) for i in at] if first else [""] * len(at)
         axes.set_yticklabels(words, **sheet.style(9))
         axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.4g}".replace("-", "−")))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: format_number(x, ".4g")))
         axes.grid(axis="x", color=LINE, linewidth=0.5)
         axes.set_axisbelow(True)

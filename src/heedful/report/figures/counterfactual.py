@@ -1,4 +1,4 @@
-"""Removal: a text without some of its words, and what the model says then."""
+"""Removal: a text without some of its words, and the prediction without them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,15 @@ class RemovalPart:
     """The text with the removed words struck out, and the probabilities before and after."""
 
     why: Counterfactual
-
-    @property
-    def width(self) -> float:
-        """A column of text."""
-        return _WIDE
+    width = _WIDE
 
     def _words(self) -> list[list[tuple[str, bool, bool]]]:
-        """The words of each text, whether they were removed, and whether a space stands before them."""
-        gone = set(self.why.removed)
+        """The words of each text, whether they were removed, and whether a space precedes them."""
+        removed = set(self.why.removed)
         view, groups = self.why.tokens.by("word")
         return [
             [
-                (view.surface(run.unit), bool(gone & set(groups[run.unit])), n > 0 and runs[n - 1].unit is None)
+                (view.surface(run.unit), bool(removed & set(groups[run.unit])), n > 0 and runs[n - 1].unit is None)
                 for n, run in enumerate(runs)
                 if run.unit is not None
             ]
@@ -74,7 +70,7 @@ class RemovalPart:
             self._bars(sheet, top + 0.15)
 
     def _text(self, sheet: Sheet, top: float, probe: bool = False) -> float:
-        """The words set line by line; returns how high they are. A text that begins right to left runs that way."""
+        """Write the words line by line, right to left if the text begins so; returns their height."""
         plain, space = sheet.style(11), 0.055
         start = top
         for words in self._words():
@@ -120,5 +116,5 @@ class RemovalPart:
 
 
 def _leftwards(text: str) -> bool:
-    """Whether the first letter with a direction runs right to left."""
+    """Whether the first character with a direction is right to left."""
     return next((d != "L" for c in text if (d := unicodedata.bidirectional(c)) in ("L", "R", "AL")), False)

@@ -1,4 +1,4 @@
-"""Maps: the weights of layers and heads."""
+"""Maps: heat maps of the weights of layers and heads, and of alignments."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from heedful.report.figures.sheet import (
     Sheet,
     plainly,
 )
-from heedful.report.phrases import details, score_text
+from heedful.report.phrases import details, format_number, score_text
 
 if TYPE_CHECKING:
     from heedful.nets.training.translate import Alignment, Bin
 
 
-MAX_BINS = 48  # the side of one heat map among many
+MAX_BINS = 48  # bins on a side of one heat map among many
 MAX_NAMED = 64  # tokens that a single map can name
-_SEAM = 2
+_SEAM = 2  # pixels between two maps
 _WEIGHT_COLOURS = LinearSegmentedColormap.from_list("weight", ["#f7f5fb", "#8f7bc4", "#2a0f5e"])
 
 
 def _maps_colours(values: NDArray[np.float32]) -> tuple[Colormap, Normalize]:
-    """The page's ramps on its square-root scale, which keeps small weights apart."""
+    """The colours of the page, on its square-root scale, which keeps small weights visible."""
     top = float(np.abs(values).max(initial=0.0)) or 1.0
     if not (values < 0).any():
         return _WEIGHT_COLOURS, PowerNorm(0.5, 0, top)
@@ -53,7 +53,7 @@ def _maps_colours(values: NDArray[np.float32]) -> tuple[Colormap, Normalize]:
 
 @dataclass(frozen=True)
 class Maps:
-    """Heat maps of an interaction, layers below each other and heads side by side; or of two, as a pair."""
+    """Heat maps of an interaction, a row per layer and a column per head; or of two, side by side."""
 
     whys: tuple[Interaction, ...]
 
@@ -100,7 +100,7 @@ class Maps:
 
     def _notes(self) -> list[str]:
         queries, n = self.whys[0].weights.shape[2:]
-        repeated = ["one query reads the whole text: its row is repeated"] if queries < n else []
+        repeated = ["one query attends to the whole text: its row is repeated"] if queries < n else []
         what = "rows: query, columns: key" if self._single else "one map per layer and head; in each, rows are queries"
         bins = min(n, MAX_BINS)
         binned = [f"{n} tokens in {bins} bins, the largest weight of each"] if bins < n and not self._single else []
@@ -144,7 +144,7 @@ class Maps:
             ends = [norm.vmin or 0.0, 0.0, norm.vmax or 0.0] if (norm.vmin or 0) < 0 else [0.0, norm.vmax or 0.0]
             middles = [e / 4 for e in ends if e]
             scale.set_ticks(sorted({*ends, *middles}))
-            scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.2g}".replace("-", "−")))
+            scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: format_number(x, ".2g")))
             scale.ax.tick_params(length=0, labelsize=7.5, colors=SOFT)
         sheet.write_notes(MARGIN_INCHES, top + above + height + 0.12, self._notes())
 
@@ -171,7 +171,7 @@ class Maps:
 
 
 def tiled(why: Interaction) -> NDArray[np.float32]:
-    """All heads in one picture, with a seam of NaN, which is drawn as nothing, between them."""
+    """All heads in one image, separated by NaN, which is not drawn."""
     layers, heads, queries, n = why.weights.shape
     side = min(n, MAX_BINS)
     starts = np.arange(side) * n // side
@@ -182,21 +182,19 @@ def tiled(why: Interaction) -> NDArray[np.float32]:
 
 
 SPACE = "␣"
-MAX_SYMBOLS = 400  # characters, or symbols, that a picture can name
+MAX_SYMBOLS = 400  # characters, or symbols, that a figure can name
 _HEAD, _NAMES, _FOOT, _BAR = 0.62, 0.55, 0.1, 0.75
 _COLOURS = (WEIGHT, FOR, AGAINST, INK)
 _MARKS = ("o", "s", "D", "^")
 
 
 def draw_alignment(alignment: Alignment) -> Picture:
-    """A heat map: a row for each symbol that was written, a column for each character of the text."""
+    """A heat map: a row for each output symbol, a column for each character of the text."""
     if not alignment.weights.any():
         name = alignment.model or "the translator"
-        raise Unsupported(f"{name} has no attention, so there is no alignment to draw; give a network that has.")
+        raise Unsupported(f"{name} has no attention, so there is no alignment to draw; give a network with attention.")
     if max(alignment.weights.shape) > MAX_SYMBOLS:
-        raise BadInput(
-            f"the text has {len(alignment.text):,} characters and a picture names {MAX_SYMBOLS}; shorten it."
-        )
+        raise BadInput(f"the text has {len(alignment.text):,} characters and a figure names {MAX_SYMBOLS}; shorten it.")
     rows, columns = alignment.weights.shape
     cell = float(np.clip(9.5 / columns, 0.1, 0.17))
     tall = max(cell, 0.14)
@@ -204,9 +202,9 @@ def draw_alignment(alignment: Alignment) -> Picture:
         letters = Letters.of([alignment.text, alignment.written, alignment.model, SPACE])
         width = 2 * MARGIN_INCHES + _NAMES + max(3.6, cell * columns) + _BAR
         sheet = Sheet.of(width, _HEAD + _NAMES / 2 + tall * rows + _FOOT + MARGIN_INCHES / 2, letters)
-        says = f"{alignment.model or 'the translator'} writes {alignment.written}"
-        sheet.write(MARGIN_INCHES, 0.14, says, sheet.style(11))
-        caption = "attention of each symbol written (rows) over the characters read (columns); each row adds up to 1"
+        title = f"{alignment.model or 'the translator'} writes {alignment.written}"
+        sheet.write(MARGIN_INCHES, 0.14, title, sheet.style(11))
+        caption = "attention of each output symbol (rows) over the input characters (columns); each row sums to 1"
         for n, line in enumerate(sheet.fitted(caption, width - 2 * MARGIN_INCHES, sheet.style(8.5))):
             sheet.write(MARGIN_INCHES, 0.37 + 0.15 * n, line, sheet.style(8.5, SOFT))
         axes = sheet.axes(MARGIN_INCHES + _NAMES, _HEAD + _NAMES / 2, cell * columns, tall * rows)
@@ -220,7 +218,7 @@ def _heat(sheet: Sheet, axes: Axes, alignment: Alignment, size: float) -> None:
     axes.xaxis.tick_top()
     axes.set_xticks(range(columns), [_shown(sheet, c) for c in alignment.text], **sheet.style(size))
     axes.set_yticks(range(rows), [_shown(sheet, s) for s in alignment.symbols], **sheet.style(min(size + 0.5, 7.5)))
-    # a faint line at each space: where one part of the text, or of the output, ends
+    # a faint line at each space of the text and of the output
     for at in (i for i, c in enumerate(alignment.text) if c.isspace()):
         axes.axvline(at, color=LINE, linewidth=0.4)
     for at in (i for i, s in enumerate(alignment.symbols) if s.isspace()):
@@ -245,10 +243,10 @@ def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
     if not alignment or not all(alignment.values()):
         raise BadInput("there is nothing to draw against length; give each network at least one bin.")
     if len(alignment) > len(_COLOURS):
-        raise BadInput(f"{len(alignment)} networks were given and a picture holds {len(_COLOURS)}; draw fewer.")
+        raise BadInput(f"got {len(alignment)} networks, and a figure has room for {len(_COLOURS)}; draw fewer.")
     with plainly():
         sheet = Sheet.of(7.4, 4.15, Letters.of(alignment))
-        sheet.write(MARGIN_INCHES, 0.14, "Texts translated without a mistake, by their length", sheet.style(11))
+        sheet.write(MARGIN_INCHES, 0.14, "Exact match by length of the text", sheet.style(11))
         sheet.write(MARGIN_INCHES, 0.37, "bands: 95 % intervals (Wilson)", sheet.style(8.5, SOFT))
         axes = sheet.axes(MARGIN_INCHES + 0.45, 0.75, 5.05, 2.85)
         for bins, colour, mark in zip(alignment.values(), _COLOURS, _MARKS, strict=False):
@@ -266,7 +264,7 @@ def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
 
 
 def _names(sheet: Sheet, axes: Axes, alignment: Mapping[str, Sequence[Bin]]) -> None:
-    """Each name beside the end of its line, moved down where two would overlap."""
+    """Each name at the end of its line, moved down where two would overlap."""
     lowest = np.inf
     for name in sorted(alignment, key=lambda name: -alignment[name][-1].share):
         end = alignment[name][-1]

@@ -1,4 +1,4 @@
-"""Sheet: the paper of a figure. Everything is placed in inches from its top left corner, so nothing is left to guess.
+"""Sheet: the canvas of a figure. Everything is placed in inches from its top left corner.
 
 Colours are those of the page in its light theme, distinct for every kind of colour vision.
 """
@@ -30,7 +30,7 @@ DPI = 150
 
 
 class Picture(Figure):
-    """A matplotlib Figure of its own: nothing global knows it, and it shows itself in a notebook."""
+    """A matplotlib Figure outside pyplot, which a notebook displays."""
 
     def _repr_png_(self) -> bytes:
         return encode(self, "png")
@@ -38,7 +38,7 @@ class Picture(Figure):
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Inside, matplotlib draws by its own defaults, whatever style the caller has chosen, and TeX is off."""
+    """Inside, matplotlib uses its defaults, whatever style the caller has chosen, and no TeX."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update({"svg.hashsalt": "heedful", "axes.linewidth": 0.6})
@@ -56,7 +56,7 @@ def encode(figure: Figure, kind: str) -> bytes:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A figure under work, and the fonts that its words need."""
+    """A figure, and the fonts that its words need."""
 
     figure: Picture
     letters: Letters
@@ -77,7 +77,7 @@ class Sheet:
         return axes
 
     def style(self, size: float = 9, color: str = INK, bold: bool = False) -> dict[str, Any]:
-        """How a text is set. A dollar or a backslash in it is only a sign."""
+        """The style of a text, without maths: a dollar or a backslash is an ordinary character."""
         face = {"fontweight": "bold" if bold else "normal", "fontfamily": list(self.letters.families)}
         return {"fontsize": size, "color": color, **face, "parse_math": False, "usetex": False}
 
@@ -88,7 +88,7 @@ class Sheet:
         return self.figure.text(left / w, 1 - top / h, self.letters.safe(text), ha=ha, va="top", **style)
 
     def width_of(self, text: str, style: dict[str, Any] | None = None) -> float:
-        """How wide a text will be, in inches."""
+        """The width of a text, in inches."""
         probe = self.write(0, 0, text, style)
         canvas: Any = self.figure.canvas
         extent = probe.get_window_extent(canvas.get_renderer())
@@ -96,7 +96,7 @@ class Sheet:
         return float(extent.width) / self.figure.dpi
 
     def write_notes(self, left: float, top: float, notes: Iterable[str]) -> None:
-        """Small lines of text, one under the other."""
+        """Small lines of text, from top to bottom."""
         for n, note in enumerate(notes):
             self.write(left, top + n * LINE_HEIGHT, note, self.style(7.5, SOFT))
 
@@ -110,7 +110,7 @@ class Sheet:
             left += self.width_of(text, style) + gap
 
     def fitted(self, text: str, width: float, style: dict[str, Any] | None = None) -> list[str]:
-        """The text in lines that are no wider than `width`; a single word may stick out."""
+        """The text in lines no wider than `width`; a single word may be wider."""
         lines: list[str] = []
         for word in text.split():
             longer = f"{lines[-1]} {word}" if lines else word
@@ -125,24 +125,22 @@ MAIN_FONT = "DejaVu Sans"  # comes with matplotlib
 BOX = "□"
 _CLUSTER = regex.compile(r"\X")
 _UNSEEN = regex.compile(r"[\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}]")
-_JOINERS = frozenset(range(0xFE00, 0xFE10)) | {0x200C, 0x200D}  # they choose a glyph, and have none themselves
+_JOINERS = frozenset(range(0xFE00, 0xFE10)) | {0x200C, 0x200D}  # they select a glyph and have none themselves
 
 
 @dataclass(frozen=True)
 class Letters:
-    """The fonts of a figure, tried in order, and every character that one of them has."""
+    """The fonts of a figure in order of preference, and every character that one of them has."""
 
     families: tuple[str, ...]
     covered: frozenset[int]
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Letters:
-        """The main font, and as many more as these texts need and the machine has."""
+        """The main font, and those of the machine's other fonts that these texts need."""
         faces = (font_manager.FontProperties(family=MAIN_FONT, weight=weight) for weight in ("normal", "bold"))
-        families, covered = (
-            [MAIN_FONT],
-            frozenset.intersection(*(_covered(font_manager.findfont(face)) for face in faces)),
-        )
+        families = [MAIN_FONT]
+        covered = frozenset.intersection(*(_covered(font_manager.findfont(face)) for face in faces))
         missing = {ord(c) for c in chain.from_iterable(texts)} - covered - _JOINERS
         for name, path in _others() if missing else ():
             letters = missing & _covered(path)
@@ -155,30 +153,30 @@ class Letters:
         return cls(tuple(families), covered)
 
     def safe(self, text: str, longest: int | None = None) -> str:
-        """On one line, with a box for each sign that no font has; a missing glyph would be a warning at best."""
+        """On one line, with a box for each character that no font has: matplotlib warns of a missing glyph."""
         line = " ".join(text.split())
         signs = [self._sign(cluster) for cluster in _CLUSTER.findall(line)]
         cut = longest is not None and len(signs) > longest
         return "".join(signs[: longest - 1]) + "…" if cut and longest else "".join(signs)
 
     def _sign(self, cluster: str) -> str:
-        seen = "".join(c for c in cluster if ord(c) in self.covered and not _UNSEEN.match(c))
-        return seen if seen and all(c in seen or ord(c) in _JOINERS for c in cluster) else BOX
+        visible = "".join(c for c in cluster if ord(c) in self.covered and not _UNSEEN.match(c))
+        return visible if visible and all(c in visible or ord(c) in _JOINERS for c in cluster) else BOX
 
 
 @cache
 def _covered(path: str) -> frozenset[int]:
     try:
         return frozenset(FT2Font(path).get_charmap())
-    except (RuntimeError, OSError):  # colour bitmaps, for one, cannot be drawn
+    except (RuntimeError, OSError):  # such as a font of colour bitmaps
         return frozenset()
 
 
 @cache
 def _others() -> tuple[tuple[str, str], ...]:
-    """(family, file) of the machine's upright fonts of usual weight, those made for many scripts first."""
+    """(family, file) of the machine's upright fonts of normal weight, those for many scripts first."""
     known = font_manager.fontManager.ttflist
-    # subtle: "Last Resort" has a picture of every script, and matplotlib warns when it is used
+    # subtle: "Last Resort" has placeholder glyphs for every script, and matplotlib warns when it is used
     usual = [f for f in known if f.style == "normal" and f.weight in (400, "normal", "regular", "book")]
     upright = {f.name: f.fname for f in usual if "Last Resort" not in f.name}
     preferred = ("Noto Sans", "Noto", "Unifont", "Droid")
@@ -196,7 +194,7 @@ class FigurePart(Protocol):
         ...
 
     def texts(self) -> list[str]:
-        """What it will write, so that fonts can be found."""
+        """All its texts, to select the fonts."""
         ...
 
     def height(self, sheet: Sheet) -> float:

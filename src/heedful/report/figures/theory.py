@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, SOFT, WEIGHT, Sheet
-from heedful.report.phrases import score_text
+from heedful.report.phrases import DASH, format_number, score_text
 
 if TYPE_CHECKING:
     from heedful.methods.theory_comparison import Closeness, TheoryComparison
 
-MAX_WORDS = 120  # of a long text, the largest
-WORDS_PER_ROW = 40  # words in a row: more would touch each other
-MAX_LETTERS = 14  # letters of a word
-MAX_NAMED = 8  # tokens of the gradient's panel
+MAX_WORDS = 120  # words shown of a long text, the largest
+WORDS_PER_ROW = 40  # words in a row: more would overlap
+MAX_LETTERS = 14  # characters shown of a word
+MAX_NAMED = 8  # tokens named in the gradient's panel
 _WIDE, _SCALE, _HIGH, _SQUARE = 6.6, 0.5, 1.6, 2.9
 _HEAD, _TITLE, _SPACE = 0.62, 0.26, 0.3
 _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form"}
@@ -27,21 +27,17 @@ _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Figure 4: a box of LIME's runs for each word, largest first, with theory's cross on it. Rows have own scales."""
+    """Figure 4: a box of LIME's runs for each word, largest first, with a cross for theory. Each row has its scale."""
 
     comparison: TheoryComparison
-
-    @property
-    def width(self) -> float:
-        """As wide as a printed page allows."""
-        return _WIDE
+    width = _WIDE
 
     @property
     def _rows(self) -> list[list[int]]:
-        shown = self.comparison.order[:MAX_WORDS]
-        count = -(-len(shown) // WORDS_PER_ROW)
-        size = -(-len(shown) // count)
-        return [shown[i : i + size] for i in range(0, len(shown), size)]
+        words = self.comparison.order[:MAX_WORDS]
+        count = -(-len(words) // WORDS_PER_ROW)
+        size = -(-len(words) // count)
+        return [words[i : i + size] for i in range(0, len(words), size)]
 
     @property
     def _names(self) -> float:
@@ -66,7 +62,7 @@ class Coefficients:
         return _TITLE + 0.2 + len(self._rows) * (_HIGH + self._names) + LINE_HEIGHT * len(self._notes())
 
     def paint(self, sheet: Sheet, top: float) -> None:
-        """The rows, one under the other."""
+        """The rows, from top to bottom."""
         sheet.write(MARGIN_INCHES, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
         paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
         legend = (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper)
@@ -103,14 +99,10 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class Slopes:
-    """Figure 5: the gradient against Theorem 4.1, a point for each token; beside it, what agrees how well."""
+    """Figure 5: the gradient against Theorem 4.1, a point for each token; at its right, a table of agreement."""
 
     comparison: TheoryComparison
-
-    @property
-    def width(self) -> float:
-        """As the block above it."""
-        return _WIDE
+    width = _WIDE
 
     @property
     def _extremes(self) -> list[int]:
@@ -174,36 +166,34 @@ class Slopes:
                 )  # fmt: skip
 
     def _label_place(self, t: int, y: float, left: bool, inch: float) -> tuple[float, str]:
-        """Where a name at height y stands clear of the diagonal and of the ring."""
-        taken = [float(self.comparison.slopes[t]), y, *([float(self.comparison.stated[0])] if t == 0 else [])]
-        return (min(taken) - 0.22 * inch, "right") if left else (max(taken) + 0.22 * inch, "left")
+        """A place at height y that overlaps neither the diagonal nor the ring."""
+        occupied = [float(self.comparison.slopes[t]), y, *([float(self.comparison.stated[0])] if t == 0 else [])]
+        return (min(occupied) - 0.22 * inch, "right") if left else (max(occupied) + 0.22 * inch, "left")
 
     def _numbers(self, sheet: Sheet, left: float, top: float) -> None:
         columns = (0.0, 1.42, 1.98, 2.62)
-        rows = [("with LIME's mean", "r", "τ-b", "off")]
-        rows += [(_NAMES[form], *_agreement_cells(self.comparison.agreement(form))) for form in self.comparison.forms]
+        rows = [["with LIME's mean", "r", "τ-b", "off"]]
+        rows += [[_NAMES[form], *_agreement_cells(self.comparison.agreement(form))] for form in self.comparison.forms]
         if self.comparison.chance is not None:
-            rows.append(("chance alone", "", "", f"{self.comparison.chance:.1%}"))
+            rows.append(["sampling alone", "", "", f"{self.comparison.chance:.1%}"])
         for n, row in enumerate(rows):
             style = sheet.style(8, SOFT if n == 0 else INK)
             for x, cell in zip(columns, row, strict=True):
                 sheet.write(left + x, top + 0.2 * n, cell, style, "left" if x == 0 else "right")
         text = (
-            "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, as a share of its length; the limit "
-            "has no ridge penalty, which LIME has. "
-            f"Gradient: off theory by at most {_short(self.comparison.worst)}. "
-            f"The ring is the first token by the theorem as it is stated, with a query that does not move: off by "
+            "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, relative to its norm; the limit has no "
+            "ridge penalty, which LIME has. "
+            f"The gradient differs from theory by at most {_short(self.comparison.worst)}. "
+            f"The ring is the first token by the theorem as published, which holds the query constant: off by "
             f"{_short(self.comparison.overlooked)}."
         )
         lines = sheet.fitted(text, _WIDE + MARGIN_INCHES - left, sheet.style(7.5, SOFT))
         sheet.write_notes(left, top + 0.2 * len(rows) + 0.12, lines)
 
 
-def _agreement_cells(near: Closeness) -> tuple[str, str, str]:
-    def cell(value: float | None, form: str) -> str:
-        return "–" if value is None else format(value, form).replace("-", "−")
-
-    return cell(near.pearson, ".3f"), cell(near.kendall, ".3f"), cell(near.off, ".1%")
+def _agreement_cells(near: Closeness) -> list[str]:
+    numbers = ((near.pearson, ".3f"), (near.kendall, ".3f"), (near.off, ".1%"))
+    return [DASH if value is None else format_number(value, form) for value, form in numbers]
 
 
 def _short(value: float) -> str:
@@ -211,7 +201,7 @@ def _short(value: float) -> str:
 
 
 def _apart(places: list[float], step: float) -> Iterator[float]:
-    """The same places, each at least a step after the one before."""
+    """The places, each moved to at least a step after the one before."""
     last = None
     for place in places:
         moved = place if last is None or (place - last) / step >= 1 else last + step
@@ -222,5 +212,5 @@ def _apart(places: list[float], step: float) -> Iterator[float]:
 def _numbered(axes: Axes, axis: str) -> None:
     scale = axes.xaxis if axis == "x" else axes.yaxis
     scale.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    scale.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.3g}".replace("-", "−")))
+    scale.set_major_formatter(FuncFormatter(lambda x, _: format_number(x, ".3g")))
     axes.set_axisbelow(True)

@@ -25,7 +25,7 @@ _STYLES = ((FOR, "-"), (AGAINST, "--"), (WEIGHT, ":"))
 
 
 def draw_curve(history: Sequence[Mapping[str, float]], best: int, title: str) -> Picture:
-    """Epochs from left to right; the first score is the one that chose."""
+    """Epochs from left to right; the first score is the one that selects the epoch."""
     names = [name for name in history[0] if name not in ("epoch", "loss")]
     with plainly():
         sheet = Sheet.of(_WIDTH, _HEAD + 2 * (_PLOT + _LABELS), Letters.of([title, *names]))
@@ -50,7 +50,7 @@ def _lines(axes: Axes, history: Sequence[Mapping[str, float]], names: Sequence[s
         ends.append((values[-1], name.replace("_", "-"), color))
     low, high = axes.get_ylim()
     placed = float("-inf")
-    for value, name, color in sorted(ends):  # labels at the ends of the lines, none upon another
+    for value, name, color in sorted(ends):  # labels at the ends of the lines, moved apart
         placed = max(value, placed + 0.13 * (high - low))
         axes.annotate(
             name, (1.02, (placed - low) / (high - low)), xycoords="axes fraction", va="center", **sheet.style(8, color)

@@ -22,7 +22,7 @@ _HEIGHT = 3.4
 
 @dataclass(frozen=True)
 class TreeBlock:
-    """Each token at its place in the text; the higher, the nearer to the root. Edges as wide as their share."""
+    """Each token at its place in the text, the root at the top. The width of an edge is its share."""
 
     tree: Tree
 
@@ -85,7 +85,7 @@ class TreeBlock:
             axes.plot([x], [y], marker="D" if root else "o", markersize=8 if root else 5, color=ACCENT if root else INK)
             if root:
                 name = f"root: {sheet.letters.safe(self.tree.tokens.surface(node), MAX_LETTERS)}"
-                # towards the middle, so that a name at the edge stays on the sheet
+                # aligned towards the middle, so that a name at the edge stays inside the figure
                 place, style = x / len(self._places), sheet.style(8.5, ACCENT)
                 anchor = "left" if place < 1 / 4 else "right" if place > 3 / 4 else "center"
                 axes.annotate(name, (x, y), (0, 8), textcoords="offset points", ha=anchor, **style)

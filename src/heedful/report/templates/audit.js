@@ -2,7 +2,7 @@
 (() => {
   const folds = (within = document) => [...within.querySelectorAll("details")];
 
-  /* on paper nothing can be opened, so everything is open; afterwards the screen is as it was */
+  /* everything is unfolded on paper, and restored afterwards */
   let shut = [];
   addEventListener("beforeprint", () => {
     shut = folds().filter((fold) => !fold.open);
@@ -12,7 +12,7 @@
     for (const fold of shut) fold.open = false;
   });
 
-  /* who follows a link to a section wants to see it */
+  /* a link to a section unfolds it */
   const reveal = () => {
     const fold = document.getElementById(location.hash.slice(1))?.querySelector("details.evidence");
     if (fold) fold.open = true;
@@ -20,7 +20,7 @@
   addEventListener("hashchange", reveal);
   reveal();
 
-  /* without a script there is no button that does nothing */
+  /* the button is hidden without a script */
   const button = document.getElementById("unfold");
   if (!button) return;
   button.hidden = false;

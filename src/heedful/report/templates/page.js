@@ -5,7 +5,7 @@
   const zoom = document.getElementById("zoom");
   const data = JSON.parse(document.getElementById("data").textContent);
 
-  /* ---- tips: the title attribute serves where scripts are off; here it moves aside for one that keys can reach ---- */
+  /* ---- tips: without scripts the title attribute serves; here a tip that the keyboard can reach replaces it ---- */
 
   function tipped(target) {
     const element = target.closest?.("[title], [data-tip]");
@@ -29,15 +29,15 @@
   }
 
   function placeTip() {
-    const box = tipFor.getClientRects()[0], own = tip.getBoundingClientRect();
+    const box = tipFor.getClientRects()[0], size = tip.getBoundingClientRect();
     if (!box) return showTip(null);
-    const left = Math.min(Math.max(8, box.left + box.width / 2 - own.width / 2), innerWidth - own.width - 8);
-    const above = box.top - own.height - 6;
+    const left = Math.min(Math.max(8, box.left + box.width / 2 - size.width / 2), innerWidth - size.width - 8);
+    const above = box.top - size.height - 6;
     tip.style.left = `${left}px`;
     tip.style.top = `${above > 4 ? above : box.bottom + 6}px`;
   }
 
-  /* mousemove, not mouseover: a page that scrolls under a resting mouse must not steal the tip of the focused word */
+  /* mousemove, not mouseover: a page that scrolls under a still mouse must not replace the tip of the focused word */
   for (const event of ["mousemove", "focusin", "click"])
     document.addEventListener(event, (e) => showTip(tipped(e.target)));
   document.addEventListener("focusout", () => showTip(null));
@@ -152,7 +152,7 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   for (const radio of all("input[name=theme]")) radio.addEventListener("change", repaint);
 
-  /* on paper all maps are there, and light, whatever the screen shows */
+  /* on paper all maps are drawn, in light colours */
   const root = document.documentElement;
   addEventListener("beforeprint", () => {
     root.style.colorScheme = "light";
@@ -164,7 +164,7 @@
     repaint();
   });
 
-  /* ---- one map, large; or two, attention and what is attributed to it, side by side ---- */
+  /* ---- one enlarged map; or two, attention and its attributions, side by side ---- */
 
   const panes = all("figure", zoom).map((figure) => ({ figure, canvas: figure.querySelector("canvas"), caption: figure.querySelector("figcaption") }));
   const said = zoom.querySelector("output");
@@ -244,29 +244,29 @@
     paint();
   }
 
-  /* what is shown of a cell: its own map, and the same layer and head of its mate, attention first */
-  function shownOf({ map, layer, head, siblings }) {
+  /* the maps of a cell: its own, and the same layer and head of its mate, attention first */
+  function mapsOf({ map, layer, head, siblings }) {
     const mate = siblings[map.mate], other = mate ? mate.numbers.indexOf(map.numbers[layer]) : -1;
-    const own = [{ map, layer, head }];
-    if (other < 0 || mate.side !== map.side) return own;
-    const both = [...own, { map: mate, layer: other, head }];
+    const single = [{ map, layer, head }];
+    if (other < 0 || mate.side !== map.side) return single;
+    const both = [...single, { map: mate, layer: other, head }];
     return mate.name === "attention-weights" ? both.reverse() : both;
   }
 
   function open(cell) {
     showTip(null);
-    const found = shownOf(cell);
+    const maps = mapsOf(cell);
     panes.forEach((pane, i) => {
-      pane.figure.hidden = i >= found.length;
-      Object.assign(pane, found[i]);
-      pane.caption.textContent = found.length > 1 && found[i] ? found[i].map.name : "";
+      pane.figure.hidden = i >= maps.length;
+      Object.assign(pane, maps[i]);
+      pane.caption.textContent = maps.length > 1 && maps[i] ? maps[i].map.name : "";
     });
-    view = { ...cell, at: null, paint, shown: panes.slice(0, found.length) };
+    view = { ...cell, at: null, paint, shown: panes.slice(0, maps.length) };
     const title = `Layer ${cell.map.numbers[cell.layer]}, head ${cell.head}`;
     document.getElementById("zoom-title").textContent = title;
     const label = cell.button.getAttribute("aria-label");
     for (const { canvas, map } of view.shown)
-      canvas.setAttribute("aria-label", `${found.length > 1 ? `${map.name}. ` : ""}${map === cell.map ? label : title}. Arrow keys read single weights.`);
+      canvas.setAttribute("aria-label", `${maps.length > 1 ? `${map.name}. ` : ""}${map === cell.map ? label : title}. Arrow keys read single weights.`);
     said.textContent = "Rows: query. Columns: key. Point, or use the arrow keys, to read a weight.";
     if (!zoom.open) zoom.showModal();
     paint();
