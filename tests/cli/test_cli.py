@@ -299,7 +299,9 @@ def test_a_bad_line_is_named_before_anything_is_printed(run: Run, stdin: bytes, 
 
 def test_a_missing_file_is_refused(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "none"
-    assert said(run("--file", str(path))) == refusal(f"'{path}' cannot be read (No such file or directory).")
+    assert said(run("--file", str(path))) == refusal(
+        f"'{path}' cannot be read (No such file or directory); give a file with one text per line."
+    )
 
 
 def test_bytes_that_are_not_utf8_are_refused_with_line_and_position(run: Run, tmp_path: Path) -> None:
@@ -427,7 +429,7 @@ def test_a_failing_explanation_leaves_the_old_page_alone(run: Run, page: Path) -
 
 def test_a_page_shows_one_text(run: Run, page: Path) -> None:
     assert said(run("--file", "-", "--html", str(page))) == refusal(
-        "--html shows one text; leave out --file, or read its JSON lines."
+        "--html shows one text, and --file has several; leave one of them out."
     )
 
 
@@ -451,13 +453,13 @@ def test_a_figure_and_a_page_are_written_together(run: Run, page: Path) -> None:
 def test_a_figure_of_another_kind_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "figure.jpg"
     assert said(command("explain", TEXT, "--model", "/nowhere", "--figure", str(path))) == refusal(
-        f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure."
+        f"'{path}' does not end in .png, .pdf or .svg; give a figure one of these endings."
     )
 
 
 def test_a_figure_shows_one_text(run: Run) -> None:
     assert said(run("--file", "-", "--figure", "x.png")) == refusal(
-        "--figure shows one text; leave out --file, or read its JSON lines."
+        "--figure shows one text, and --file has several; leave one of them out."
     )
 
 
@@ -585,7 +587,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--target", "fine", "--against", "1"],
          "label 'fine' is set against itself; choose two different labels."),
         (["--pair", " "], "the pair is empty; give at least one word."),
-        (["--layer", "0"], "--layer is for attention methods, and position has no layer; leave it out."),
+        (["--layer", "0"], "--layer sets the layer of attention methods, and position has none; leave it out."),
         (["--layer", "2", "-M", "attention-mean"], "layer 2 is not one of 0 … 1 (or negative, from the last)."),
         (["--layer", "-3", "-M", "attention-mean"], "layer -3 is not one of 0 … 1 (or negative, from the last)."),
         (["--layer", "top", "-M", "attention-mean"], "layer is a whole number or 'all', not 'top'."),

@@ -234,11 +234,11 @@ def test_words_are_listed_by_size_and_the_rest_is_counted(
     start = next(i for i, line in enumerate(lines) if line.split()[:2] == ["word", "LIME"]) + 1
     largest = sorted(range(len(found.words)), key=lambda j: -abs(found.mean[j]))[:4]
     assert [line.split()[0] for line in lines[start : start + 4]] == [found.words[j] for j in largest]
-    shown = [float(cell) for cell in lines[start].split()[1:]]
+    shown = [float(cell.replace("−", "-")) for cell in lines[start].split()[1:]]
     own = found.runs[:, largest[0]]
     forms = [found.forms[form][largest[0]] for form in FORMS]
     assert shown == pytest.approx([own.mean(), own.min(), own.max(), *forms], abs=1e-4)
-    assert lines[start + 4] == f"… and {len(found.words) - 4} words more: see them with --words or --json"
+    assert lines[start + 4] == f"… and {len(found.words) - 4} more words: see them with --words or --json"
 
 
 def test_agreement_and_the_worst_difference_are_printed(
@@ -246,9 +246,9 @@ def test_agreement_and_the_worst_difference_are_printed(
 ) -> None:
     shown = run(monkeypatch, classifier, TEXT).stdout
     near = found.agreement("derived")
-    row = next(line for line in shown.splitlines() if line.startswith("derived")).split()
+    row = next(line for line in shown.splitlines() if line.startswith("derived")).replace("−", "-").split()
     assert row == ["derived", f"{near.pearson:+.4f}", f"{near.kendall:+.4f}", f"{near.off:.1%}"]
-    assert f"gradient and theory differ by at most {found.worst:.1e}\n" in shown
+    assert f"gradient and theory differ by at most {found.worst:.1e}\n".replace("-", "−") in shown
 
 
 def test_a_figure_is_written_and_announced(
@@ -262,7 +262,7 @@ def test_a_figure_is_written_and_announced(
 
 @pytest.mark.parametrize(("args", "message"), [
     ([TEXT, "--masking", "delete"], "masking 'delete' replaces no word by a token; use mask, unk, pad or token:WO"),
-    ([TEXT, "--figure", "x.gif"], "'x.gif' does not end in .png, .pdf or .svg, so it cannot hold a figure."),
+    ([TEXT, "--figure", "x.gif"], "'x.gif' does not end in .png, .pdf or .svg; give a figure one of these endings."),
     ([TEXT, "--target", "LABEL_9"], "label 'LABEL_9' is not one of"),
     ([""], "the text is empty; give at least one word."),
 ])  # fmt: skip

@@ -87,7 +87,7 @@ def test_the_table_says_at_most_and_unknown() -> None:
         "b at most 5 0",
         "c unknown unknown",
         "the prediction itself 3 0",
-        "total and what is unknown at most 1,008 at most 2",
+        "total without unknown costs at most 1,008 at most 2",
     ]
 
 

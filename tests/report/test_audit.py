@@ -22,13 +22,13 @@ from heedful.audits.ranking import rank_methods
 from heedful.audits.record import Record, load_record
 from heedful.audits.run import Run
 from heedful.audits.summary import About, CheckSummary, Row, Summary
-from heedful.audits.verdict import NEEDED, Evidence, Rule, Verdict, verdict
+from heedful.audits.verdict import NEEDED, Answer, Evidence, Reason, Rule, Verdict, verdict
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from heedful.report.audit import report
 from heedful.report.ranking import advice, ranking_section
-from heedful.report.verdict import verdict_section, verdict_sentences
+from heedful.report.verdict import share_phrase, verdict_section, verdict_sentences
 from tests.audits.test_verdict import numbers, shares
 from tests.support import toys
 from tests.support.operating import SMALL
@@ -75,7 +75,7 @@ def _words(a: float, b: float, c: float) -> tuple[str, ...]:
 def test_the_head_says_the_verdict() -> None:
     assert _words(0.9, 0.9, 0.9)[0].startswith("Attention may be used as an explanation of this model")
     assert _words(0.0, 0.0, 0.0)[0].startswith("Attention should not be used as an explanation of this model")
-    assert _words(0.9, 0.0, 0.0)[0].startswith("Attention carries some, but not all, of what decides")
+    assert _words(0.9, 0.0, 0.0)[0].startswith("Attention explains this model in part")
 
 
 def test_each_question_has_its_answer_and_numbers() -> None:
@@ -85,7 +85,9 @@ def test_each_question_has_its_answer_and_numbers() -> None:
 
 
 def test_an_undecided_verdict_says_why() -> None:
-    assert verdict_sentences(judged(shares(1, 1, 1), n=20))[0].endswith("could not be decided: fewer than 30 texts.")
+    assert verdict_sentences(judged(shares(1, 1, 1), n=20))[0].endswith(
+        "as an explanation of this model: fewer than 30 texts."
+    )
 
 
 def test_what_was_not_measured_is_said() -> None:
@@ -93,10 +95,21 @@ def test_what_was_not_measured_is_said() -> None:
     assert said[1] == "Does attention point at the words that matter? Undecided: it was not measured."
 
 
+@pytest.mark.parametrize(("n", "printed"), [(20, False), (60, True)])
+def test_a_share_is_left_out_below_the_minimum_of_texts(n: int, printed: bool) -> None:
+    first = verdict_sentences(judged(shares(1, 1, 1), n=n))[1]
+    assert ("of the reference's lead over random" in first) == printed
+
+
+def test_an_undecided_share_with_wide_limits_is_left_out() -> None:
+    wide = Answer("Q1", "undecided", 60, Reason.OPEN, share=0.7, low=-9.0, high=1.6)
+    assert (share_phrase(wide), share_phrase(replace(wide, low=0.4))) == (None, "70 % [40, 160]")
+
+
 def test_only_what_holds_qualifies() -> None:
     given = replace(numbers(shares(1, 1, 1)), elsewhere=np.full(60, 0.9), steady=np.full(60, 0.9))
     last = verdict_sentences(verdict(given))[-1]
-    assert last.startswith("Caveats: attention is not the only possibility")
+    assert last.startswith("Caveats: attention is not unique")
     assert "unstable" not in last
 
 
@@ -136,7 +149,7 @@ def scored(means: Mapping[str, float], n: int = 60) -> dict[str, Any]:
 
 def test_the_best_is_named_with_what_it_takes() -> None:
     said = advice(ranked(scored({"a": 0.5, "b": 0.2, "random": 0.0}), {"a": 7}))
-    assert said[0] == "Use a: its order of the words follows this model best (7 passes a text)."
+    assert said[0] == "Use a: its ranking of the words follows this model best (7 passes per text)."
     assert said[1].startswith("A has the highest score, 0.5")
     assert said[1].endswith("It is significantly better than every other method.")
 
@@ -146,15 +159,14 @@ def test_of_those_that_cannot_be_told_apart_the_cheapest_is_named() -> None:
     noise = np.random.default_rng(1).normal(size=60)
     given["b"] = given["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not significantly
     said = advice(ranked(given, {"a": 100, "b": 2}))
-    assert said[0] == ("Use b: of the 2 methods that follow this model best, it is the cheapest (2 passes a text).")
+    assert said[0] == ("Use b: of the 2 methods that follow this model best, it is the cheapest (2 passes per text).")
     assert said[1].endswith("Not significantly different from it: b.")
 
 
 def test_no_method_is_advised_that_cannot_be_told_from_random() -> None:
     said = advice(ranked(scored({"a": 0.001, "b": -0.001, "random": 0.0})))
     assert said == (
-        "No explanation can be recommended: no method's order of the words is significantly better than a random one "
-        "(60 texts).",
+        "No explanation is recommended: no method ranks the words significantly better than a random order (60 texts).",
     )
 
 
@@ -165,7 +177,9 @@ def test_few_texts_give_no_advice() -> None:
 
 
 def test_a_run_without_erasure_has_no_ranking() -> None:
-    assert advice(ranked({})) == ("Which explanation to use was not examined: no check of this run ranks methods.",)
+    assert advice(ranked({})) == (
+        "No explanation is recommended: no check of this run ranks methods (input-erasure does).",
+    )
     assert ranking_section(ranked({})) is None
 
 
@@ -257,7 +271,7 @@ def test_a_damaged_summary_says_what_to_do(folder: Path, tmp_path: Path) -> None
 def test_a_constant_of_the_verdict_can_be_set(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "r.md"
     assert ran("report", folder, "--out", out, "--format", "md", "--set", "texts=1000").exit_code == 0
-    assert "could not be decided: fewer than 1000 texts" in out.read_text()
+    assert "as an explanation of this model: fewer than 1000 texts" in out.read_text()
     assert "Nothing is decided on fewer than 30 texts, and no verdict on fewer than 1000." in out.read_text()
 
 

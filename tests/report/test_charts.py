@@ -199,7 +199,7 @@ def test_a_number_that_is_not_there_is_a_gap_in_a_curve_and_the_lone_one_is_mark
     d = of_class(made, "c-d0")[0].get("d", "")
     assert (d.count("M"), d.count("L")) == (2, 1)
     assert len(spots(of_class(made, "c-fill")[0].get("d", ""))) == 1
-    assert "1 point without one" in made.alt
+    assert "1 point without a number" in made.alt
 
 
 def test_steps_of_a_histogram_are_as_high_as_their_counts() -> None:
@@ -261,22 +261,22 @@ def test_the_bandwidth_of_values_that_are_mostly_equal_is_not_zero() -> None:
 
 def test_the_numbers_are_told() -> None:
     rows = [Interval("a", 0.31, 0.28, 0.34), Interval("b", -0.5, None, None, "s", "rank 1–3"), Interval("c", NAN, 0, 1)]
-    assert dots(WORDS, rows).alt == "a 0.31 [0.28, 0.34]; b, s −0.50 (rank 1–3); 1 row without one"
+    assert dots(WORDS, rows).alt == "a 0.31 [0.28, 0.34]; b, s −0.50 (rank 1–3); 1 row without a number"
 
 
 def test_texts_without_a_number_are_counted() -> None:
     made = violins(WORDS, [Group("a", np.array([1, 2, 3, NAN, np.inf])), Group("b", np.array([NAN]))])
-    assert made.alt == "a: median 2.00, half within 1.50 and 2.50 (n = 3); b: no number; 3 texts without one"
+    assert made.alt == "a: median 2.00, half within 1.50 and 2.50 (n = 3); b: no number; 3 texts without a number"
 
 
 def test_shares_beside_zero_are_told() -> None:
     made = scatter(WORDS, [1, 2, 3, 4, NAN], [1, -1, 0, 2, 5])
-    assert made.alt == "of 4 points, 50.0% lie above zero, 25.0% below and 25.0% at zero; 1 point without one"
+    assert made.alt == "of 4 points, 50.0% lie above zero, 25.0% below and 25.0% at zero; 1 point without a number"
 
 
 def test_a_matrix_tells_each_pair_once() -> None:
     made = matrix(WORDS, ["a", "b", "c"], [[1, 0.5, None], [0.5, 1, -0.25], [None, -0.25, 1]])
-    assert made.alt == "a and b 0.50; b and c −0.25; 1 pair without one"
+    assert made.alt == "a and b 0.50; b and c −0.25; 1 pair without a number"
 
 
 def test_a_matrix_that_is_not_symmetric_tells_both_halves() -> None:
@@ -386,7 +386,7 @@ def test_every_series_of_many_looks_unlike_the_others() -> None:
 
 
 def test_counts_that_do_not_fit_their_edges_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 counts of 'a' have 2 edges, not 3"):
+    with pytest.raises(ValueError, match="2 counts of 'a' need 3 edges, got 2"):
         histogram(WORDS, {"a": ([0, 1], [1, 2])})
 
 
@@ -495,7 +495,7 @@ def test_letters_of_a_matrix_are_ten_pixels_high_on_a_telephone(n: int) -> None:
 
 
 def test_what_is_no_chart_is_no_file() -> None:
-    with pytest.raises(ValueError, match="'x' is no chart"):
+    with pytest.raises(ValueError, match="'x' is not a chart"):
         standalone(Figure("x", "", "<svg/>", ""))
 
 

@@ -124,7 +124,7 @@ def test_the_same_model_in_another_order_has_no_difference(runs: dict[str, Recor
 
 def test_a_shorter_run_is_paired_over_its_texts(runs: dict[str, Record]) -> None:
     report = compare(runs["pointer"], runs["few"])
-    assert report.sentences[-1].startswith("3 texts are in both runs: what is compared is over them")
+    assert report.sentences[-1].startswith("3 texts in both runs: numbers are over these texts")
 
 
 def test_equal_texts_are_matched_one_by_one(tmp_path: Path) -> None:
@@ -272,9 +272,9 @@ def headed(mean: float, low: float, high: float, n: int = 40, p: float = 0.001) 
         (headed(-0.3, -0.4, -0.21), "Attention of A agrees with leave-one-out far less than that of B: τ"),
         (
             headed(0.3, 0.2, 0.4, p=0.06),
-            "It could not be decided whether attention of A agrees with leave-one-out more",
+            "This comparison does not decide whether attention of A agrees with leave-one-out more",
         ),
-        (headed(0.3, 0.2, 0.4, n=29), "There are too few texts to decide whether attention of A agrees"),
+        (headed(0.3, 0.2, 0.4, n=29), "Too few texts to decide whether attention of A agrees"),
     ],
 )
 def test_headlines_say_no_more_than_is_decided(found: Contrast, begins: str) -> None:
@@ -293,7 +293,7 @@ def test_a_check_of_one_run_is_shown_with_dashes(runs: dict[str, Record]) -> Non
     rows = one(report, "agreement").tables[0].rows
     assert rows
     assert all(row[1] is not None and row[2:] == (None,) * 5 for row in rows)
-    assert one(report, "agreement").findings[0].endswith("there is nothing to compare.")
+    assert one(report, "agreement").findings[0].endswith("not measured in both runs.")
 
 
 def test_a_check_that_neither_has_has_no_section(both: Document) -> None:
@@ -304,7 +304,7 @@ def test_too_few_texts_decide_nothing(runs: dict[str, Record]) -> None:
     report = compare(runs["pointer"], runs["few"])
     row = one(report, "permutation").tables[0].rows[0]
     assert row[4:] == ("3", None, "too few texts")
-    assert any("too few texts to decide whether" in s for s in report.sentences)
+    assert any("Too few texts to decide whether" in s for s in report.sentences)
 
 
 def test_means_are_over_the_texts_that_both_have(runs: dict[str, Record]) -> None:
@@ -320,7 +320,9 @@ def test_means_are_over_the_texts_that_both_have(runs: dict[str, Record]) -> Non
 
 def test_a_run_beside_itself_differs_in_nothing(runs: dict[str, Record]) -> None:
     report = compare(runs["pointer"], runs["pointer"])
-    assert one(report, "differences").findings == ("Nothing: both are runs of the same.",)
+    assert one(report, "differences").findings == (
+        "Nothing: both runs have the same model, data, settings and versions.",
+    )
     told = [row[3] for s in report.sections for t in s.tables for row in t.rows]
     assert set(told) == {"0.00 [0.00, 0.00]"}
 
@@ -388,7 +390,7 @@ def test_verdicts_stand_side_by_side(runs: dict[str, Record]) -> None:
         ("verdict by reading 0", "explanation", "not explanation"),
         ("verdict by reading 1", "undecided", None),
         ("Q1 points, share", "0 % [20, 30]", "0 % [20, 30]"),
-        ("Q2 matters, share", "25 %", "25 %"),
+        ("Q2 matters, share", None, None),  # not determined: it has no upper limit
     )
     assert found.findings[1].endswith(": not explanation (reading 0): attention is constant: it claims nothing.")
 

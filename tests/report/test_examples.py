@@ -200,7 +200,7 @@ def test_methods_that_ask_the_model_come_first_and_attention_last(present: list[
 
 
 def test_the_two_attentions_are_as_far_apart_as_is_said(toy: Record) -> None:
-    (shown,) = titled(toy, "without a change of the answer")
+    (shown,) = titled(toy, "with the same output")
     own, other = (np.array([w.score for w in c.words]) for c in shown.colourings)
     assert shown.beside
     assert own.sum() == pytest.approx(1, abs=1e-6)
@@ -214,7 +214,7 @@ def test_no_attention_that_surely_keeps_the_label_is_farther_than_the_one_shown(
     found = toy.findings("adversarial")
     far, moved = found.values("jsd exact"), found.values("change exact")
     sure = [max(p) - min(p) > 2 * m for p, m in zip(toy.texts.column("probabilities").to_pylist(), moved, strict=True)]
-    (shown,) = titled(toy, "without a change of the answer")
+    (shown,) = titled(toy, "with the same output")
     assert far[shown.text] == max(value for value, keeps in zip(far, sure, strict=True) if keeps)
 
 
@@ -245,12 +245,12 @@ def test_attention_that_may_change_the_label_is_not_shown(by_hand: Callable[...,
         )
     ]
     texts = [row(0, "a b", {"probabilities": [0.53, 0.47]}), row(1, "c d")]
-    (shown,) = titled(by_hand(texts, findings), "without a change of the answer")
+    (shown,) = titled(by_hand(texts, findings), "with the same output")
     assert shown.text == 1
     assert "JSD 0.300" in shown.note
 
 
-@pytest.mark.parametrize(("words", "best"), [("disagree most", min), ("agree best", max)])
+@pytest.mark.parametrize(("words", "best"), [("disagree most", min), ("agree most", max)])
 def test_the_texts_of_extreme_agreement_are_shown(toy: Record, words: str, best: Callable[..., float]) -> None:
     (shown,) = titled(toy, f"Attention and leave-one-out {words}")
     taus = toy.findings("agreement").values("tau", "attention-mean", {"with": "leave-one-out"})
@@ -260,7 +260,7 @@ def test_the_texts_of_extreme_agreement_are_shown(toy: Record, words: str, best:
 
 
 def test_agreement_is_that_of_the_coloured_words(toy: Record) -> None:
-    (shown,) = titled(toy, "Attention and leave-one-out agree best")
+    (shown,) = titled(toy, "Attention and leave-one-out agree most")
     a, b = (np.abs([w.score for w in c.words if w.score is not None]) for c in shown.colourings[:2])
     assert f"is {kendalltau(a, b)[0]:.2f}".replace("-", "−") in shown.note
 
@@ -301,8 +301,8 @@ def test_where_only_the_other_words_change_the_label_comes_before_a_larger_diffe
     (shown,) = titled(by_hand(texts, erased([(0.0, 0.4), (0.0, 0.3)])), "matter more")
     assert shown.text == 1
     assert [c.note for c in shown.colourings] == [
-        "without its first fifth of the words the output moves by 0.000 (TVD), and the label stays",
-        "without its first fifth of the words the output moves by 0.300 (TVD), to another label",
+        "without its top 20 % of the words the output changes by 0.000 (TVD), and the label stays the same",
+        "without its top 20 % of the words the output changes by 0.300 (TVD), and the label changes",
     ]
 
 
@@ -312,7 +312,7 @@ def test_labels_are_not_said_to_change_where_that_is_not_known(by_hand: Callable
     record = by_hand(texts, erased([(0.0, 0.4), (0.0, 0.1)]), labels=("no", "yes", "perhaps"))
     (shown,) = titled(record, "matter more")
     assert shown.colourings[1].note.endswith("0.400 (TVD)")
-    assert shown.colourings[0].note.endswith("the label stays")
+    assert shown.colourings[0].note.endswith("the label stays the same")
 
 
 def test_nothing_is_said_of_labels_where_another_than_the_predicted_is_explained(
@@ -336,13 +336,13 @@ def test_a_text_of_few_words_is_passed_over(by_hand: Callable[..., Record]) -> N
     findings = [(n, Finding("permutation", "", "tvd", x, EVERYWHERE)) for n, x in enumerate((0.9, 0.5, 0.2, 0.1))]
     first = example_section(by_hand(texts, findings)).examples[0]
     assert first.text == 1
-    assert "fewer than 5 words are passed over" in first.note
+    assert "fewer than 5 words are skipped" in first.note
 
 
 def test_a_run_without_checks_or_labels_says_that_there_is_nothing(by_hand: Callable[..., Record]) -> None:
     section = example_section(by_hand([row(0, "a b c d e f")]))
     assert section.examples == ()
-    assert section.findings[0].startswith("None of 1 text can be shown")
+    assert section.findings[0].startswith("None of 1 text is shown")
 
 
 def test_a_text_that_could_not_be_read_is_left_out(by_hand: Callable[..., Record]) -> None:
@@ -437,7 +437,7 @@ def test_in_a_larger_run_a_word_must_be_in_three_texts(by_hand: Callable[..., Re
 def test_a_method_with_a_sign_names_only_words_above_zero(by_hand: Callable[..., Record]) -> None:
     said = word_section(by_hand([row(i, "a b") for i in range(4)])).findings[0]
     assert said == (
-        "By leave-one-out, no word can be said to speak for no: none of 2 that were ranked has an interval above zero."
+        "By leave-one-out, no word significantly supports no: none of the 2 ranked words has an interval above zero."
     )
 
 
@@ -471,12 +471,12 @@ def test_what_is_shared_by_chance_is_told_beside_what_is_shared(by_hand: Callabl
     text = " ".join(f"w{i:02d}" for i in range(24))
     said = word_section(by_hand([row(i, text) for i in range(3)])).findings[-1]
     # attention rises along the text and leave-one-out falls: the first twelve of one are the last of the other
-    assert said == "Words that attention-mean and leave-one-out both put first: for no 0 of 12 (6.0 by chance)."
+    assert said == "Top words that attention-mean and leave-one-out share: for no 0 of 12 (6.0 by chance)."
 
 
 @pytest.mark.parametrize("target", ["yes", 1])
 def test_the_label_that_is_explained_is_named(by_hand: Callable[..., Record], target: str | int) -> None:
     record = by_hand([row(i, "a b") for i in range(3)], target=target)
-    assert "to speak for yes in texts called no" in word_section(record).findings[0]
+    assert "supports yes in texts predicted no" in word_section(record).findings[0]
     assert "towards “yes”, explained in every text" in word_section(record).reading
     assert "for “yes”" in example_section(record).reading

@@ -117,7 +117,7 @@ def test_a_nasty_text_and_label_are_shown_as_they_are() -> None:
         )
     )
     assert parsed.text.count(NASTY) == 3  # the quote, by word, and by token but for [CLS] and [SEP] around it
-    assert f"Why did the model say {NASTY_LABEL}?" in parsed.text
+    assert f"Why did the model predict {NASTY_LABEL}?" in parsed.text
 
 
 def test_no_script_but_the_two_of_the_page() -> None:
@@ -250,7 +250,7 @@ def test_ten_labels_are_shown_and_the_rest_folded() -> None:
 
 def test_a_regression_shows_its_number() -> None:
     why = scored(cut("good"), prediction=Prediction(("score",), (3.417,), None))
-    assert "Why did the model say 3.417?" in Parsed(report.explanation_page([why])).text
+    assert "Why did the model predict 3.417?" in Parsed(report.explanation_page([why])).text
 
 
 def test_several_texts_get_a_section_each_and_an_index() -> None:
@@ -337,7 +337,7 @@ def test_the_single_row_of_a_pooling_query_is_drawn_for_every_token_and_said() -
     why = Interaction(tokens=tokens, weights=np.array([[[[0.1, 0.7, 0.2]]]], dtype=np.float32))
     assert heatmaps.heat_map(why).strongest == [["0.7 to b"]]
     assert len(base64.b64decode(heatmaps.heat_map(why).data["steps"])) == 9
-    assert "One query reads the whole text" in report.explanation_page([why])
+    assert "One query attends to the whole text" in report.explanation_page([why])
 
 
 # standard errors and details
@@ -402,7 +402,7 @@ def test_a_counterfactual_s_text_stays_as_written() -> None:
 
 def test_what_the_model_says_without_the_words_is_said_on_the_page() -> None:
     text = Parsed(report.explanation_page([without(cut("good or bad"), 1, 3)])).text
-    assert "Without these 2 words the model says negative (81.2%)." in text
+    assert "Without these 2 words the model predicts negative (81.2%)." in text
     assert "Greedy: a better set may exist." in text
 
 
@@ -419,7 +419,7 @@ def test_a_counterfactual_can_be_read_back_from_the_page() -> None:
 
 def test_the_notebook_shows_a_counterfactual() -> None:
     parsed = Parsed(report.explanation_fragment([without(cut("good or bad"), 1)]))
-    assert "without this word the model says negative (81.2%); greedy: a better set may exist." in parsed.text
+    assert "without this word the model predicts negative (81.2%); greedy: a better set may exist." in parsed.text
     assert {tag for tag, _ in parsed.elements} <= {"div", "span", "p", "b", "bdi"}
 
 

@@ -114,7 +114,7 @@ def test_the_ending_of_the_file_chooses_the_kind(path: str, found: str) -> None:
 def test_another_ending_is_refused(path: str) -> None:
     with pytest.raises(BadInput) as refused:
         kind(path)
-    assert str(refused.value) == f"'{path}' does not end in .png, .pdf or .svg, so it cannot hold a figure."
+    assert str(refused.value) == f"'{path}' does not end in .png, .pdf or .svg; give a figure one of these endings."
 
 
 # no global state
@@ -247,7 +247,7 @@ def test_long_texts_are_thinned_to_their_largest_weights() -> None:
 def test_a_single_query_is_repeated_and_that_is_said() -> None:
     tokens = cut("a b c")
     why = Interaction(tokens=tokens, weights=np.full((1, 1, 1, 5), 0.2, np.float32), **common("attention-weights"))
-    assert "one query reads the whole text: its row is repeated" in written(draw(why))
+    assert "one query attends to the whole text: its row is repeated" in written(draw(why))
 
 
 # counterfactuals
@@ -356,5 +356,5 @@ def test_no_explanation_is_refused() -> None:
 
 
 def test_two_texts_in_one_figure_are_refused() -> None:
-    with pytest.raises(BadInput, match=r"^a figure shows one text; draw each text by itself\.$"):
+    with pytest.raises(BadInput, match=r"^a figure shows one text; draw each text separately\.$"):
         draw([scored(FILM), scored(cut("another"))])

@@ -393,7 +393,7 @@ def test_one_text_has_numbers_without_limits(tmp_path: Any) -> None:
     record = made("bilstm", 1, ("permutation", "uniform", "adversarial", "complexity"), tmp_path / "run")
     answers = {s.name: s.findings[0] for s in sections(record)}
     tvd = row(record, "permutation", "tvd", at=EVERYWHERE).mean
-    assert f"moves the answer by {phrases.number(tvd)} (TVD" in answers["permutation"]
+    assert f"changes the output by {phrases.number(tvd)} (TVD" in answers["permutation"]
     assert "mean over 1 text)" in answers["permutation"]
 
 
@@ -428,7 +428,7 @@ def test_the_answer_to_shuffling_is_the_summarys(bilstm: Record) -> None:
     tvd, flip = (row(bilstm, "permutation", name, at=EVERYWHERE) for name in ("tvd", "flip"))
     said = section(bilstm, "permutation").findings[0]
     assert (
-        f"moves the answer by {written(tvd)} (TVD, the median over 9 shuffles of a text; mean over {N} texts)" in said
+        f"changes the output by {written(tvd)} (TVD, median over 9 shuffles of each text; mean over {N} texts)" in said
     )
     assert f"changes the label in {phrases.interval(flip)} of the shuffles" in said
 
@@ -468,8 +468,8 @@ def test_accuracy_begins_with_the_model_as_it_is(bert: Record, monkeypatch: pyte
     [
         (40, -0.3, -0.1, "Accuracy falls from"),
         (40, 0.1, 0.3, "Accuracy rises from"),
-        (40, -0.1, 0.1, "Accuracy goes from"),
-        (20, -0.3, -0.1, "Too few texts to decide (n = 20). Accuracy goes from"),
+        (40, -0.1, 0.1, "Accuracy does not change significantly: from"),
+        (20, -0.3, -0.1, "Too few texts to decide (n = 20). Accuracy changes from"),
     ],
 )
 def test_accuracy_falls_where_the_interval_of_its_change_does(
@@ -485,7 +485,7 @@ def test_accuracy_falls_where_the_interval_of_its_change_does(
     sentence = attention_changes.accuracy_sentence(tables.accuracy)
     assert sentence is not None
     assert sentence.startswith(said)
-    assert sentence.endswith("which is not significant.") == (low < 0 < high)
+    assert ("not change significantly" in sentence) == (low < 0 < high)
 
 
 def test_heads_are_the_ones_whose_shuffling_flips_most(bert: Record) -> None:
@@ -521,7 +521,7 @@ def test_the_exact_adversary_is_told_with_its_tolerance(bilstm: Record) -> None:
     said = section(bilstm, "adversarial").findings[0]
     for measure in ("jsd exact", "tvd exact"):
         assert phrases.interval(row(bilstm, "adversarial", measure)) in said
-    assert "by ε = 0.05 at most" in said
+    assert "by at most ε = 0.05" in said
 
 
 def test_bounds_are_told_where_nothing_is_exact(bilstm: Record) -> None:
@@ -550,7 +550,7 @@ def test_the_last_layer_is_the_highest_number(bert: Record) -> None:
         own = [r for r in rows if r["measure"] == "tvd any head"]
         rows += [r | {"at": r["at"] | {"layer": layer}} for r in own for layer in (9, 10)]
 
-    assert "In layer 10 some head" in section(changed(bert, later), "adversarial").findings[0]
+    assert "In layer 10, a row of attention" in section(changed(bert, later), "adversarial").findings[0]
 
 
 def test_identifiability_counts_texts_with_a_free_direction(bilstm: Record) -> None:
@@ -617,9 +617,9 @@ def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> N
 @pytest.mark.parametrize(
     ("low", "high", "said"),
     [
-        (0.1, 0.2, "moves the answer more"),
-        (-0.2, -0.1, "moves the answer less"),
-        (-0.1, 0.1, "is not significantly different"),
+        (0.1, 0.2, "changes the output more"),
+        (-0.2, -0.1, "changes the output less"),
+        (-0.1, 0.1, "does not change the output significantly more or less"),
     ],
 )
 def test_the_top_item_matters_more_where_the_interval_says_so(
@@ -677,7 +677,7 @@ def test_an_order_that_depends_on_the_masking_is_a_warning(bilstm: Record, tau: 
         bilstm,
         lambda s: s["checks"]["input-erasure"]["tables"].update(agreement=[{"a": "delete", "b": "mask", "tau": tau}]),
     )
-    sentence = f"The order of methods depends on the masking: τ = {tau:.2f} between delete and mask."
+    sentence = f"The ranking of methods depends on the masking: τ = {tau:.2f} between delete and mask."
     assert (section(given, "input-erasure").findings[-1] == sentence) == warned
 
 
@@ -798,7 +798,7 @@ def test_trainings_stand_beside_the_adversary(bilstm: Record) -> None:
 
     told = section(changed(bilstm, trained), "stability")
     far = phrases.interval(row(bilstm, "adversarial", "jsd exact"))
-    assert told.findings[-1].endswith(f"by 0.12 [0.10, 0.14] (JSD, 40 texts); an adversary could move it by {far}.")
+    assert told.findings[-1].endswith(f"by 0.12 [0.10, 0.14] (JSD, 40 texts); an adversary could change it by {far}.")
     assert told.tables[-1].rows == (("0–0.25", HOSTILE, 3, 0.1, 0.05, 0.2),)
 
 

@@ -138,7 +138,7 @@ def test_colour_changes_no_letter() -> None:
 
 def test_no_color_shows_numbers() -> None:
     output = colour(made(FILM, -1, 0, 0, 0.5, 0), no_color=True)
-    assert ("not(-1.00) funny but warm(+0.50) film" in output, "8;2;" in output) == (True, False)
+    assert ("not(−1.00) funny but warm(+0.50) film" in output, "8;2;" in output) == (True, False)
 
 
 @pytest.mark.parametrize("system", ["standard", "256"])
@@ -163,7 +163,7 @@ def test_coloured_letters_are_never_black_or_white_with_sixteen_colours(score: f
 
 
 def test_strong_words_carry_their_share_of_the_strongest() -> None:
-    assert "not(-1.00) funny but(-0.50) warm(+0.75) film" in plain(made(FILM, -4, 0.1, -2, 3, 0))
+    assert "not(−1.00) funny but(−0.50) warm(+0.75) film" in plain(made(FILM, -4, 0.1, -2, 3, 0))
 
 
 def test_words_without_a_sign_carry_none() -> None:
@@ -178,7 +178,7 @@ def test_a_text_without_any_score_is_shown_as_it_is() -> None:
 
 
 def test_the_prediction_comes_first() -> None:
-    assert plain(made(FILM, 0, 0, 0, 1, 0)).splitlines()[0].rstrip() == "toy says good (73.1%)"
+    assert plain(made(FILM, 0, 0, 0, 1, 0)).splitlines()[0].rstrip() == "toy predicts good (73.1%)"
 
 
 def test_labels_are_listed_from_the_most_probable() -> None:
@@ -187,12 +187,12 @@ def test_labels_are_listed_from_the_most_probable() -> None:
 
 
 def test_many_labels_are_counted_instead_of_listed() -> None:
-    assert "… and 15 labels more" in plain(made(FILM, 0, 0, 0, 1, 0, labels=tuple(f"L{i}" for i in range(20))))
+    assert "… and 15 more labels" in plain(made(FILM, 0, 0, 0, 1, 0, labels=tuple(f"L{i}" for i in range(20))))
 
 
 def test_a_regression_shows_its_number() -> None:
     number = replace(made(FILM, 0, 0, 0, 1, 0), prediction=Prediction(("stars",), (3.25,), None))
-    assert plain(number).splitlines()[0].rstrip() == "toy says stars = 3.250"
+    assert plain(number).splitlines()[0].rstrip() == "toy predicts stars = 3.250"
 
 
 def test_what_was_explained_is_said() -> None:
@@ -201,7 +201,7 @@ def test_what_was_explained_is_said() -> None:
 
 
 def test_base_and_gap_are_shown_where_a_method_has_them() -> None:
-    assert "base 0.500 + scores 19.000, gap 1.0e-03" in plain(replace(made(FILM, 0, 0, 0, 1, 0), base=0.5, gap=1e-3))
+    assert "base 0.500 + scores 19.000, gap 1.0e−03" in plain(replace(made(FILM, 0, 0, 0, 1, 0), base=0.5, gap=1e-3))
 
 
 def test_notes_are_shown() -> None:
@@ -218,7 +218,7 @@ def test_a_cut_is_noticed_and_marked() -> None:
 def test_both_texts_of_a_pair_are_shown_on_lines_of_their_own() -> None:
     lines = plain(made(cut("one film", "two films"), 0, 1, 0, -1)).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("by-hand"))
-    assert [line.strip() for line in lines[at : at + 2]] == ["by-hand  one film(+1.00)", "two films(-1.00)"]
+    assert [line.strip() for line in lines[at : at + 2]] == ["by-hand  one film(+1.00)", "two films(−1.00)"]
 
 
 def matrices() -> Interaction:
@@ -233,13 +233,17 @@ def test_matrices_are_measured_instead_of_drawn() -> None:
 @pytest.mark.parametrize("render", [plain, colour])
 @pytest.mark.parametrize(
     ("signed", "legend"),
-    [((True,), {"supports", "against"}), ((False,), {"sign"}), ((True, False), {"supports", "against", "sign"})],
+    [
+        ((True,), {"supports", "opposes"}),
+        ((False,), {"direction"}),
+        ((True, False), {"supports", "opposes", "direction"}),
+    ],
 )
 def test_the_legend_explains_what_is_shown_and_no_more(
     render: Callable[..., str], signed: tuple[bool, ...], legend: set[str]
 ) -> None:
     output = ESCAPE.sub("", render(*(made(FILM, 0, 0, 0, 1, 0, signed=s) for s in signed)))
-    assert {"supports", "against", "sign"} & set(output.split()) == legend
+    assert {"supports", "opposes", "direction"} & set(output.split()) == legend
 
 
 def test_matrices_alone_need_no_legend() -> None:
@@ -283,9 +287,9 @@ def test_removed_words_are_struck_out_in_colour() -> None:
 
 @pytest.mark.parametrize(
     ("removed", "words"),
-    [((4,), "without this word the model says bad (81.2%)"),
-     ((1, 4), "without these 2 words the model says bad (81.2%)"),
-     ((), "no word was removed; the model says bad (81.2%)")],
+    [((4,), "without this word the model predicts bad (81.2%)"),
+     ((1, 4), "without these 2 words the model predicts bad (81.2%)"),
+     ((), "no word was removed; the model predicts bad (81.2%)")],
 )  # fmt: skip
 def test_what_the_model_says_without_the_words_is_said(removed: tuple[int, ...], words: str) -> None:
     assert words in plain(without(*removed))
@@ -329,7 +333,7 @@ def test_a_tree_grows_down_from_its_root_in_reading_order() -> None:
 def test_a_tree_says_how_it_was_made() -> None:
     output = planted(grown(Edge(1, 1, 5, 0.2, 0.9)))
     assert "1 edge, built by greedy search" in output
-    assert "edges above 0.4 of the largest of their layer; objective +0.6" in output
+    assert "edges above 0.4 of the largest edge of their layer; objective +0.6" in output
 
 
 def test_a_tree_cannot_steer_the_terminal() -> None:

@@ -155,5 +155,5 @@ def colour_strength(strength: float) -> float:
 
 @cache
 def _templates() -> jinja2.Environment:
-    filters = {"grid": grid, "evidence": evidence, "share": colour_strength, "score": score_text, "tones": tones}
-    return html.environment(filters | {"unbroken": unbroken})
+    numbers = {"share": colour_strength, "score": score_text, "unbroken": unbroken}
+    return html.environment({"grid": grid, "evidence": evidence, "tones": tones, **numbers})

@@ -99,8 +99,8 @@ class Show:
         completed = 0.0 if done is None or callable(done) else done
         if total is None:
             self.line.tasks[0].total = None  # subtle: update() takes None to mean that the total stays
-        words = {"description": clean(doing), "unit": unit, "extra": clean(extra)}
-        self.line.update(self.line.task_ids[0], completed=completed, total=total, count=count, **words)
+        task, doing, extra = self.line.task_ids[0], clean(doing), clean(extra)
+        self.line.update(task, description=doing, completed=completed, total=total, count=count, unit=unit, extra=extra)
 
 
 @contextmanager

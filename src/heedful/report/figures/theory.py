@@ -181,8 +181,8 @@ class Slopes:
             for x, cell in zip(columns, row, strict=True):
                 sheet.write(left + x, top + 0.2 * n, cell, style, "left" if x == 0 else "right")
         text = (
-            "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, relative to its norm; the limit has no "
-            "ridge penalty, which LIME has. "
+            "r is Pearson's, τ-b Kendall's; off is the L2 distance to LIME's mean, relative to its norm; the limit "
+            "has no ridge penalty, which LIME has. "
             f"The gradient differs from theory by at most {_short(self.comparison.worst)}. "
             f"The ring is the first token by the theorem as published, which holds the query constant: off by "
             f"{_short(self.comparison.overlooked)}."
