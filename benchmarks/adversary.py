@@ -57,13 +57,13 @@ def texts(classifier: Classifier, raw: Sequence[str]) -> list[Text]:
     return [_text(query_attentions(case, -1)[0]) for case in made.cases.values()]
 
 
-def _text(one: QueryAttention) -> Text:
-    model: Any = one.case.classifier.model
+def _text(query: QueryAttention) -> Text:
+    model: Any = query.case.classifier.model
     with torch.no_grad():
-        encoded = model.encoded(one.batch.ids, one.batch.mask, one.batch.segments)
-    problem = affine_problem(one)
+        encoded = model.encoded(query.batch.ids, query.batch.mask, query.batch.segments)
+    problem = affine_problem(query)
     assert problem is not None
-    return Text(encoded.states[0, one.keys], problem)
+    return Text(encoded.states[0, query.keys], problem)
 
 
 def rngs(n: int) -> list[torch.Generator]:
@@ -74,34 +74,34 @@ def rngs(n: int) -> list[torch.Generator]:
 # the sides: candidates [k,1,n] for each text
 
 
-def together(given: Sequence[Text], search: Search) -> list[Floats]:
+def together(batch: Sequence[Text], search: Search) -> list[Floats]:
     """Ours."""
-    return optimise([text.problem for text in given], rngs(len(given)), search)
+    return optimise([text.problem for text in batch], rngs(len(batch)), search)
 
 
-def alone(given: Sequence[Text], search: Search) -> list[Floats]:
+def alone(batch: Sequence[Text], search: Search) -> list[Floats]:
     """Ours, one text at a time."""
-    chance = rngs(len(given))
-    return [optimise([text.problem], [rng], search)[0] for text, rng in zip(given, chance, strict=True)]
+    chance = rngs(len(batch))
+    return [optimise([text.problem], [rng], search)[0] for text, rng in zip(batch, chance, strict=True)]
 
 
-def theirs(given: Sequence[Text], search: Search, decoder: Any, size: int) -> list[Floats]:
+def theirs(batch: Sequence[Text], search: Search, decoder: Any, size: int) -> list[Floats]:
     """The authors' form, so many texts at a time."""
-    chance = rngs(len(given))
+    chance = rngs(len(batch))
     starts = [
-        initial_scores(t.problem.attention.shape, rng, search)[:, 0] for t, rng in zip(given, chance, strict=True)
+        initial_scores(t.problem.attention.shape, rng, search)[:, 0] for t, rng in zip(batch, chance, strict=True)
     ]
-    groups = [slice(i, i + size) for i in range(0, len(given), size)]
-    return [one for group in groups for one in climbed(given[group], starts[group], search, decoder)]
+    groups = [slice(i, i + size) for i in range(0, len(batch), size)]
+    return [weights for group in groups for weights in climbed(batch[group], starts[group], search, decoder)]
 
 
-def climbed(given: Sequence[Text], starts: Sequence[Tensor], search: Search, decoder: Any) -> list[Floats]:
+def climbed(batch: Sequence[Text], starts: Sequence[Tensor], search: Search, decoder: Any) -> list[Floats]:
     """Texts beside each other, in single precision, as a program has it that leaves all derivatives to torch."""
-    lengths = [len(text.states) for text in given]
+    lengths = [len(text.states) for text in batch]
     width = max(lengths)
-    states = pad_and_stack([text.states.T for text in given], width).transpose(1, 2)  # [b,n,m]
-    own = pad_and_stack([torch.from_numpy(text.problem.attention[0]) for text in given], width).float()
-    base = torch.tensor([[text.problem.logits[-1]] for text in given]).float().sigmoid()
+    states = pad_and_stack([text.states.T for text in batch], width).transpose(1, 2)  # [b,n,m]
+    model_attention = pad_and_stack([torch.from_numpy(text.problem.attention[0]) for text in batch], width).float()
+    base = torch.tensor([[text.problem.logits[-1]] for text in batch]).float().sigmoid()
     padding = torch.arange(width) >= torch.tensor(lengths)[:, None]
     scores = pad_and_stack(starts, width).float().requires_grad_()
     adam = torch.optim.Adam([scores], lr=search.rate, amsgrad=True)
@@ -109,21 +109,21 @@ def climbed(given: Sequence[Text], starts: Sequence[Tensor], search: Search, dec
         alpha = _weights(scores, padding)
         moved = (decoder(alpha @ states).sigmoid() - base[:, None]).abs().sum(-1)
         adam.zero_grad()
-        _loss(alpha, own, moved, search).backward()  # type: ignore[no-untyped-call]
+        _loss(alpha, model_attention, moved, search).backward()  # type: ignore[no-untyped-call]
         adam.step()
-    found = _weights(scores.detach(), padding)
-    return [found[i, :, None, :n].double().numpy() for i, n in enumerate(lengths)]
+    attention = _weights(scores.detach(), padding)
+    return [attention[i, :, None, :n].double().numpy() for i, n in enumerate(lengths)]
 
 
 def _weights(scores: Tensor, padding: Tensor) -> Tensor:
     return scores.masked_fill(padding[:, None], -torch.inf).softmax(-1)
 
 
-def _loss(alpha: Tensor, own: Tensor, moved: Tensor, search: Search) -> Tensor:
+def _loss(alpha: Tensor, model_attention: Tensor, moved: Tensor, search: Search) -> Tensor:
     """What is minimised, over all pairs (i, j), each of which is there twice."""
     k = search.candidates
     pairs = _jsd(alpha[:, :, None], alpha[:, None]).sum() / 2
-    away = _jsd(alpha, own[:, None]).sum() + pairs / (k * (k - 1))
+    away = _jsd(alpha, model_attention[:, None]).sum() + pairs / (k * (k - 1))
     return search.penalty / k * (moved - search.tolerance).relu().sum() - away
 
 
@@ -148,45 +148,45 @@ def run(scale: Scale) -> Report:
 
 
 def _rows(classifier: Classifier, raw: Sequence[str], search: Search) -> list[Row]:
-    given = texts(classifier, raw)
+    batch = texts(classifier, raw)
     decoder: Any = classifier.model.decoder
     sides = {
-        "ours": partial(together, given, search),
-        "alone": partial(alone, given, search),
-        "theirs": partial(theirs, given, search, decoder, 1),
-        "program": partial(theirs, given, search, decoder, THEIRS),
+        "ours": partial(together, batch, search),
+        "alone": partial(alone, batch, search),
+        "theirs": partial(theirs, batch, search, decoder, 1),
+        "program": partial(theirs, batch, search, decoder, THEIRS),
     }
     warm = Search(steps=2)
-    together(given, warm), alone(given[:1], warm), theirs(given[:1], warm, decoder, 1)
+    together(batch, warm), alone(batch[:1], warm), theirs(batch[:1], warm, decoder, 1)
     timed = in_turns(sides, 1)
-    n = round(float(np.mean([len(text.states) for text in given])))
+    n = round(float(np.mean([len(text.states) for text in batch])))
     on = f"{len(given)} texts of {n} tokens on average, bilstm"
     against = {
         "alone": ("ours, one text at a time", 10.0),
         "theirs": ("Jain & Wallace's search, one text at a time", 10.0),
         "program": (f"Jain & Wallace's search, {THEIRS} texts at a time, as in their program", None),
     }
-    return [_row(on, name, aim, given, timed[side], timed["ours"]) for side, (name, aim) in against.items()]
+    return [_row(on, name, aim, batch, timed[side], timed["ours"]) for side, (name, aim) in against.items()]
 
 
-def _row(on: str, against: str, aim: float | None, given: Sequence[Text], theirs: Timed, ours: Timed) -> Row:
-    each = np.abs(np.subtract(*(_found(given, one.result) for one in (theirs, ours))))
+def _row(on: str, against: str, aim: float | None, batch: Sequence[Text], theirs: Timed, ours: Timed) -> Row:
+    each = np.abs(np.subtract(*(_found(batch, side.result) for side in (theirs, ours))))
     return Row(
         JOB,
         on,
         against,
-        theirs.seconds / len(given),
-        ours.seconds / len(given),
+        theirs.seconds / len(batch),
+        ours.seconds / len(batch),
         aim,
         f"ε-max JSD differs by at most {each.max():.0e}, median {np.median(each):.0e}",
     )
 
 
-def _found(given: Sequence[Text], candidates: Sequence[Floats]) -> Floats:
+def _found(batch: Sequence[Text], candidates: Sequence[Floats]) -> Floats:
     """ε-max JSD of each text."""
     return np.array(
         [
-            farthest_candidate(t.problem.attention, some, t.problem.change(some), EPSILON).jsd
-            for t, some in zip(given, candidates, strict=True)
+            farthest_candidate(t.problem.attention, options, t.problem.change(options), EPSILON).jsd
+            for t, options in zip(batch, candidates, strict=True)
         ]
     )

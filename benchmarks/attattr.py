@@ -38,17 +38,17 @@ def protocol(
     with torch.no_grad(), classifier.attention() as seen:
         classifier.logits(batch)
     nodes, weights = riemann(steps, "left")
-    found = []
-    for layer, own in enumerate(seen[0].values()):
-        leaf = (own * nodes.to(own)[:, None, None, None]).requires_grad_()
+    attributions = []
+    for layer, attention in enumerate(seen[0].values()):
+        leaf = (attention * nodes.to(attention)[:, None, None, None]).requires_grad_()
         copied = _copied(classifier, layer, steps) if once else nullcontext()
         with torch.enable_grad(), classifier.attention(replaced({("self", layer): leaf})), copied:
             logits = classifier.logits(batch if once else batch.repeat(steps))
             slopes = classifier.gradient(target.of(logits, classifier.head), [leaf])[0]
-        found.append(
-            (own[0] * torch.einsum("m,mhqk->hqk", weights.to(slopes), slopes))[:, : len(tokens), : len(tokens)]
+        attributions.append(
+            (attention[0] * torch.einsum("m,mhqk->hqk", weights.to(slopes), slopes))[:, : len(tokens), : len(tokens)]
         )
-    return torch.stack(found)
+    return torch.stack(attributions)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _rows(
     each = [_text(classifier, tokens, resolved(classifier, tokens, scale), widths, rounds) for tokens in texts]
     timed, errors = [one for one, _ in each], [error for _, error in each]
     mean = {side: float(np.mean([e[side] for e in errors])) for side in timed[0]}
-    said = f"error ours {mean['ours']:.2%}, theirs {mean[f'{widths[-1]} False']:.1%}"
+    agreement = f"error ours {mean['ours']:.2%}, theirs {mean[f'{widths[-1]} False']:.1%}"
     aim = {PADDED: 20.0, 0: 3.0} if on == "25 tokens" and classifier is trained() else {}
     return [
         Row(
@@ -112,7 +112,7 @@ def _rows(
             theirs=total(timed, f"{width} {once}"),
             ours=total(timed, "ours"),
             target=None if once else aim.get(width),
-            agreement=said,
+            agreement=agreement,
             between=between(timed, f"{width} {once}", "ours"),
         )
         for width in widths

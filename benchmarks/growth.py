@@ -67,8 +67,8 @@ def measured(name: str, length: int, samples: int) -> dict[str, float]:
 def _fresh(name: str, length: int, samples: int) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.growth", name, str(length), str(samples)]
     out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1]).stdout
-    found: dict[str, float] = json.loads(out.splitlines()[-1])
-    return found
+    numbers: dict[str, float] = json.loads(out.splitlines()[-1])
+    return numbers
 
 
 def run(scale: Scale) -> Report:
@@ -82,9 +82,9 @@ def run(scale: Scale) -> Report:
             for x in lengths if of == "length" else samples:
                 if (of == "samples" and "kriging" in name and x > CUBIC) or (name == "leave-one-out" and x > LONG):
                     continue
-                found = _fresh(name, x, FEW) if of == "length" else _fresh(name, 25, x)
-                curves[f"seconds by {of}"].setdefault(name, []).append((x, found["seconds"]))
-                curves[f"memory by {of}"].setdefault(name, []).append((x, found["peak"] - found["before"]))
+                numbers = _fresh(name, x, FEW) if of == "length" else _fresh(name, 25, x)
+                curves[f"seconds by {of}"].setdefault(name, []).append((x, numbers["seconds"]))
+                curves[f"memory by {of}"].setdefault(name, []).append((x, numbers["peak"] - numbers["before"]))
     return Report((), curves)
 
 

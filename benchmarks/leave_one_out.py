@@ -30,33 +30,33 @@ def ablation(classifier: Classifier, tokens: Tokens, target: Target, rows: int) 
     from captum.attr import FeatureAblation
 
     ids = torch.tensor([tokens.ids])
-    own, groups = list(tokens.content), features(tokens, "word")
+    content, groups = list(tokens.content), features(tokens, "word")
     which = {i: j for j, group in enumerate(groups) for i in group}
 
     def answer(words: Tensor) -> Tensor:
         whole = ids.repeat(len(words), 1)
-        whole[:, own] = words
+        whole[:, content] = words
         with torch.inference_mode():
             logits = classifier.model(input_ids=whole, attention_mask=torch.ones_like(whole)).logits
         return target.of(logits, classifier.head)
 
-    words = ids[:, own]
-    mask = torch.tensor([[which[i] for i in own]])
+    words = ids[:, content]
+    mask = torch.tensor([[which[i] for i in content]])
     blank = torch.full_like(words, classifier.tokenizer.mask_token_id)
     method: Any = FeatureAblation(answer)
 
     def call() -> Tensor:
-        found: Tensor = method.attribute(words, baselines=blank, feature_mask=mask, perturbations_per_eval=rows)
+        scores: Tensor = method.attribute(words, baselines=blank, feature_mask=mask, perturbations_per_eval=rows)
         scores = torch.zeros(len(groups))
-        scores[mask[0]] = found[0].float()
+        scores[mask[0]] = scores[0].float()
         return scores
 
     return call
 
 
 def _ours(classifier: Classifier, tokens: Tokens, target: Target, method: LeaveOneOut) -> np.ndarray[Any, Any]:
-    made: Any = method(classifier, tokens, target, torch.Generator().manual_seed(0))
-    return np.array([made.scores[group].sum() for group in features(tokens, "word")])
+    explanation: Any = method(classifier, tokens, target, torch.Generator().manual_seed(0))
+    return np.array([explanation.scores[group].sum() for group in features(tokens, "word")])
 
 
 def run(scale: Scale) -> Report:

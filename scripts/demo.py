@@ -14,10 +14,10 @@ TEXTS = [
 
 
 def main() -> None:
-    found = heedful.explain(heedful.load(), TEXTS, list(heedful.METHODS), unsupported="skip")
+    explanations = heedful.explain(heedful.load(), TEXTS, list(heedful.METHODS), unsupported="skip")
     out = Path("demo") / "explanations.html"
     out.parent.mkdir(exist_ok=True)
-    out.write_text(found.to_html(), encoding="utf-8")
+    out.write_text(explanations.to_html(), encoding="utf-8")
     print(f"Three sentences, explained by {len(found.by_method())} methods: {out}")
     print("Now an audit of the same model on 60 texts; it takes two or three minutes.")
 

@@ -64,25 +64,25 @@ def trained(row: Row, out: Path, encoder: str) -> None:
         heedful.train(row.recipe, "dates", folder, settings)
         return
     test = DATA / row.test if row.test else None
-    found = splits(DATA / row.data, test=test, keep=row.keep)
-    heedful.train(row.recipe, found, folder, settings, names=row.names)
+    parts_of_data = splits(DATA / row.data, test=test, keep=row.keep)
+    heedful.train(row.recipe, parts_of_data, folder, settings, names=row.names)
 
 
 def line(row: Row, out: Path) -> str:
     """The row as Markdown."""
-    told = json.loads((out / row.folder / "training.json").read_text("utf-8"))
-    parts = [told["data"][name] for name in ("train", "dev", "test")]
+    training = json.loads((out / row.folder / "training.json").read_text("utf-8"))
+    parts = [training["data"][name] for name in ("train", "dev", "test")]
     n = " / ".join(f"{part.get('used', part['texts']):,}" for part in parts)
     more = ", ".join(f"{k}={v}".lower() if isinstance(v, bool) else f"{k}={v}" for k, v in row.settings.items())
-    dev = told["dev"][row.score]
-    test = told["test"] and told["test"][row.score]
-    shown = f"**{test:.3f}**" if test is not None else "–"
+    dev = training["dev"][row.score]
+    test = training["test"] and training["test"][row.score]
+    score = f"**{test:.3f}**" if test is not None else "–"
     if row.target is not None and (test is None or test < row.target):
-        print(f"{row.folder}: {shown} on test is below {row.target}", file=sys.stderr)
-    rest = told["test"] or told["dev"]
+        print(f"{row.folder}: {score} on test is below {row.target}", file=sys.stderr)
+    rest = training["test"] or training["dev"]
     others = f"{rest['f1']:.3f} / {rest['roc_auc']:.3f}" if "f1" in rest else "–"
-    epochs = f"{told['best_epoch']} of {told['epochs']}"
-    cells = [f"`{row.recipe}`", row.data, n, more or "defaults", epochs, f"{dev:.3f}", shown, others]
+    epochs = f"{training['best_epoch']} of {training['epochs']}"
+    cells = [f"`{row.recipe}`", row.data, n, more or "defaults", epochs, f"{dev:.3f}", score, others]
     return f"| {' | '.join(cells)} |"
 
 
@@ -92,19 +92,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("reproduced"))
     parser.add_argument("--encoder", default="", help="the folder of a pretrained encoder, for the finetune rows")
     parser.add_argument("--show", action="store_true", help="print the table of what is finished, and train nothing")
-    asked = parser.parse_args()
-    rows = [row for row in ROWS if not asked.rows or row.folder in asked.rows]
-    if not asked.show:
+    args = parser.parse_args()
+    rows = [row for row in ROWS if not args.rows or row.folder in args.rows]
+    if not args.show:
         for row in rows:
-            if row.recipe == "finetune" and not asked.encoder:
+            if row.recipe == "finetune" and not args.encoder:
                 print(f"{row.folder} is left out: name an encoder with --encoder")
                 continue
-            trained(row, asked.out, asked.encoder)
+            trained(row, args.out, args.encoder)
     print("| recipe | data | texts (train / dev / test) | settings | epoch | dev | test | F1 / AUC |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
-        if (asked.out / row.folder / "training.json").exists():
-            print(line(row, asked.out))
+        if (args.out / row.folder / "training.json").exists():
+            print(line(row, args.out))
 
 
 if __name__ == "__main__":

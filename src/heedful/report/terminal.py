@@ -184,8 +184,8 @@ def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Split
             legend.append(name, style=_style(strength, signed) if colour else None).append("  ")
     name = unit if isinstance(unit, str) else "unit"
     joined = "" if name == "token" else f"; a {name} has the {how} of its tokens"
-    scale = "coloured" if colour else f"numbered (from {_MIN_NUMBERED} up)"
-    return legend.append(f"each {name} is {scale} relative to the method's strongest{joined}", style="dim")
+    marks = "colours" if colour else f"numbers (from {_MIN_NUMBERED} up)"
+    return legend.append(f"{marks} are relative to the strongest {name} of each method{joined}", style="dim")
 
 
 def clean(text: str) -> str:

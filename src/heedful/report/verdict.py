@@ -73,11 +73,12 @@ def reason(verdict: Verdict) -> str:
 
 def answer_reason(answer: Answer, rule: Rule) -> str:
     """Why a question is undecided; empty where it is not."""
+    was = "was" if len(answer.missing) == 1 else "were"
     inside = [percent(line) for line in (rule.least, rule.most) if answer.low <= line <= answer.high]
     return {
         Reason.NONE: "",
         Reason.NOT_MEASURED: "it was not measured",
-        Reason.NUMBERS_MISSING: f"not measured: {and_list([NUMBERS[name] for name in answer.missing])}",
+        Reason.NUMBERS_MISSING: f"{and_list([NUMBERS[name] for name in answer.missing])} {was} not measured",
         Reason.NO_COMPLETE_TEXT: "no text has all three measurements",
         Reason.ONE_COMPLETE_TEXT: "only one text has all three measurements",
         Reason.TOO_FEW: f"fewer than {rule.texts} texts",
@@ -122,7 +123,7 @@ def verdict_section(verdicts: Mapping[str, Verdict], first: str) -> Section:
     return Section(
         name="verdict",
         title="May attention be used?",
-        question="Does attention deserve to be heeded as an explanation of this model?",
+        question="May attention be used as an explanation of this model?",
         findings=(f"{capital(verdict.word)}: {reason(verdict)}.",),
         figures=_shares_figure(verdict),
         tables=(_answers_table(verdict), *_qualifiers_table(verdict), *_readings_table(verdicts, first)),
