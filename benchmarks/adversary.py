@@ -160,7 +160,7 @@ def _rows(classifier: Classifier, raw: Sequence[str], search: Search) -> list[Ro
     together(batch, warm), alone(batch[:1], warm), theirs(batch[:1], warm, decoder, 1)
     timed = in_turns(sides, 1)
     n = round(float(np.mean([len(text.states) for text in batch])))
-    on = f"{len(given)} texts of {n} tokens on average, bilstm"
+    on = f"{len(batch)} texts of {n} tokens on average, bilstm"
     against = {
         "alone": ("ours, one text at a time", 10.0),
         "theirs": ("Jain & Wallace's search, one text at a time", 10.0),

@@ -18,7 +18,7 @@ def main() -> None:
     out = Path("demo") / "explanations.html"
     out.parent.mkdir(exist_ok=True)
     out.write_text(explanations.to_html(), encoding="utf-8")
-    print(f"Three sentences, explained by {len(found.by_method())} methods: {out}")
+    print(f"Three sentences, explained by {len(explanations.by_method())} methods: {out}")
     print("Now an audit of the same model on 60 texts; it takes two or three minutes.")
 
 

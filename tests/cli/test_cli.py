@@ -132,7 +132,7 @@ def test_an_unknown_method_cannot_be_told_about() -> None:
 def test_the_prediction_is_printed_with_its_probability(run: Run) -> None:
     result = run(TEXT)
     label, chances = (p := read(run(TEXT, "--json"))[0].prediction).label, p.probabilities
-    assert f"says {label} ({max(chances):.1%})" in result.stdout
+    assert f"predicts {label} ({max(chances):.1%})" in result.stdout
 
 
 def test_every_asked_method_has_a_row_in_the_asked_order(run: Run) -> None:

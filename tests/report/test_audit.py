@@ -272,7 +272,7 @@ def test_a_constant_of_the_verdict_can_be_set(folder: Path, tmp_path: Path) -> N
     out = tmp_path / "r.md"
     assert ran("report", folder, "--out", out, "--format", "md", "--set", "texts=1000").exit_code == 0
     assert "as an explanation of this model: fewer than 1000 texts" in out.read_text()
-    assert "Nothing is decided on fewer than 30 texts, and no verdict on fewer than 1000." in out.read_text()
+    assert "Nothing is decided on fewer than 30 texts, and no verdict is given on fewer than 1000." in out.read_text()
 
 
 @pytest.mark.parametrize("wrong", ["most", "mots=1", "most=high"])

@@ -392,7 +392,9 @@ def test_verdicts_stand_side_by_side(runs: dict[str, Record]) -> None:
         ("Q1 points, share", "0 % [20, 30]", "0 % [20, 30]"),
         ("Q2 matters, share", None, None),  # not determined: it has no upper limit
     )
-    assert found.findings[1].endswith(": not explanation (reading 0): attention is constant: it claims nothing.")
+    assert found.findings[1].endswith(
+        ": not explanation (reading 0): attention is nearly uniform: it ranks no word above another."
+    )
 
 
 def test_runs_without_a_verdict_say_so(runs: dict[str, Record]) -> None:

@@ -479,4 +479,4 @@ def test_the_label_that_is_explained_is_named(by_hand: Callable[..., Record], ta
     record = by_hand([row(i, "a b") for i in range(3)], target=target)
     assert "supports yes in texts predicted no" in word_section(record).findings[0]
     assert "towards “yes”, explained in every text" in word_section(record).reading
-    assert "for “yes”" in example_section(record).reading
+    assert "supporting “yes”" in example_section(record).reading

@@ -236,16 +236,15 @@ def test_answers_stand_before_the_contents_and_sections_behind() -> None:
 @pytest.mark.parametrize(
     ("verdict", "said", "tone"),
     [
-        ("explanation", "Attention is explanation in this model, on these texts: it may be used as one", "for"),
+        ("explanation", "Attention is explanation for this model, on these texts: it may be used as one", "for"),
         (
             "not explanation",
-            "Attention is not explanation in this model, on these texts: it should not be used as one",
+            "Attention is not explanation for this model, on these texts: it should not be used as one",
             "against",
         ),
         (
             "not not explanation",
-            "Attention is not\u00a0not explanation in this model, on these texts: it carries some, but not all, of "
-            "what decides",
+            "Attention is not\u00a0not explanation for this model, on these texts: it explains the model in part",
             "weight",
         ),
         ("undecided", "Undecided whether attention explains this model, on these texts", "undecided"),

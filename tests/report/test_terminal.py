@@ -252,7 +252,7 @@ def test_matrices_alone_need_no_legend() -> None:
 
 def test_standard_errors_stand_beside_the_numbers_on_the_same_scale() -> None:
     why = replace(made(FILM, -4, 0, 0, 3, 0), errors=np.array([0, 0.4, 0, 0, 0.2, 0, 0]))
-    assert "not(-1.00±0.10) funny but warm(+0.75±0.05) film" in plain(why)
+    assert "not(−1.00±0.10) funny but warm(+0.75±0.05) film" in plain(why)
 
 
 def test_details_are_shown_in_a_line() -> None:
@@ -261,7 +261,7 @@ def test_details_are_shown_in_a_line() -> None:
 
 
 def test_the_largest_gap_of_a_layer_is_shown() -> None:
-    assert "gap of a layer at most 2.0e-02" in plain(replace(matrices(), gaps=(0.001, -0.02)), width=100)
+    assert "gap of a layer at most 2.0e−02" in plain(replace(matrices(), gaps=(0.001, -0.02)), width=100)
 
 
 # counterfactuals

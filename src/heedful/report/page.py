@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -155,5 +155,5 @@ def colour_strength(strength: float) -> float:
 
 @cache
 def _templates() -> jinja2.Environment:
-    numbers = {"share": colour_strength, "score": score_text, "unbroken": unbroken}
-    return html.environment({"grid": grid, "evidence": evidence, "tones": tones, **numbers})
+    filters: dict[str, Callable[..., Any]] = {"grid": grid, "evidence": evidence, "tones": tones}
+    return html.environment(filters | {"share": colour_strength, "score": score_text, "unbroken": unbroken})
