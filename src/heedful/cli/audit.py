@@ -59,7 +59,7 @@ class _Several(click.Command):
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def audit(
     data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
-    methods: str | None, explanations: tuple[str, ...], checks: str | None, given: tuple[str, ...], profile: str,
+    methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
     limit: int | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
     target: str | None, against: str | None, scale: Scale, text_column: str | None, pair_column: str | None,
     label_column: str | None, kind: str | None, restart: bool, dry_run: bool, as_json: bool,
@@ -77,7 +77,7 @@ def audit(
 
     settings: dict[str, Any] = {
         "methods": _names(methods), "checks": _names(checks), "profile": profile, "limit": limit, "seed": seed,
-        "target": heedful.Target(target, scale, against), "settings": given, "explanations": explanations,
+        "target": heedful.Target(target, scale, against), "settings": assignments, "explanations": explanations,
         "checkpoints": checkpoints, "columns": Columns(text_column, pair_column, label_column), "kind": kind,
         "revision": revision, "device": device, "dtype": dtype,
     }  # fmt: skip

@@ -42,7 +42,7 @@ _THRESHOLD = "Use only edges above this share of the largest edge of their layer
 @click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
 def explain(
     text: str | None, model: str | None, revision: str | None, device: str | None, dtype: str | None,
-    names: tuple[str, ...], every: bool, given: tuple[str, ...], layer: str | None,
+    names: tuple[str, ...], every: bool, assignments: tuple[str, ...], layer: str | None,
     target: str | None, against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, windows: bool,
     file: str | None, unit: str | None, how: Reduction, as_json: bool, html: str | None, figure: str | None,
     dry_run: bool,
@@ -66,7 +66,7 @@ def explain(
     lines = None if file is None else opt.read_lines(file)
     read = opt.read_text(text, pair)
     kind = opt.figure_kind(figure)
-    methods = _choose(names, every, given, layer)
+    methods = _choose(names, every, assignments, layer)
     explained = Target(target, scale, against)
     reading: _Reading = {"truncate": truncate, "windows": windows, "unsupported": "skip" if every else "raise"}
     with (
@@ -120,16 +120,16 @@ class _Reading(TypedDict):
     unsupported: OnUnsupported
 
 
-def _choose(names: Sequence[str], every: bool, given: Sequence[str], layer: str | None) -> list[Method]:
+def _choose(names: Sequence[str], every: bool, assignments: Sequence[str], layer: str | None) -> list[Method]:
     """The chosen methods with their settings. A wrong name is refused before the model is loaded."""
     from heedful.methods import METHODS, settings
 
     wanted = list(METHODS) if every else list(names) or ["integrated-gradients"]
     if layer is None:
-        return METHODS.choose(wanted, given)
+        return METHODS.choose(wanted, assignments)
     if not any("layer" in settings(METHODS[name]) for name in wanted):
         raise BadInput(f"--layer sets the layer of attention methods, and {', '.join(wanted)} has none; leave it out.")
-    return METHODS.choose(wanted, [f"layer={layer}", *given])
+    return METHODS.choose(wanted, [f"layer={layer}", *assignments])
 
 
 def _check_lines(classifier: Classifier, lines: Sequence[str], pair: str | None) -> list[Text]:
@@ -158,8 +158,9 @@ def _print_json(result: Explanations | Tree) -> None:
 @opt.output_options
 def tree(
     text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
-    how: TreeSearch, threshold: float, penalty: float, given: tuple[str, ...], target: str | None, against: str | None,
-    scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None, figure: str | None,
+    how: TreeSearch, threshold: float, penalty: float, assignments: tuple[str, ...], target: str | None,
+    against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None,
+    figure: str | None,
 ) -> None:  # fmt: skip
     """Show the attribution tree of TEXT: how information flows between tokens to the prediction."""
     from rich.console import Console
@@ -173,7 +174,7 @@ def tree(
 
     read = opt.read_text(text, pair)
     kind = opt.figure_kind(figure)
-    [method] = METHODS.choose(["attattr"], given)
+    [method] = METHODS.choose(["attattr"], assignments)
     with output(html) as write, output(figure, "figure") as draw, progress() as show:
         show("loading the model")
         classifier = opt.load_model(model, revision, device, dtype)

@@ -58,8 +58,8 @@ column_options = _all(
 
 
 def settings_option(words: str) -> Callable[[Command], Command]:
-    """--set NAME=VALUE, as `given`."""
-    return click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help=words)
+    """--set NAME=VALUE, as `assignments`."""
+    return click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help=words)
 
 
 set_option = settings_option(

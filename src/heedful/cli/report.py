@@ -27,7 +27,7 @@ _figures = click.option("--figures", metavar="DIR", help="Also write every figur
 @click.option("--out", help="The file to write. [default: report.html, .md, .csv or .tex in the run's folder]")
 @_figures
 @opt.settings_option("A constant of the verdict's rule: most=0.6, least=0.1, …; may be repeated.")
-def report(run: str, kind: str, out: str | None, figures: str | None, given: tuple[str, ...]) -> None:
+def report(run: str, kind: str, out: str | None, figures: str | None, assignments: tuple[str, ...]) -> None:
     """Write the report of the RUN folder of an audit: which explanation to use, the verdict, and the evidence.
 
     It needs no model, and recomputes nothing but the verdict.
@@ -38,8 +38,8 @@ def report(run: str, kind: str, out: str | None, figures: str | None, given: tup
     from heedful.report import audit
 
     record = load_record(run)
-    constants = read_assignments(given, [("the verdict", Rule)])[0] if given else {}
-    rule = replace(Rule(), **constants) if given else None
+    constants = read_assignments(assignments, [("the verdict", Rule)])[0] if assignments else {}
+    rule = replace(Rule(), **constants) if assignments else None
     _write(audit.report(record, rule), kind, out, record.run.folder / "report", figures)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(
-    recipe: str, data: str, out: str, given: tuple[str, ...], dev: str | None, test: str | None,
+    recipe: str, data: str, out: str, assignments: tuple[str, ...], dev: str | None, test: str | None,
     text_column: str | None, pair_column: str | None, label_column: str | None, kind: str | None,
     labels: str | None, names: str | None, limit: int | None, restart: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -44,7 +44,7 @@ def train(
     from heedful.nets.training.recipes import RECIPES
 
     chosen: Recipe = RECIPES[recipe]
-    settings = chosen.read(given)
+    settings = chosen.read(assignments)
     chosen.settings(settings)  # refuses a wrong value before anything is read
     from heedful.data import Columns, splits
     from heedful.nets.training.train import train as train_network

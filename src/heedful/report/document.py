@@ -55,7 +55,7 @@ class ColouredWord:
     tone: Tone = "none"
     strength: float = 0.0  # 0 … 1
     score: float | None = None
-    space: str = " "  # what stands before it
+    space: str = " "  # the space before it, if any
 
 
 @dataclass(frozen=True)

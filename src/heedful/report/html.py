@@ -25,14 +25,14 @@ def environment(filters: Mapping[str, Callable[..., Any]]) -> jinja2.Environment
     return templates
 
 
-def render_page(templates: jinja2.Environment, template: str, script: str, **shown: Any) -> str:
+def render_page(templates: jinja2.Environment, template: str, script: str, **values: Any) -> str:
     """A self-contained document from a template that extends `shell.html.j2`, with the script of that file name.
 
     Its policy names the script by its SHA-256, so a browser runs no other, whatever the texts contain.
     """
     code = _source(script)
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return templates.get_template(template).render(script=code, script_policy=f"'sha256-{digest}'", **shown)
+    return templates.get_template(template).render(script=code, script_policy=f"'sha256-{digest}'", **values)
 
 
 @cache
