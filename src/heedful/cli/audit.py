@@ -71,7 +71,7 @@ def audit(
     """
     budget = _seconds(time_budget)
     if out is None and not dry_run:
-        raise BadInput("an audit needs a folder for its run; add --out DIR.")
+        raise BadInput("no folder was given for the run; add --out DIR.")
     import heedful
     from heedful.data import Columns
 

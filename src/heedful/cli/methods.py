@@ -40,7 +40,7 @@ def checks(name: str | None, as_json: bool) -> None:
     if name is not None and not as_json:
         better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
         measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
-        click.echo(f"\nchanges: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
+        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
 
 
 def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
