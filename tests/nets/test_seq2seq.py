@@ -546,7 +546,7 @@ def test_there_is_no_alignment_without_attention() -> None:
 
 
 def test_a_text_too_long_for_a_picture_is_refused() -> None:
-    with pytest.raises(BadInput, match="the text has 401 characters and a picture names 400"):
+    with pytest.raises(BadInput, match="the text has 401 characters and a figure names 400"):
         draw_alignment(translator().align("x" * 401, 2))
 
 
