@@ -189,7 +189,7 @@ class Undefined:
     ("cls", "reason"),
     [
         (Broken, "fails: ZeroDivisionError: division by [red]zero"),
-        (Undefined, "the method gave a score that is not finite; the model overflows here."),
+        (Undefined, "the method computed a score that is not finite: the model overflows."),
     ],
 )
 @pytest.mark.usefixtures("bugs_are_told")

@@ -583,7 +583,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--against", "graet"], "label 'graet' is not one of 'awful', 'fine', 'great'; did you mean 'great'?"),
         (["--target", "3"], "label index 3 is outside 0 … 2 (awful, fine, great)."),
         (["--target", "fine", "--against", "1"],
-         "label 'fine' is set against itself; choose two different labels."),
+         "label 'fine' is compared with itself; choose two different labels."),
         (["--pair", " "], "the pair is empty; give at least one word."),
         (["--layer", "0"], "--layer is for attention methods, and position has no layer; leave it out."),
         (["--layer", "2", "-M", "attention-mean"], "layer 2 is not one of 0 … 1 (or negative, from the last)."),

@@ -94,12 +94,12 @@ def test_there_is_one_score_for_each_token(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(bad: float) -> None:
-    with refused("occlusion gave a score that is not finite; the model overflows here."):
+    with refused("occlusion computed a score that is not finite: the model overflows."):
         scored([bad, *SCORES[1:]], source=Source("occlusion"))
 
 
 def test_a_weight_that_is_not_finite_is_refused() -> None:
-    with refused("the method gave a weight that is not finite; the model overflows here."):
+    with refused("the method computed a weight that is not finite: the model overflows."):
         Interaction(tokens=tokens(), weights=np.full((1, 1, 9, 9), np.nan, np.float32))
 
 
@@ -318,7 +318,7 @@ def test_broken_json_is_refused(text: str) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with refused("this explanation has format 2, and this version reads format 1."):
+    with refused("this explanation has format 2; this version of heedful reads 1."):
         from_json(json.dumps(scored().to_dict() | {"heedful": 2}))
 
 

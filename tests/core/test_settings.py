@@ -68,7 +68,7 @@ def test_a_text_is_read_by_the_annotation(kind: Any, text: str, value: Any) -> N
         (tuple[int, ...], "1,b", "x is a whole number or several with commas between, not '1,b'."),
         (tuple[int, ...], ",", "x is a whole number or several with commas between, not ','."),
         (int | None, "", "x is a whole number or none, not ''."),
-        (dict, "{}", "x cannot be written as text; give it in Python."),
+        (dict, "{}", "x cannot be written as text; set it in Python."),
         (Annotated[int, Ge(1)], "0", "x is a whole number of at least 1, not '0'."),
         (Annotated[int, Ge(2)] | Literal["auto"], "1", "x is a whole number of at least 2 or 'auto', not '1'."),
         (

@@ -97,7 +97,7 @@ def test_without_a_label_the_predicted_one_is_explained() -> None:
 
 @pytest.mark.parametrize("target", [Target("neutral", against="NEUTRAL"), Target(1, against="1"), Target(against=1)])
 def test_a_label_against_itself_is_refused(target: Target) -> None:
-    with refused("label 'neutral' is set against itself; choose two different labels."):
+    with refused("label 'neutral' is compared with itself; choose two different labels."):
         target.resolved(LABELS, 1)
 
 

@@ -655,7 +655,7 @@ def test_a_short_text_is_one_window() -> None:
 
 def test_a_pair_that_leaves_no_window_is_refused() -> None:
     message = (
-        "the shorter text of the pair takes 8 tokens and the model reads 11: no window of the longer text fits beside "
+        "the shorter text of the pair has 8 tokens and the model reads 11: no window of the longer text fits beside "
         "it; shorten the pair."
     )
     with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
@@ -719,8 +719,8 @@ def test_a_splitter_that_finds_nothing_leaves_one_unit() -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (["film", "the"], "the splitter returned 'the', which does not follow in the text."),
-        (["music"], "the splitter returned 'music', which does not follow in the text."),
+        (["film", "the"], "the splitter returned 'the', which is not in the rest of the text."),
+        (["music"], "the splitter returned 'music', which is not in the rest of the text."),
         ([(0, 99)], "the splitter returned the span (0, 99), which is not inside the text or not in order."),
         ([(4, 8), (0, 3)], "the splitter returned the span (0, 3), which is not inside the text or not in order."),
         ([(3, 1)], "the splitter returned the span (3, 1), which is not inside the text or not in order."),

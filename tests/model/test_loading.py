@@ -458,7 +458,7 @@ def test_an_index_that_names_anything_else_is_refused(folder: Path, name: str) -
     [
         ("adapter_model.bin", "only *.safetensors files in the folder itself are read."),
         ("../other.safetensors", "only *.safetensors files in the folder itself are read."),
-        ("sub/x.safetensors.index.json", "an index in the folder itself is read."),
+        ("sub/x.safetensors.index.json", "move it into the folder itself."),
     ],
 )
 def test_a_configuration_that_names_other_weights_is_refused(folder: Path, name: str, message: str) -> None:
@@ -469,7 +469,7 @@ def test_a_configuration_that_names_other_weights_is_refused(folder: Path, name:
 
 def test_a_named_shard_that_is_not_there_is_refused(folder: Path) -> None:
     index(folder, extra="model-2.safetensors")
-    with refused(f"'{folder}' names the weights 'model-2.safetensors', which are not there; copy or download them."):
+    with refused(f"'{folder}' names the weights 'model-2.safetensors', which do not exist; copy or download them."):
         load(folder)
 
 
@@ -484,7 +484,7 @@ def test_a_damaged_index_is_refused(folder: Path, content: str) -> None:
 def test_a_device_is_no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to("/dev/zero")
-    with refused(f"'{folder}' names the weights 'model.safetensors', which are not there; copy or download them."):
+    with refused(f"'{folder}' names the weights 'model.safetensors', which do not exist; copy or download them."):
         load(folder)
 
 

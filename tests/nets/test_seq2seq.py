@@ -302,7 +302,7 @@ def test_without_attention_its_methods_refuse_and_the_others_work() -> None:
 def test_a_step_beyond_the_end_is_refused() -> None:
     found = translator()
     n = len(found.align(TEXTS[0]).symbols)
-    with pytest.raises(BadInput, match=rf"position {n} was asked for and the translator wrote {n} symbols"):
+    with pytest.raises(BadInput, match=rf"step {n} is outside the translation's {n} symbols"):
         found.classifier(TEXTS[0], n)
 
 
@@ -371,8 +371,8 @@ def test_texts_that_may_not_be_among_the_examples_are_not() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"length": (1, 3)}, "only 0 such texts were found and 5 asked for"),
-        ({"dates": (0, 2)}, "texts of 0 to 2 dates were asked for"),
+        ({"length": (1, 3)}, "only 0 of 5 texts were found"),
+        ({"dates": (0, 2)}, "dates is 0 to 2"),
     ],
 )
 def test_what_cannot_be_generated_is_refused(asked: Any, said: str) -> None:
@@ -385,7 +385,7 @@ def test_what_cannot_be_generated_is_refused(asked: Any, said: str) -> None:
 
 def test_every_example_is_in_one_batch_of_an_epoch_and_the_order_comes_from_seed_and_epoch() -> None:
     one, other = job(TINY), job(TINY)
-    seen = torch.cat([b.counts.sum(1) for b in one.batches(0)])
+    seen = torch.cat([b.real.sum(1) for b in one.batches(0)])
     assert sorted(seen.tolist()) == sorted(len(p.target) + 1 for p in one.data.train)
     assert all(
         torch.equal(a.ids, b.ids) and torch.equal(a.symbols, b.symbols)
@@ -399,7 +399,7 @@ def test_the_loss_is_the_mean_over_the_symbols_of_all_targets() -> None:
     (batch, *_) = made.batches(0)
     with torch.no_grad():
         rows = []
-        for ids_, symbols, counts in zip(batch.ids, batch.symbols, batch.counts, strict=True):
+        for ids_, symbols, counts in zip(batch.ids, batch.symbols, batch.real, strict=True):
             real = ids_[ids_ != 0][None]
             logits = made.model.taught(real, None, symbols[counts][None])[0]
             rows.append(-logits.log_softmax(-1).gather(1, symbols[counts][:, None])[:, 0])
@@ -478,11 +478,11 @@ def edited(folder: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"format": 2}, "of a format that this heedful does not know"),
-        ({"network": "han"}, "holds a han, which translates nothing"),
+        ({"format": 2}, "has an unknown format"),
+        ({"network": "han"}, "holds a han, which is not a translator"),
         ({"shape": {"vocabulary": 4}}, "is damaged"),
         ({"shape": {"other": 4}}, "is damaged"),
-        ({"symbols": [PAD, UNK]}, "names 2 symbols and its network reads 70"),
+        ({"symbols": [PAD, UNK]}, "has 2 symbols and its network needs 70"),
     ],
 )
 def test_a_damaged_folder_is_refused_in_one_sentence(changes: Any, said: str, tmp_path: Path) -> None:

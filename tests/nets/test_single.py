@@ -317,7 +317,7 @@ def test_an_answer_that_is_hidden_in_the_passage_is_not_there() -> None:
 
 
 def test_candidates_must_stand_for_the_labels() -> None:
-    with pytest.raises(BadInput, match="2 candidates stand for 3 labels"):
+    with pytest.raises(BadInput, match="2 candidates for 3 labels"):
         PairShape(**SIZES, candidates=(4, 5))
 
 
@@ -384,7 +384,7 @@ def test_a_network_without_attention_says_so() -> None:
     made = classifier("none")
     with pytest.raises(Unsupported, match=r"tiny-none \(Single\): its attention cannot be read"):
         made.check_attention()
-    with pytest.raises(Unsupported, match="no attention to report"):
+    with pytest.raises(Unsupported, match="network has no attention"):
         made.model.attend(torch.tensor([[2, 9, 3]]))
     assert np.any(numbers_of(explain(made, PROBE_TEXTS[0], "leave-one-out")))
 
@@ -430,12 +430,12 @@ def test_a_network_is_rebuilt_from_json(net: Attended) -> None:
     [
         ({"encoder": "bilstn"}, "encoder 'bilstn' is not one of .*; did you mean 'bilstm'"),
         ({"attention": "dots"}, "attention 'dots' is not one of .*; did you mean 'dot'"),
-        ({"attention": "given"}, "guide missing"),
-        ({"attention": "uniform", "regularised": 5.0}, "attention 'uniform' is not learned"),
+        ({"attention": "given"}, "has no guide"),
+        ({"attention": "uniform", "regularised": 5.0}, "regularised needs learned attention, not 'uniform'"),
         ({"encoder": "cnn", "hidden": 6}, "hidden 6 is not a multiple of 4"),
-        ({"attention": "given", "guide": {"vocabulary": 9}}, "knows 9 words and its student 30"),
-        ({"attention": "given", "guide": {"words": 9}}, "is not the description of a single network"),
-        ({"attention": "given", "guide": SIZES | {"attention": "none"}}, "no attention to give"),
+        ({"attention": "given", "guide": {"vocabulary": 9}}, "has 9 words and its student 30"),
+        ({"attention": "given", "guide": {"words": 9}}, "does not describe a single network"),
+        ({"attention": "given", "guide": SIZES | {"attention": "none"}}, "the guide has no attention"),
         ({"attention": "given", "guide": SIZES, "activation": "sparsemax"}, "sparsemax"),
     ],
 )

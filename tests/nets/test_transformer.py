@@ -269,7 +269,7 @@ def test_another_activation_shares_the_weights_and_leaves_the_network_alone() ->
 
 
 def test_a_network_without_a_choice_of_activation_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^MultiHead has no choice of activation; give a network that has"):
+    with pytest.raises(BadInput, match=r"^MultiHead has no setting 'activation'; give a network that has"):
         with_activation(stack(), "sparsemax")
 
 

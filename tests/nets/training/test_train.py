@@ -324,8 +324,8 @@ def test_rare_labels_weigh_more() -> None:
     for logits, expected in ((1, [3.0]), (2, [2 / 3, 2.0])):
         one.model.config.num_labels = logits
         job = ClassifierJob(one.model, settings, labels, split, split)
-        assert job._rarity is not None
-        assert job._rarity.tolist() == pytest.approx(expected)
+        assert job._class_weights is not None
+        assert job._class_weights.tolist() == pytest.approx(expected)
 
 
 def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
@@ -365,15 +365,15 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         split=Splits(sentences(9), [Example("a", None, "7")], []),
         out=out,
     )
-    refused("0 to choose by", split=Splits(some, [], []), out=out)
-    refused("attention=given and guide=FOLDER belong together", "mlp-given", out=out)
+    refused("4 training and 0 validation texts", split=Splits(some, [], []), out=out)
+    refused("attention=given needs guide=FOLDER, and no other attention does", "mlp-given", out=out)
     refused("no encoder was given; set encoder=FOLDER", "finetune", out=out)
     refused("finetune has no setting 'vectors'", "finetune", out=out, vectors="glove.txt")
-    refused("max_length none leaves open how many positions", "multihead", out=out, max_length=None)
+    refused("max_length is none, but this network needs a number of positions", "multihead", out=out, max_length=None)
     (tmp_path / "file").write_text("")
     refused("is a file; give a folder", out=tmp_path / "file")
     refused("holds other files", out=tmp_path)
-    with pytest.raises(BadInput, match=r"3 names \(a, b, c\) were given for 2 labels"):
+    with pytest.raises(BadInput, match=r"3 names \(a, b, c\) for 2 labels"):
         train("average", data(), out, names=["a", "b", "c"])
 
 
