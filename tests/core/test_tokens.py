@@ -477,9 +477,9 @@ def test_trim_is_strip(text: str) -> None:
         (" \t\n\u2003", "the text is empty; give at least one word."),
         ("ab\0c", "the text has a NUL character at position 2, which is not text; remove it."),
         ("😀 \ud83d!", "the text has a lone surrogate (U+D83D) at position 2, which is not text; remove it."),
-        ("[SEP]", "the text has nothing but special tokens for this model; give at least one word."),
-        ("[CLS] [MASK]", "the text has nothing but special tokens for this model; give at least one word."),
-        ("\u200b", "the text has nothing but special tokens for this model; give at least one word."),
+        ("[SEP]", "the text has only special tokens for this model; give at least one word."),
+        ("[CLS] [MASK]", "the text has only special tokens for this model; give at least one word."),
+        ("\u200b", "the text has only special tokens for this model; give at least one word."),
     ],
 )
 def test_a_text_that_is_none_is_refused(text: str, message: str) -> None:

@@ -136,8 +136,8 @@ def test_a_tsv_without_header_is_read_either_way_round(
 def test_an_unknown_header_is_not_taken_for_a_row(write: Callable[..., str]) -> None:
     path = write("a.tsv", "wording\tgrade\n" + "".join(f"Sentence {i}\t{i % 2}\n" for i in range(9)))
     with refused(
-        "'a.tsv' line 1 names no column that heedful knows (found: wording, grade) and the lines do not show which one "
-        "is the label; add a header such as text, label."
+        "'a.tsv' line 1 has no known column name (found: wording, grade) and no column is clearly the label; add a "
+        "header such as text, label."
     ):
         load(path)
 
@@ -197,7 +197,7 @@ def test_datasets_name_several_classes_of_a_row() -> None:
 
 def test_a_class_without_a_name_is_refused() -> None:
     data = Named([{"text": "a", "label": 2}], {"label": SimpleNamespace(names=["no", "yes"])})
-    with refused("label 2 in row 1 has no name; the dataset names 2 (found: no, yes)."):
+    with refused("label 2 in row 1 has no name; the dataset has 2 (found: no, yes)."):
         load(data)
 
 
@@ -230,7 +230,7 @@ def test_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
 
 def test_what_is_no_parquet_is_refused(write: Callable[..., str]) -> None:
     with pytest.raises(
-        BadInput, match=r"^'a.parquet' is not a whole parquet file \(.+\); write or download it again\.$"
+        BadInput, match=r"^'a.parquet' is not a complete parquet file \(.+\); write or download it again\.$"
     ):
         load(write("a.parquet", "PAR1 this is text"))
 
@@ -279,7 +279,7 @@ def test_the_text_of_a_question_is_its_story_so_far(write: Callable[..., str]) -
 
 
 def test_a_supporting_line_must_be_in_the_story(write: Callable[..., str]) -> None:
-    with refused("'qa1.txt' line 3 is supported by statement 7, which its story does not have."):
+    with refused("'qa1.txt' line 3 is supported by statement 7, which is not in its story."):
         load(write("qa1.txt", STORY.replace("Ann\t1\n", "Ann\t7\n")))
 
 
@@ -321,22 +321,22 @@ MISTAKES = {
     "ragged": (
         "a.csv",
         'text,label\n"x\ny",1\nwell, then,1\n',
-        "'a.csv' line 4 has 3 fields and the header has 2; quote the text or mend the line.",
+        "'a.csv' line 4 has 3 fields and the header has 2; quote the text or fix the line.",
     ),
     "short": (
         "a.csv",
         "text,label\nx\n",
-        "'a.csv' line 2 has 1 field and the header has 2; quote the text or mend the line.",
+        "'a.csv' line 2 has 1 field and the header has 2; quote the text or fix the line.",
     ),
     "ragged tsv": (
         "a.tsv",
         "text\tlabel\nx\t1\ny\n",
-        "'a.tsv' line 3 has 1 field and line 1 has 2; quote the text or mend the line.",
+        "'a.tsv' line 3 has 1 field and line 1 has 2; quote the text or fix the line.",
     ),
     "open tsv": (
         "a.tsv",
         'text\tlabel\n"x\n',
-        "'a.tsv' line 2 has 1 field and a quote in it is never closed; quote the text or mend the line.",
+        "'a.tsv' line 2 has 1 field and a quote in it is never closed; quote the text or fix the line.",
     ),
     "open": (
         "a.csv",
@@ -362,7 +362,7 @@ MISTAKES = {
     "nameless": (
         "a.csv",
         "x,y\n1,2\n",
-        "'a.csv' line 1 names no column that heedful knows (found: x, y); add a header such as "
+        "'a.csv' line 1 has no known column name (found: x, y); add a header such as "
         "text,label or name the text with --text-column.",
     ),
     "no text": (
@@ -395,16 +395,16 @@ MISTAKES = {
         '{"text": "x"}\n{"text": x}\n',
         "'a.jsonl' line 2 is not JSON (Expecting value: line 1 column 10 (char 9)); write one object in each line.",
     ),
-    "no object": ("a.jsonl", '["x"]', "'a.jsonl' line 1 holds a list and not an object such as {\"text\": …}."),
+    "no object": ("a.jsonl", '["x"]', "'a.jsonl' line 1 is a list; write an object such as {\"text\": …}."),
     "other keys": (
         "a.jsonl",
         '{"text": "x", "label": 1}\n{"text": "y"}',
-        "'a.jsonl' line 2 has no 'label', unlike the rows before it; mend the row or name the column.",
+        "'a.jsonl' line 2 has no 'label', unlike the rows before it; correct the row or name the column.",
     ),
     "later keys": (
         "a.jsonl",
         '{"text": "x"}\n{"text": "y", "label": 1}',
-        "'a.jsonl' line 2 has the label 'label', unlike the rows before it; mend the row or name the column.",
+        "'a.jsonl' line 2 has the label 'label', unlike the rows before it; correct the row or name the column.",
     ),
     "cut list": (
         "a.json",
@@ -450,7 +450,7 @@ MISTAKES = {
     "prose": (
         "a.txt",
         "Once upon a time.\n",
-        f"'a.txt' does not look like data that heedful knows; give its kind: {KINDS}.",
+        f"the kind of 'a.txt' was not recognised; give its kind: {KINDS}.",
     ),
     "empty csv": ("a.csv", "", "'a.csv' has no examples; give at least one."),
     "only a header": ("a.tsv", "text\tlabel\n", "'a.tsv' has no examples; give at least one."),
@@ -473,7 +473,7 @@ def test_a_file_that_is_not_there_is_named_by_its_nearest(write: Callable[..., s
 
 
 def test_a_kind_that_is_none_is_refused(write: Callable[..., str]) -> None:
-    with refused(f"'jsonlines' is not a kind of data; the kinds are {KINDS}; did you mean 'jsonl'?"):
+    with refused(f"kind 'jsonlines' is not one of {KINDS}; did you mean 'jsonl'?"):
         load(write("a.jsonl", "{}"), kind="jsonlines")
 
 
@@ -485,7 +485,7 @@ def test_a_folder_with_parts_is_not_one_source(write: Callable[..., str]) -> Non
 
 def test_a_folder_is_no_table(write: Callable[..., str]) -> None:
     write("data/a.csv", "text\nx\n")
-    with refused("'data' is a folder, from which kind 'csv' is not read; give another path or kind."):
+    with refused("'data' is a folder, which kind 'csv' does not read; give another path or kind."):
         load("data", kind="csv")
 
 
@@ -505,7 +505,7 @@ def test_an_unknown_label_is_named_with_its_line(write: Callable[..., str]) -> N
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (3, "a int was given as data; give a path, a dataset or a list of examples."),
+        (3, "the data is a int; give a path, a dataset or a list of examples."),
         ({"train": []}, "the data has parts (found: train); use splits(), or give one of them."),
         (["x"], "row 1 is a str; give Examples, mappings or (text, label) pairs."),
         ([], "the data has no examples; give at least one."),
@@ -716,7 +716,7 @@ def test_only_labels_to_be_kept_are_kept() -> None:
 
 
 def test_a_label_to_be_kept_must_exist() -> None:
-    with refused("label 'god' is to be kept and is not one of bad, good; did you mean 'good'?"):
+    with refused("label 'god' of keep is not one of bad, good; did you mean 'good'?"):
         splits(TOY, keep=["god"])
 
 
@@ -724,7 +724,7 @@ def test_a_label_to_be_kept_must_exist() -> None:
     ("names", "message"),
     [
         (["dev.csv", "val.csv"], "2 parts of 'data' could be dev (dev.csv, val.csv); give one of each."),
-        (["a.csv"], "'data' has no part named train, dev or test (found: a.csv); name the parts so."),
+        (["a.csv"], "'data' has no part named train, dev or test (found: a.csv); rename its parts."),
     ],
 )
 def test_parts_that_are_unclear_are_refused(write: Callable[..., str], names: list[str], message: str) -> None:
@@ -778,7 +778,7 @@ def test_the_packages_own_sentences_have_a_name_and_their_rationales_are_quotes(
 def test_a_rationale_may_be_quotes_of_whole_words() -> None:
     found = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
     assert found.rationale == ((0, 4), (9, 13))
-    with pytest.raises(BadInput, match=r"the rationale 'fine' in .* does not stand in its text"):
+    with pytest.raises(BadInput, match=r"the rationale 'fine' in .* is not in its text"):
         load([{"text": "good", "label": "1", "rationale": ["fine"]}])
 
 

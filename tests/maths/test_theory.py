@@ -573,7 +573,7 @@ def test_wrong_settings_of_theory_gradient() -> None:
 
 def test_a_kernel_that_sees_one_kind_of_sample_is_refused() -> None:
     with pytest.raises(
-        BadInput, match=r"with kernel width 0\.05, LIME's samples of 2 words that count all keep as many"
+        BadInput, match=r"with kernel width 0\.05, all samples of 2 words that have weight keep the same number"
     ):
         attribution(classifier(), TheoryLime(kernel_width=0.05), sentence=" ".join(FILLERS[:2]))
 

@@ -130,7 +130,7 @@ def test_the_texts_of_a_pair_are_changed_each_by_itself(plain: Plain) -> None:
 def test_ways_that_need_a_tokenizer_are_refused(plain: Plain, way: str) -> None:
     with pytest.raises(BadInput) as e:
         explain(plain, TEXT, method("leave-one-out", {"masking": way}))
-    assert str(e.value) == "bag reads plain text, so words can be removed by delete or token:WORD only."
+    assert str(e.value) == "bag reads plain text; use masking=delete or token:WORD."
 
 
 # what it answers
@@ -235,11 +235,9 @@ def shape(*given: int) -> Any:
     return lambda texts: np.full(given, 1 / given[-1])
 
 
-def message(found: tuple[int, ...]) -> str:
-    return (
-        f"f answered 1 texts with an array of shape {found}; it must return one row per text and one probability per "
-        "label."
-    )
+def message(shape: tuple[int, ...]) -> str:
+    expected = "it must return one row per text and one probability per label."
+    return f"f returned an array of shape {shape} for 1 texts; {expected}"
 
 
 @pytest.mark.parametrize("given", [(1,), (2, 2), (1, 1), (1, 2, 2), (3,)])
@@ -253,7 +251,7 @@ def test_an_answer_of_another_shape_is_refused(given: tuple[int, ...]) -> None:
 def test_numbers_that_are_no_probabilities_are_refused(row: list[float]) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: [row] * len(texts), name="f")
-    assert str(e.value) == "f answered with numbers that are not probabilities: rows must add up to 1."
+    assert str(e.value) == "f returned numbers that are not probabilities; each row must sum to 1."
 
 
 @pytest.mark.parametrize(
@@ -269,7 +267,7 @@ def test_what_is_no_table_of_numbers_is_refused(answer: Any, kind: str) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: answer, name="f")
     assert str(e.value) == (
-        f"f answered with a {kind} that is not a table of numbers; it must return one row per text and one probability "
+        f"f returned a {kind} that is not a table of numbers; it must return one row per text and one probability "
         "per label."
     )
 
@@ -289,14 +287,14 @@ def test_what_cannot_be_called_is_refused() -> None:
 def test_labels_must_be_as_many_as_columns() -> None:
     with pytest.raises(BadInput) as e:
         Plain(bag, labels=["a", "b", "c"])
-    assert str(e.value) == "3 labels were given and bag answers with 2 columns."
+    assert str(e.value) == "3 labels for 2 columns of bag; give one for each column."
 
 
 def test_an_answer_that_turns_bad_later_is_refused() -> None:
     def fickle(texts: list[str]) -> Any:
         return np.full((len(texts), 2), 0.5 if texts != [TEXT] else 0.7)
 
-    with pytest.raises(BadInput, match=r"fickle answered with numbers that are not probabilities"):
+    with pytest.raises(BadInput, match=r"fickle returned numbers that are not probabilities"):
         explain(Plain(fickle), TEXT, "leave-one-out")
 
 

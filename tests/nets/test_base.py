@@ -109,7 +109,10 @@ def spoiled(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
         (lambda told: told.update(format=2), "has an unknown format"),
         (lambda told: told["shape"].update(hidden=5), "is damaged"),
         (lambda told: told["shape"].update(strange=5), "is damaged"),
-        (lambda told: told["shape"].update(hidden="x"), r"is damaged \(hidden is a whole number of at least 1, not 'x'"),
+        (
+            lambda told: told["shape"].update(hidden="x"),
+            r"is damaged \(hidden is a whole number of at least 1, not 'x'",
+        ),
         (lambda told: told.update(tokenizer={}), "is damaged"),
         (lambda told: told["shape"].update(hidden=10**7), "describes a larger model than its weights"),
         (lambda told: told["shape"].update(vocabulary=10**9), "describes a larger model than its weights"),

@@ -205,7 +205,11 @@ class Attribution(Explanation):
             return self
         join = reduction(how)
         scores = np.array([join(self.scores[group]) for group in groups], dtype=np.float64)
-        errors = None if self.errors is None else np.array([_unit_error(self, group, how) for group in groups])
+        errors = None
+        if self.errors is not None and how == "max":
+            errors = np.array([self.errors[group][np.abs(self.scores[group]).argmax()] for group in groups])
+        elif self.errors is not None:
+            errors = np.array([join(self.errors[group]) for group in groups])
         return replace(self, tokens=tokens, scores=scores, errors=errors, reduced=how)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
@@ -467,15 +471,6 @@ def _short(text: str, longest: int = 40) -> str:
 def _text_key(why: Explanation) -> tuple[str, str | None]:
     """Explanations of one text have equal keys."""
     return why.tokens.text, why.tokens.pair
-
-
-def _unit_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
-    """An upper bound of the standard error of a unit's score."""
-    assert why.errors is not None
-    errors = why.errors[list(group)]
-    if how == "max":
-        return float(errors[np.abs(why.scores[list(group)]).argmax()])
-    return float(errors.sum() if how == "sum" else errors.mean())
 
 
 def reduction(how: Reduction) -> Callable[[Floats], float]:

@@ -127,7 +127,10 @@ class Setting:
             choices = [str(choice) for choice in self.choices if choice is not None]
             hint = nearest(str(value), choices) or "."
             raise BadInput(f"{self.name} '{value}' is not one of {', '.join(choices)}{hint}")
-        if attempt is _parsed and not any(map(_writable, members)):
+        written = (tuple, Literal)  # origins of kinds that can be written as text
+        if attempt is _parsed and not any(
+            _plain(m) in (*_WORDS, NoneType) or get_origin(m) in written for m in members
+        ):
             raise BadInput(f"{self.name} cannot be written as text; set it in Python.")
         raise BadInput(f"{self.name} is {self.words}, not {value!r}.")
 
@@ -262,10 +265,6 @@ def _members(kind: Any) -> tuple[Any, ...]:
     flat = [inner for member in get_args(kind) for inner in _members(member)]
     order = {Literal: 0, tuple: 2}
     return tuple(sorted(flat, key=lambda member: 3 if _plain(member) is str else order.get(get_origin(member), 1)))
-
-
-def _writable(kind: Any) -> bool:
-    return _plain(kind) in _WORDS or kind is NoneType or get_origin(kind) in (tuple, Literal)
 
 
 def _described(kind: Any) -> list[str]:

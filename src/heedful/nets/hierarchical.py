@@ -130,10 +130,8 @@ class Level(nn.Module):
 
     def __init__(self, config: HierarchicalShape, width: int) -> None:
         super().__init__()
-        self.encoder: nn.Module | None = None
-        if config.encoder == "rnn":
-            self.encoder = _Recurrent(width, config.hidden)
-        elif config.encoder == "conv":
+        self.encoder: nn.Module | None = _Recurrent(width, config.hidden) if config.encoder == "rnn" else None
+        if config.encoder == "conv":
             self.encoder = _Convolutions(width, config.hidden, config.dropout_conv)
         self.width = width if self.encoder is None else 2 * config.hidden
         self.inner, self.context = nn.Linear(self.width, self.width), nn.Linear(self.width, 1, bias=False)

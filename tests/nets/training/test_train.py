@@ -367,7 +367,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
     )
     refused("4 training and 0 validation texts", split=Splits(some, [], []), out=out)
     refused("attention=given needs guide=FOLDER, and no other attention does", "mlp-given", out=out)
-    refused("no encoder was given; set encoder=FOLDER", "finetune", out=out)
+    refused("encoder is empty; set encoder=FOLDER", "finetune", out=out)
     refused("finetune has no setting 'vectors'", "finetune", out=out, vectors="glove.txt")
     refused("max_length is none, but this network needs a number of positions", "multihead", out=out, max_length=None)
     (tmp_path / "file").write_text("")
