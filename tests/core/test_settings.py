@@ -91,8 +91,8 @@ def test_a_wrong_text_is_refused(kind: Any, text: str, message: str) -> None:
 def test_a_value_has_one_form_so_that_chance_does_not_depend_on_how_it_was_written(
     kind: Any, value: Any, kept: Any
 ) -> None:
-    found = setting(kind).checked(value)
-    assert (found, type(found)) == (kept, type(kept))
+    result = setting(kind).checked(value)
+    assert (result, type(result)) == (kept, type(kept))
 
 
 @pytest.mark.parametrize(

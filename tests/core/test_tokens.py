@@ -94,8 +94,8 @@ class SlowWordPiece(PreTrainedTokenizer):  # type: ignore[misc, unused-ignore]
     def _tokenize(self, text: str) -> list[str]:
         kept = "".join(c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
         plain = "".join(c for c in unicodedata.normalize("NFD", kept) if unicodedata.category(c) != "Mn").lower()
-        found = regex.findall(rf"\p{{Han}}|{PUNCTUATION}|(?:(?!\p{{Han}}|{PUNCTUATION})\S)+", plain)
-        return [piece for word in found for piece in self._pieces(word)]
+        result = regex.findall(rf"\p{{Han}}|{PUNCTUATION}|(?:(?!\p{{Han}}|{PUNCTUATION})\S)+", plain)
+        return [piece for word in result for piece in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[str]:
         pieces: list[str] = []
@@ -253,10 +253,10 @@ def test_special_tokens_are_marked_and_only_they(kind: str, text: str) -> None:
 @every_kind
 def test_ids_and_types_are_what_the_tokenizer_gives(kind: str) -> None:
     t = tokenizer(kind)
-    told = t("The film was good", "not bad")
+    encoding = t("The film was good", "not bad")
     tokens = tokenize(t, "The film was good", "not bad")
-    assert list(tokens.ids) == told["input_ids"]
-    assert (None if tokens.types is None else list(tokens.types)) == told.get("token_type_ids")
+    assert list(tokens.ids) == encoding["input_ids"]
+    assert (None if tokens.types is None else list(tokens.types)) == encoding.get("token_type_ids")
 
 
 def test_the_pieces_of_a_word_are_its_letters() -> None:

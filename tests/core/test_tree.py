@@ -48,8 +48,8 @@ def sparse(n: int, layers: int, **edges: float) -> Floats:
     return a
 
 
-def pairs(found: Tree) -> list[tuple[int, int, int]]:
-    return [(e.layer, e.query, e.key) for e in found.edges]
+def pairs(result: Tree) -> list[tuple[int, int, int]]:
+    return [(e.layer, e.query, e.key) for e in result.edges]
 
 
 interactions = st.integers(1, 4).flatmap(
@@ -65,8 +65,8 @@ interactions = st.integers(1, 4).flatmap(
 
 
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
-def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> None:
-    grown = grow(found, how, threshold=threshold)
+def test_a_tree_is_a_tree(result: Interaction, how: Any, threshold: float) -> None:
+    grown = grow(result, how, threshold=threshold)
     keys = [edge.key for edge in grown.edges]
     assert len(keys) == len(set(keys))
     assert grown.root not in keys
@@ -80,9 +80,11 @@ def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> Non
 
 
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
-def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(found: Interaction, how: Any, threshold: float) -> None:
-    a = found.weights.astype(np.float64).sum(1)
-    grown = grow(found, how, threshold=threshold)
+def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(
+    result: Interaction, how: Any, threshold: float
+) -> None:
+    a = result.weights.astype(np.float64).sum(1)
+    grown = grow(result, how, threshold=threshold)
     for edge in grown.edges:
         assert edge.query != edge.key
         assert edge.query != 0  # [CLS] is no parent
@@ -201,8 +203,8 @@ def value(edges: tuple[tuple[int, int, int], ...], a: Floats, penalty: float) ->
     return float(sum(a[edge] - penalty for edge in edges))
 
 
-def enumerated(found: Interaction, threshold: float, penalty: float, root: int | None = None) -> float:
-    a = found.weights.astype(np.float64).sum(1)
+def enumerated(result: Interaction, threshold: float, penalty: float, root: int | None = None) -> float:
+    a = result.weights.astype(np.float64).sum(1)
     largest = np.maximum(a[:, 1:].max((1, 2)), 1e-30)
     usable = [
         (layer, i, j)
@@ -231,20 +233,20 @@ def test_exact_is_the_best_of_all_trees(
 ) -> None:
     a = np.random.default_rng(seed).normal(size=(layers, n, n)) * 10.0 ** (seed % 7 - 5)  # also very small weights
     scale = float(np.abs(a).max())
-    found = interaction(a)
-    grown = grow(found, "exact", threshold=threshold, penalty=penalty * scale, root=root)
+    result = interaction(a)
+    grown = grow(result, "exact", threshold=threshold, penalty=penalty * scale, root=root)
     assert grown.proven
     assert (
-        value(tuple(pairs(grown)), found.weights.astype(np.float64).sum(1), penalty * scale) is not None
+        value(tuple(pairs(grown)), result.weights.astype(np.float64).sum(1), penalty * scale) is not None
         or not grown.edges
     )
-    assert grown.objective == pytest.approx(enumerated(found, threshold, penalty * scale, root), abs=1e-6 * scale)
+    assert grown.objective == pytest.approx(enumerated(result, threshold, penalty * scale, root), abs=1e-6 * scale)
 
 
 @given(st.integers(0, 100_000), st.integers(3, 5), st.integers(4, 7))
 def test_exact_is_at_least_as_good_as_a_greedy_tree_that_it_could_make(seed: int, layers: int, n: int) -> None:
-    found = interaction(np.random.default_rng(seed).normal(size=(layers, n, n)))
-    quick, best = grow(found), grow(found, "exact")
+    result = interaction(np.random.default_rng(seed).normal(size=(layers, n, n)))
+    quick, best = grow(result), grow(result, "exact")
     if not quick.notes:  # nothing chained inside a layer
         assert best.objective >= quick.objective - 1e-9
 

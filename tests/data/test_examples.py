@@ -607,14 +607,14 @@ EXAMPLES = st.lists(
 )
 
 
-def sides(found: Splits) -> dict[str, list[Example]]:
-    return {"train": found.train, "dev": found.dev, "test": found.test}
+def sides(result: Splits) -> dict[str, list[Example]]:
+    return {"train": result.train, "dev": result.dev, "test": result.test}
 
 
 @given(EXAMPLES, st.integers(0, 3))
 def test_splits_part_the_data(examples: list[Example], seed: int) -> None:
-    found = splits(examples, seed=seed)
-    assert Counter(found.train + found.dev + found.test) == Counter(examples)
+    result = splits(examples, seed=seed)
+    assert Counter(result.train + result.dev + result.test) == Counter(examples)
 
 
 @given(EXAMPLES)
@@ -643,10 +643,10 @@ def test_equal_texts_are_never_parted(examples: list[Example]) -> None:
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=5), st.sampled_from([0.1, 0.2, 0.33]), st.integers(0, 9))
 def test_every_label_gets_its_share(sizes: list[int], share: float, seed: int) -> None:
     examples = [Example(f"{label} {i}", None, str(label)) for label, size in enumerate(sizes) for i in range(size)]
-    found = splits(examples, dev_share=share, test_share=share, seed=seed)
-    assert abs(len(found.dev) - share * len(examples)) < 2
+    result = splits(examples, dev_share=share, test_share=share, seed=seed)
+    assert abs(len(result.dev) - share * len(examples)) < 2
     for label, size in enumerate(sizes):
-        for side in (found.dev, found.test):
+        for side in (result.dev, result.test):
             assert abs(sum(e.label == str(label) for e in side) - share * size) < 3
 
 
@@ -657,8 +657,8 @@ def test_another_seed_splits_otherwise() -> None:
 
 def test_a_source_with_a_train_part_keeps_its_test_empty(write: Callable[..., str]) -> None:
     write("data/train.csv", "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(40)))
-    found = splits("data", dev_share=0.25)
-    assert (len(found.train), len(found.dev), len(found.test)) == (30, 10, 0)
+    result = splits("data", dev_share=0.25)
+    assert (len(result.train), len(result.dev), len(result.test)) == (30, 10, 0)
 
 
 def test_the_parts_of_a_folder_are_found_by_name(write: Callable[..., str]) -> None:
@@ -666,8 +666,8 @@ def test_the_parts_of_a_folder_are_found_by_name(write: Callable[..., str]) -> N
     write("data/val.jsonl", '{"text": "b"}')
     write("data/test.tsv", "text\tlabel\nc\t1\n")
     write("data/notes.md", "no data")
-    found = splits("data")
-    assert {k: [e.text for e in v] for k, v in sides(found).items()} == {"train": ["a"], "dev": ["b"], "test": ["c"]}
+    result = splits("data")
+    assert {k: [e.text for e in v] for k, v in sides(result).items()} == {"train": ["a"], "dev": ["b"], "test": ["c"]}
 
 
 def test_the_layout_of_aclimdb(write: Callable[..., str]) -> None:
@@ -676,16 +676,16 @@ def test_the_layout_of_aclimdb(write: Callable[..., str]) -> None:
             for i in range(5):
                 write(f"imdb/{part}/{label}/{i}_7.txt", f"{part} {label} {i}")
         write(f"imdb/{part}/urls_pos.txt", "no review")
-    found = splits("imdb", dev_share=0.2)
-    assert (len(found.train), len(found.dev), len(found.test)) == (8, 2, 10)
-    assert label_names(found.train + found.test) == ("neg", "pos")
+    result = splits("imdb", dev_share=0.2)
+    assert (len(result.train), len(result.dev), len(result.test)) == (8, 2, 10)
+    assert label_names(result.train + result.test) == ("neg", "pos")
 
 
 def test_a_folder_of_classes_is_divided(write: Callable[..., str]) -> None:
     for i in range(40):
         write(f"mail/{'spam' if i % 2 else 'ham'}/{i}.txt", f"text {i}")
-    found = splits("mail")
-    assert (len(found.train), len(found.dev), len(found.test)) == (32, 4, 4)
+    result = splits("mail")
+    assert (len(result.train), len(result.dev), len(result.test)) == (32, 4, 4)
 
 
 def test_shards_are_joined(write: Callable[..., str]) -> None:
@@ -695,24 +695,24 @@ def test_shards_are_joined(write: Callable[..., str]) -> None:
 
 
 def test_a_mapping_of_datasets_is_its_parts() -> None:
-    found = splits({"train": TOY[:2], "validation": TOY[2:3], "test": TOY[3:], "unsupervised": 3})
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
+    result = splits({"train": TOY[:2], "validation": TOY[2:3], "test": TOY[3:], "unsupervised": 3})
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
 
 
 def test_files_given_for_dev_and_test_are_used() -> None:
-    found = splits(TOY[:2], dev=TOY[2:3], test=TOY[3:])
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
+    result = splits(TOY[:2], dev=TOY[2:3], test=TOY[3:])
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
 
 
 def test_a_file_beside_a_given_dev_is_all_train() -> None:
-    found = splits(TOY[:2], dev=TOY[2:])
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:], []]
+    result = splits(TOY[:2], dev=TOY[2:])
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:], []]
 
 
 def test_only_labels_to_be_kept_are_kept() -> None:
     examples = [Example(f"text {i}", None, str(i % 4)) for i in range(40)]
-    found = splits(examples, keep=["0", "2"])
-    assert Counter(found.train + found.dev + found.test) == Counter(e for e in examples if e.label in ("0", "2"))
+    result = splits(examples, keep=["0", "2"])
+    assert Counter(result.train + result.dev + result.test) == Counter(e for e in examples if e.label in ("0", "2"))
 
 
 def test_a_label_to_be_kept_must_exist() -> None:
@@ -753,8 +753,8 @@ ROWS = {
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not here")
 @pytest.mark.parametrize("name", ROWS)
 def test_public_data_has_the_published_number_of_rows(name: str) -> None:
-    found = splits(SHARED / name, dev_share=0)
-    assert (len(found.train), len(found.dev), len(found.test)) == ROWS[name]
+    result = splits(SHARED / name, dev_share=0)
+    assert (len(result.train), len(result.dev), len(result.test)) == ROWS[name]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not here")
@@ -769,15 +769,15 @@ def test_human_rationales_mark_the_tokens_that_they_name() -> None:
 
 
 def test_the_packages_own_sentences_have_a_name_and_their_rationales_are_quotes() -> None:
-    found = load("corpus")
-    assert len(found) > 300
-    assert {e.label for e in found} == {"negative", "positive"}
-    assert all(0 <= a < b <= len(e.text) for e in found for a, b in e.rationale or ())
+    result = load("corpus")
+    assert len(result) > 300
+    assert {e.label for e in result} == {"negative", "positive"}
+    assert all(0 <= a < b <= len(e.text) for e in result for a, b in e.rationale or ())
 
 
 def test_a_rationale_may_be_quotes_of_whole_words() -> None:
-    found = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
-    assert found.rationale == ((0, 4), (9, 13))
+    result = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
+    assert result.rationale == ((0, 4), (9, 13))
     with pytest.raises(BadInput, match=r"the rationale 'fine' in .* is not in its text"):
         load([{"text": "good", "label": "1", "rationale": ["fine"]}])
 

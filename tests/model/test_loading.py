@@ -403,8 +403,8 @@ def index(folder: Path, **names: str) -> None:
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
     with safe_open(folder / "model-1.safetensors", "pt") as file:
         own = dict.fromkeys(file.keys(), "model-1.safetensors")
-    told = {"metadata": {}, "weight_map": own | names}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(told))
+    index = {"metadata": {}, "weight_map": own | names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 class Mark:
@@ -503,8 +503,8 @@ def test_a_header_that_lies_is_refused(folder: Path, lie: Callable[[dict[str, An
     length = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + length])
     lie(header)
-    told = json.dumps(header).encode()
-    weights.write_bytes(len(told).to_bytes(8, "little") + told + whole[8 + length :])
+    encoded = json.dumps(header).encode()
+    weights.write_bytes(len(encoded).to_bytes(8, "little") + encoded + whole[8 + length :])
     with pytest.raises(
         BadInput, match=rf"^the weights of '{folder}' are damaged \([^\n]+\); copy or download them again\.$"
     ):

@@ -393,8 +393,8 @@ def by_hand(classifier: Classifier, ids: Any, seen: Any, types: Any) -> torch.Te
     if types is not None:
         inputs["token_type_ids"] = torch.tensor([types])
     with torch.no_grad():
-        found: torch.Tensor = classifier.model(**inputs).logits[0]
-    return found
+        result: torch.Tensor = classifier.model(**inputs).logits[0]
+    return result
 
 
 @pytest.mark.parametrize("family", EVERY)

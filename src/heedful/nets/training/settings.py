@@ -1,6 +1,6 @@
 """Settings of every classifier that can be trained, and the network that they make.
 
-`settings.build(given)` is the network with random weights, and pretrained word vectors where some are given.
+`settings.build(data)` is the network with random weights, or with pretrained word vectors if a file of them is set.
 """
 
 from __future__ import annotations
@@ -115,18 +115,18 @@ class TextSettings(Batches):
         """The network whose vocabulary and attention this one uses, if any."""
         return None
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """The network with random weights, from torch's generator."""
         raise NotImplementedError
 
-    def build(self, given: Given) -> Net:
+    def build(self, data: Given) -> Net:
         """The network, with pretrained word vectors if a file of them is set."""
-        net = self.network(given)
+        net = self.network(data)
         with torch.no_grad():
             net.words.weight.mul_(self.spread)
         if self.vectors is not None:
             halves = 2 if isinstance(net, Pair) else 1
-            rows = vectors(self.vectors, given.tokenizer.get_vocab(), net.words.embedding_dim // halves)
+            rows = vectors(self.vectors, data.tokenizer.get_vocab(), net.words.embedding_dim // halves)
             with torch.no_grad():
                 for i, row in rows.items():
                     net.words.weight[i] = row.repeat(halves).to(net.words.weight.dtype)
@@ -142,8 +142,8 @@ class TextSettings(Batches):
         shared = {f.name: getattr(self, f.name) for f in fields(kind) if f.init and hasattr(self, f.name)}
         return kind(**shared | dict(more))
 
-    def _special(self, given: Given) -> tuple[int, ...]:
-        return ids(given.tokenizer, [token for token in specials(self.frame).values() if token != UNK])
+    def _special(self, data: Given) -> tuple[int, ...]:
+        return ids(data.tokenizer, [token for token in specials(self.frame).values() if token != UNK])
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,12 @@ class MultiHeadSettings(TextSettings):
     frame: Frame = "cls"
     max_length: Count | None = 256
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """The multi-head network; without a mask, texts are padded with unknown words, as the authors do."""
-        more = given.common(one_logit=False) | {"max_position_embeddings": self._positions()}
+        more = data.common(one_logit=False) | {"max_position_embeddings": self._positions()}
         shape = self._shape(MultiHeadShape, more)
         if not shape.masked:
-            shape.pad_token_id = given.tokenizer.token_to_id(UNK)
+            shape.pad_token_id = data.tokenizer.token_to_id(UNK)
         return MultiHead(shape)
 
 
@@ -198,10 +198,10 @@ class SingleSettings(AttendedSettings):
             raise BadInput("attention=given needs guide=FOLDER, and no other attention does; set both or neither.")
         return None if self.guide is None else load_saved(Path(self.guide).expanduser())
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """The network of one text, with the guide's attention if there is a guide."""
         guide = self.guide_network()
-        more = given.common(one_logit=True) | {"special": self._special(given), "guide": None}
+        more = data.common(one_logit=True) | {"special": self._special(data), "guide": None}
         if guide is not None:
             if not isinstance(guide.model, Single):
                 kind = guide.model.config.model_type
@@ -209,9 +209,9 @@ class SingleSettings(AttendedSettings):
             return Single.guided(self._shape(SingleShape, more | {"attention": "uniform"}), guide.model)
         net = Single(self._shape(SingleShape, more))
         if self.attention == "log-odds" or self.regularised:
-            ignored = ids(given.tokenizer, [*STOPWORDS, *specials(self.frame).values()])
-            texts = [part.tolist() for part in np.split(given.texts.ids, given.texts.starts[1:-1])]
-            odds = log_odds(texts, given.truth, given.tokenizer.get_vocab_size(), ignored)
+            ignored = ids(data.tokenizer, [*STOPWORDS, *specials(self.frame).values()])
+            texts = [part.tolist() for part in np.split(data.texts.ids, data.texts.starts[1:-1])]
+            odds = log_odds(texts, data.truth, data.tokenizer.get_vocab_size(), ignored)
             net.log_odds.copy_(torch.from_numpy(odds))
         return net
 
@@ -227,14 +227,14 @@ class PairSettings(AttendedSettings):
     attention: Literal["additive", "dot", "general", "none", "uniform"] = "additive"
     candidates: bool = False
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """The network of two texts."""
-        number = given.tokenizer.token_to_id
-        candidates = [number(x) or number(x.lower()) for x in given.labels] if self.candidates else []
+        number = data.tokenizer.token_to_id
+        candidates = [number(x) or number(x.lower()) for x in data.labels] if self.candidates else []
         if None in candidates:
-            label = given.labels[candidates.index(None)]
+            label = data.labels[candidates.index(None)]
             raise BadInput(f"label '{label}' is not a word of the training texts; set candidates=false.")
-        more = given.common(one_logit=False) | {"special": self._special(given), "candidates": candidates}
+        more = data.common(one_logit=False) | {"special": self._special(data), "candidates": candidates}
         return Pair(self._shape(PairShape, more))
 
 
@@ -256,10 +256,10 @@ class HierarchicalSettings(TextSettings):
     frame: Frame = "none"
     min_count: Count = 5
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """HAN or FLAN."""
-        marks = {"special": self._special(given), "ends": ids(given.tokenizer, SENTENCE_ENDS)}
-        return Hierarchical(self._shape(HierarchicalShape, given.common(one_logit=False) | marks))
+        marks = {"special": self._special(data), "ends": ids(data.tokenizer, SENTENCE_ENDS)}
+        return Hierarchical(self._shape(HierarchicalShape, data.common(one_logit=False) | marks))
 
 
 @dataclass(frozen=True)
@@ -276,9 +276,9 @@ class TransformerSettings(TextSettings):
     max_length: Count | None = 200
     long: Literal["cut", "drop"] = "drop"
 
-    def network(self, given: Given) -> Net:
+    def network(self, data: Given) -> Net:
         """The encoder."""
-        more = given.common(one_logit=True) | {"max_position_embeddings": self._positions()}
+        more = data.common(one_logit=True) | {"max_position_embeddings": self._positions()}
         return Transformer(self._shape(TransformerShape, more))
 
 
