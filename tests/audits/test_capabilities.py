@@ -189,7 +189,7 @@ class Undefined:
     ("cls", "reason"),
     [
         (Broken, "fails: ZeroDivisionError: division by [red]zero"),
-        (Undefined, "the method gave a score that is not finite; the model overflows here."),
+        (Undefined, "the method computed a score that is not finite: the model overflows."),
     ],
 )
 @pytest.mark.usefixtures("bugs_are_told")
@@ -262,8 +262,7 @@ def test_the_facts_of_a_function() -> None:
         "labels": "2: negative, positive",
         "longest text": "any length",
         "masking": "delete, token:WORD",
-        "no masking": "mask, unk, pad, attention: bag reads plain text, so words can be removed by delete or "
-        "token:WORD only.",
+        "no masking": "mask, unk, pad, attention: bag reads plain text; use masking=delete or token:WORD.",
     }
 
 

@@ -290,7 +290,7 @@ def test_every_line_is_read_with_the_pair(run: Run) -> None:
         (b"one\nt\0o\n", "the text in line 2 has a NUL character at position 1, which is not text; remove it."),
         (b"", "'-' is empty; give one text per line."),
         (b"one\n[CLS]\n",
-         "line 2: the text has nothing but special tokens for this model; give at least one word."),
+         "line 2: the text has only special tokens for this model; give at least one word."),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_named_before_anything_is_printed(run: Run, stdin: bytes, message: str) -> None:
@@ -559,7 +559,7 @@ def test_a_dry_run_is_what_a_run_costs(run: Run, monkeypatch: pytest.MonkeyPatch
     [
         ("", "the text is empty; give at least one word."),
         (" \n\t", "the text is empty; give at least one word."),
-        ("[CLS] [SEP]", "the text has nothing but special tokens for this model; give at least one word."),
+        ("[CLS] [SEP]", "the text has only special tokens for this model; give at least one word."),
         ("a\0b", "the text has a NUL character at position 1, which is not text; remove it."),
         ("ab\ud800c", "the text has a lone surrogate (U+D800) at position 2, which is not text; remove it."),
     ],
@@ -585,7 +585,7 @@ def test_what_is_no_text_is_refused_from_stdin(run: Run, raw: bytes, position: i
         (["--against", "graet"], "label 'graet' is not one of 'awful', 'fine', 'great'; did you mean 'great'?"),
         (["--target", "3"], "label index 3 is outside 0 … 2 (awful, fine, great)."),
         (["--target", "fine", "--against", "1"],
-         "label 'fine' is set against itself; choose two different labels."),
+         "label 'fine' is compared with itself; choose two different labels."),
         (["--pair", " "], "the pair is empty; give at least one word."),
         (["--layer", "0"], "--layer sets the layer of attention methods, and position has none; leave it out."),
         (["--layer", "2", "-M", "attention-mean"], "layer 2 is not one of 0 … 1 (or negative, from the last)."),
@@ -622,7 +622,7 @@ def damaged(folder: Path, into: Path) -> Path:
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     assert said(command("explain", TEXT, "--model", str(tmp_path))) == refusal(
-        f"'{tmp_path}' has no config.json, so it is not a model folder; give one made by save_pretrained."
+        f"'{tmp_path}' has no config.json, so it is not a model folder; save one with save_pretrained."
     )
 
 

@@ -65,9 +65,9 @@ def scored(scores: Any = SCORES, **more: Any) -> Attribution:
 
 def attribution(*args: Any, **more: Any) -> Attribution:
     """`explain`, for one method that gives scores."""
-    found = explain(*args, **more)
-    assert isinstance(found, Attribution)
-    return found
+    result = explain(*args, **more)
+    assert isinstance(result, Attribution)
+    return result
 
 
 def same(a: Explanation, b: Explanation) -> bool:
@@ -94,12 +94,12 @@ def test_there_is_one_score_for_each_token(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_score_that_is_not_finite_is_refused(bad: float) -> None:
-    with refused("occlusion gave a score that is not finite; the model overflows here."):
+    with refused("occlusion computed a score that is not finite: the model overflows."):
         scored([bad, *SCORES[1:]], source=Source("occlusion"))
 
 
 def test_a_weight_that_is_not_finite_is_refused() -> None:
-    with refused("the method gave a weight that is not finite; the model overflows here."):
+    with refused("the method computed a weight that is not finite: the model overflows."):
         Interaction(tokens=tokens(), weights=np.full((1, 1, 9, 9), np.nan, np.float32))
 
 
@@ -318,7 +318,7 @@ def test_broken_json_is_refused(text: str) -> None:
 
 
 def test_another_format_is_refused() -> None:
-    with refused("this explanation has format 2, and this version reads format 1."):
+    with refused("this explanation has format 2; this version of heedful reads 1."):
         from_json(json.dumps(scored().to_dict() | {"heedful": 2}))
 
 
@@ -349,10 +349,10 @@ def test_the_prediction_is_the_models() -> None:
     classifier = shared("bert")
     with torch.no_grad():
         logits = classifier.model(**classifier.tokenizer(TEXTS[0], return_tensors="pt")).logits[0].double()
-    found = explain(classifier, TEXTS[0], "uniform").prediction
-    assert found.logits == pytest.approx(logits.tolist(), abs=1e-5)
-    assert found.probabilities == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
-    assert found.label == classifier.labels[int(logits.argmax())]
+    result = explain(classifier, TEXTS[0], "uniform").prediction
+    assert result.logits == pytest.approx(logits.tolist(), abs=1e-5)
+    assert result.probabilities == pytest.approx(logits.softmax(-1).tolist(), abs=1e-5)
+    assert result.label == classifier.labels[int(logits.argmax())]
 
 
 def test_the_target_may_be_a_name_an_index_or_a_target() -> None:
@@ -411,12 +411,12 @@ class Counted:
 
 def test_explain_all_takes_texts_as_they_are_needed() -> None:
     texts = Counted()
-    found = explain_all(shared("bert"), texts, "uniform")
+    result = explain_all(shared("bert"), texts, "uniform")
     assert texts.taken == 0
-    next(found)
+    next(result)
     assert 0 < texts.taken <= STREAM_TEXTS
     for _ in range(STREAM_TEXTS):
-        next(found)
+        next(result)
     assert STREAM_TEXTS < texts.taken <= 2 * STREAM_TEXTS
 
 
@@ -427,8 +427,8 @@ def test_explain_all_refuses_a_bad_method_at_once() -> None:
 
 def test_explain_all_keeps_the_order_of_texts_of_any_length() -> None:
     texts = [text * (1 + i % 3) for i, text in enumerate(TEXTS * 20)]
-    found = list(explain_all(shared("bert"), texts, "uniform"))
-    assert [why.tokens.text for why in found] == texts
+    result = list(explain_all(shared("bert"), texts, "uniform"))
+    assert [why.tokens.text for why in result] == texts
 
 
 def test_explain_all_gives_what_explain_gives() -> None:
@@ -448,9 +448,9 @@ def test_explain_all_gives_what_explain_gives() -> None:
 
 
 def test_explain_all_with_a_list_of_methods_gives_explanations() -> None:
-    found = list(explain_all(shared("bert"), TEXTS[:2], ["uniform", "random"], seed=5))
-    assert [[why.method for why in row] for row in found] == [["uniform", "random"]] * 2
-    assert [why.to_dict()["scores"] for why in found[1][1:]] == [
+    result = list(explain_all(shared("bert"), TEXTS[:2], ["uniform", "random"], seed=5))
+    assert [[why.method for why in row] for row in result] == [["uniform", "random"]] * 2
+    assert [why.to_dict()["scores"] for why in result[1][1:]] == [
         attribution(shared("bert"), TEXTS[1], "random", seed=5).scores.tolist()
     ]
 
@@ -484,9 +484,9 @@ def parts(classifier: Classifier, method: Any, target: Target, text: str, pair: 
     """The slow twin of windows: the method itself, window after window."""
     whole = classifier.tokens(text, pair)
     rng = torch.Generator()
-    found = [method(classifier, whole.take(at), target, rng) for at in whole.windows(classifier.limit)]
-    assert all(isinstance(part, Attribution) for part in found)
-    return found
+    result = [method(classifier, whole.take(at), target, rng) for at in whole.windows(classifier.limit)]
+    assert all(isinstance(part, Attribution) for part in result)
+    return result
 
 
 @pytest.mark.parametrize("method", [GradientXInput(), IntegratedGradients(steps=6)])
@@ -496,13 +496,13 @@ def test_windows_give_the_mean_over_all_windows(method: Any, pair: str | None) -
     why = attribution(classifier, LONG, method, 1, pair, windows=True)
     whole = classifier.tokens(LONG, pair)
     expected = np.zeros(len(whole))
-    found = parts(classifier, method, Target(1), LONG, pair)
-    for at, part in zip(whole.windows(classifier.limit), found, strict=True):
+    result = parts(classifier, method, Target(1), LONG, pair)
+    for at, part in zip(whole.windows(classifier.limit), result, strict=True):
         for i, score in zip(at, part.scores, strict=True):
-            expected[i] += score / len(found)
+            expected[i] += score / len(result)
     assert why.tokens == whole
     assert why.scores == pytest.approx(expected, abs=1e-5)
-    assert why.source.windows == len(found) > 2
+    assert why.source.windows == len(result) > 2
 
 
 def test_windows_keep_what_integrated_gradients_promise() -> None:
@@ -543,8 +543,8 @@ def test_attention_matrices_cannot_be_joined_over_windows() -> None:
 
 def test_long_and_short_texts_keep_their_order_with_windows() -> None:
     texts = [TEXTS[0], LONG, TEXTS[1], LONG + " bad"]
-    found = list(explain_all(shared("bert"), texts, "uniform", windows=True))
-    assert [(why.tokens.text, why.source.windows > 1) for why in found] == [(text, len(text) > 500) for text in texts]
+    result = list(explain_all(shared("bert"), texts, "uniform", windows=True))
+    assert [(why.tokens.text, why.source.windows > 1) for why in result] == [(text, len(text) > 500) for text in texts]
 
 
 def test_the_text_of_an_explanation_may_be_replaced_only_with_its_scores() -> None:
@@ -558,6 +558,6 @@ def test_ten_thousand_words_are_explained_with_a_notice() -> None:
 
 
 def test_a_setting_that_json_does_not_know_is_written_as_text() -> None:
-    found = explain(shared("bert"), TEXTS[0], "random")
-    odd = replace(found, source=replace(found.source, settings={"path": Path("x")}))
+    result = explain(shared("bert"), TEXTS[0], "random")
+    odd = replace(result, source=replace(result.source, settings={"path": Path("x")}))
     assert from_json(odd.to_json()).source.settings == {"path": "x"}

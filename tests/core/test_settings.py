@@ -68,7 +68,7 @@ def test_a_text_is_read_by_the_annotation(kind: Any, text: str, value: Any) -> N
         (tuple[int, ...], "1,b", "x is a whole number or several with commas between, not '1,b'."),
         (tuple[int, ...], ",", "x is a whole number or several with commas between, not ','."),
         (int | None, "", "x is a whole number or none, not ''."),
-        (dict, "{}", "x cannot be written as text; give it in Python."),
+        (dict, "{}", "x cannot be written as text; set it in Python."),
         (Annotated[int, Ge(1)], "0", "x is a whole number of at least 1, not '0'."),
         (Annotated[int, Ge(2)] | Literal["auto"], "1", "x is a whole number of at least 2 or 'auto', not '1'."),
         (
@@ -91,8 +91,8 @@ def test_a_wrong_text_is_refused(kind: Any, text: str, message: str) -> None:
 def test_a_value_has_one_form_so_that_chance_does_not_depend_on_how_it_was_written(
     kind: Any, value: Any, kept: Any
 ) -> None:
-    found = setting(kind).checked(value)
-    assert (found, type(found)) == (kept, type(kept))
+    result = setting(kind).checked(value)
+    assert (result, type(result)) == (kept, type(kept))
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_without_a_label_the_predicted_one_is_explained() -> None:
 
 @pytest.mark.parametrize("target", [Target("neutral", against="NEUTRAL"), Target(1, against="1"), Target(against=1)])
 def test_a_label_against_itself_is_refused(target: Target) -> None:
-    with refused("label 'neutral' is set against itself; choose two different labels."):
+    with refused("label 'neutral' is compared with itself; choose two different labels."):
         target.resolved(LABELS, 1)
 
 
@@ -132,14 +132,14 @@ rows = st.lists(st.floats(-20, 20, width=32), min_size=3, max_size=3)
 @given(rows, st.integers(0, 2))
 def test_softmax_probabilities_are_the_textbook_ones(row: list[float], label: int) -> None:
     powers = [math.exp(z - max(row)) for z in row]
-    found = Target(label, "probability").of(torch.tensor([row], dtype=torch.float64), "softmax")
-    assert float(found) == pytest.approx(powers[label] / sum(powers), abs=1e-12)
+    result = Target(label, "probability").of(torch.tensor([row], dtype=torch.float64), "softmax")
+    assert float(result) == pytest.approx(powers[label] / sum(powers), abs=1e-12)
 
 
 @given(rows, st.integers(0, 2))
 def test_sigmoid_probabilities_are_the_textbook_ones(row: list[float], label: int) -> None:
-    found = Target(label, "probability").of(torch.tensor([row], dtype=torch.float64), "sigmoid")
-    assert float(found) == pytest.approx(1 / (1 + math.exp(-row[label])), abs=1e-12)
+    result = Target(label, "probability").of(torch.tensor([row], dtype=torch.float64), "sigmoid")
+    assert float(result) == pytest.approx(1 / (1 + math.exp(-row[label])), abs=1e-12)
 
 
 @given(rows, st.sampled_from(["softmax", "sigmoid"]), st.sampled_from(["logit", "probability"]))
@@ -190,10 +190,10 @@ def test_a_single_logit_answers_yes_and_no() -> None:
 
 
 def test_the_two_chances_of_a_single_logit_add_up_to_one() -> None:
-    found = explain(named("toxic"), TEXT, "uniform").prediction
-    assert found.probabilities is not None
-    assert sum(found.probabilities) == pytest.approx(1, abs=1e-12)
-    assert found.probabilities[1] == pytest.approx(1 / (1 + math.exp(-found.logits[1])))
+    result = explain(named("toxic"), TEXT, "uniform").prediction
+    assert result.probabilities is not None
+    assert sum(result.probabilities) == pytest.approx(1, abs=1e-12)
+    assert result.probabilities[1] == pytest.approx(1 / (1 + math.exp(-result.logits[1])))
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -202,8 +202,8 @@ def test_a_single_logit_predicts_by_its_sign(sign: int) -> None:
     with torch.no_grad():
         classifier.model.classifier.weight.zero_()
         classifier.model.classifier.bias.fill_(sign * 2.0)
-    found = explain(classifier, TEXT, "uniform")
-    assert found.prediction.label == found.target.label == ("toxic" if sign > 0 else "not toxic")
+    result = explain(classifier, TEXT, "uniform")
+    assert result.prediction.label == result.target.label == ("toxic" if sign > 0 else "not toxic")
 
 
 def test_the_scores_of_no_are_those_of_yes_turned_round() -> None:
@@ -214,8 +214,8 @@ def test_the_scores_of_no_are_those_of_yes_turned_round() -> None:
 
 def test_a_regression_model_is_explained_by_its_output() -> None:
     classifier = build("bert", 1, problem_type="regression")
-    found = explain(classifier, TEXT, "gradient-x-input")
-    assert (classifier.head, classifier.labels, found.prediction.probabilities) == ("regression", ("LABEL_0",), None)
+    result = explain(classifier, TEXT, "gradient-x-input")
+    assert (classifier.head, classifier.labels, result.prediction.probabilities) == ("regression", ("LABEL_0",), None)
     assert value(classifier, Target()) == pytest.approx(float(raw(classifier)), abs=1e-6)
 
 
@@ -233,8 +233,8 @@ def test_ten_classes(label: str | int) -> None:
 
 def test_the_predicted_label_is_the_one_that_the_model_answers() -> None:
     classifier = named(*(f"c{i}" for i in range(10)))
-    found = explain(classifier, TEXT, "uniform")
-    assert found.prediction.label == found.target.label == f"c{int(raw(classifier).argmax())}"
+    result = explain(classifier, TEXT, "uniform")
+    assert result.prediction.label == result.target.label == f"c{int(raw(classifier).argmax())}"
 
 
 def test_labels_that_the_model_does_not_name_are_numbered() -> None:
@@ -249,5 +249,5 @@ def test_the_gradient_of_a_difference_is_the_difference_of_the_gradients() -> No
 
 
 def test_an_explanation_names_its_target() -> None:
-    found = explain(named(*LABELS), TEXT, "uniform", Target(2, "probability", against="NEGATIVE"))
-    assert found.target == Target("positive", "probability", "negative")
+    result = explain(named(*LABELS), TEXT, "uniform", Target(2, "probability", against="NEGATIVE"))
+    assert result.target == Target("positive", "probability", "negative")

@@ -94,8 +94,8 @@ class SlowWordPiece(PreTrainedTokenizer):  # type: ignore[misc, unused-ignore]
     def _tokenize(self, text: str) -> list[str]:
         kept = "".join(c for c in text if c.isspace() or unicodedata.category(c)[0] != "C")
         plain = "".join(c for c in unicodedata.normalize("NFD", kept) if unicodedata.category(c) != "Mn").lower()
-        found = regex.findall(rf"\p{{Han}}|{PUNCTUATION}|(?:(?!\p{{Han}}|{PUNCTUATION})\S)+", plain)
-        return [piece for word in found for piece in self._pieces(word)]
+        result = regex.findall(rf"\p{{Han}}|{PUNCTUATION}|(?:(?!\p{{Han}}|{PUNCTUATION})\S)+", plain)
+        return [piece for word in result for piece in self._pieces(word)]
 
     def _pieces(self, word: str) -> list[str]:
         pieces: list[str] = []
@@ -253,10 +253,10 @@ def test_special_tokens_are_marked_and_only_they(kind: str, text: str) -> None:
 @every_kind
 def test_ids_and_types_are_what_the_tokenizer_gives(kind: str) -> None:
     t = tokenizer(kind)
-    told = t("The film was good", "not bad")
+    encoding = t("The film was good", "not bad")
     tokens = tokenize(t, "The film was good", "not bad")
-    assert list(tokens.ids) == told["input_ids"]
-    assert (None if tokens.types is None else list(tokens.types)) == told.get("token_type_ids")
+    assert list(tokens.ids) == encoding["input_ids"]
+    assert (None if tokens.types is None else list(tokens.types)) == encoding.get("token_type_ids")
 
 
 def test_the_pieces_of_a_word_are_its_letters() -> None:
@@ -477,9 +477,9 @@ def test_trim_is_strip(text: str) -> None:
         (" \t\n\u2003", "the text is empty; give at least one word."),
         ("ab\0c", "the text has a NUL character at position 2, which is not text; remove it."),
         ("😀 \ud83d!", "the text has a lone surrogate (U+D83D) at position 2, which is not text; remove it."),
-        ("[SEP]", "the text has nothing but special tokens for this model; give at least one word."),
-        ("[CLS] [MASK]", "the text has nothing but special tokens for this model; give at least one word."),
-        ("\u200b", "the text has nothing but special tokens for this model; give at least one word."),
+        ("[SEP]", "the text has only special tokens for this model; give at least one word."),
+        ("[CLS] [MASK]", "the text has only special tokens for this model; give at least one word."),
+        ("\u200b", "the text has only special tokens for this model; give at least one word."),
     ],
 )
 def test_a_text_that_is_none_is_refused(text: str, message: str) -> None:
@@ -655,7 +655,7 @@ def test_a_short_text_is_one_window() -> None:
 
 def test_a_pair_that_leaves_no_window_is_refused() -> None:
     message = (
-        "the shorter text of the pair takes 8 tokens and the model reads 11: no window of the longer text fits beside "
+        "the shorter text of the pair has 8 tokens and the model reads 11: no window of the longer text fits beside "
         "it; shorten the pair."
     )
     with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
@@ -719,8 +719,8 @@ def test_a_splitter_that_finds_nothing_leaves_one_unit() -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (["film", "the"], "the splitter returned 'the', which does not follow in the text."),
-        (["music"], "the splitter returned 'music', which does not follow in the text."),
+        (["film", "the"], "the splitter returned 'the', which is not in the rest of the text."),
+        (["music"], "the splitter returned 'music', which is not in the rest of the text."),
         ([(0, 99)], "the splitter returned the span (0, 99), which is not inside the text or not in order."),
         ([(4, 8), (0, 3)], "the splitter returned the span (0, 3), which is not inside the text or not in order."),
         ([(3, 1)], "the splitter returned the span (3, 1), which is not inside the text or not in order."),

@@ -48,8 +48,8 @@ def sparse(n: int, layers: int, **edges: float) -> Floats:
     return a
 
 
-def pairs(found: Tree) -> list[tuple[int, int, int]]:
-    return [(e.layer, e.query, e.key) for e in found.edges]
+def pairs(result: Tree) -> list[tuple[int, int, int]]:
+    return [(e.layer, e.query, e.key) for e in result.edges]
 
 
 interactions = st.integers(1, 4).flatmap(
@@ -65,8 +65,8 @@ interactions = st.integers(1, 4).flatmap(
 
 
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
-def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> None:
-    grown = grow(found, how, threshold=threshold)
+def test_a_tree_is_a_tree(result: Interaction, how: Any, threshold: float) -> None:
+    grown = grow(result, how, threshold=threshold)
     keys = [edge.key for edge in grown.edges]
     assert len(keys) == len(set(keys))
     assert grown.root not in keys
@@ -80,9 +80,11 @@ def test_a_tree_is_a_tree(found: Interaction, how: Any, threshold: float) -> Non
 
 
 @given(interactions, st.sampled_from(["greedy", "exact"]), st.sampled_from([0.0, 0.4, 0.8]))
-def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(found: Interaction, how: Any, threshold: float) -> None:
-    a = found.weights.astype(np.float64).sum(1)
-    grown = grow(found, how, threshold=threshold)
+def test_every_edge_is_above_the_threshold_and_as_heavy_as_said(
+    result: Interaction, how: Any, threshold: float
+) -> None:
+    a = result.weights.astype(np.float64).sum(1)
+    grown = grow(result, how, threshold=threshold)
     for edge in grown.edges:
         assert edge.query != edge.key
         assert edge.query != 0  # [CLS] is no parent
@@ -201,8 +203,8 @@ def value(edges: tuple[tuple[int, int, int], ...], a: Floats, penalty: float) ->
     return float(sum(a[edge] - penalty for edge in edges))
 
 
-def enumerated(found: Interaction, threshold: float, penalty: float, root: int | None = None) -> float:
-    a = found.weights.astype(np.float64).sum(1)
+def enumerated(result: Interaction, threshold: float, penalty: float, root: int | None = None) -> float:
+    a = result.weights.astype(np.float64).sum(1)
     largest = np.maximum(a[:, 1:].max((1, 2)), 1e-30)
     usable = [
         (layer, i, j)
@@ -231,20 +233,20 @@ def test_exact_is_the_best_of_all_trees(
 ) -> None:
     a = np.random.default_rng(seed).normal(size=(layers, n, n)) * 10.0 ** (seed % 7 - 5)  # also very small weights
     scale = float(np.abs(a).max())
-    found = interaction(a)
-    grown = grow(found, "exact", threshold=threshold, penalty=penalty * scale, root=root)
+    result = interaction(a)
+    grown = grow(result, "exact", threshold=threshold, penalty=penalty * scale, root=root)
     assert grown.proven
     assert (
-        value(tuple(pairs(grown)), found.weights.astype(np.float64).sum(1), penalty * scale) is not None
+        value(tuple(pairs(grown)), result.weights.astype(np.float64).sum(1), penalty * scale) is not None
         or not grown.edges
     )
-    assert grown.objective == pytest.approx(enumerated(found, threshold, penalty * scale, root), abs=1e-6 * scale)
+    assert grown.objective == pytest.approx(enumerated(result, threshold, penalty * scale, root), abs=1e-6 * scale)
 
 
 @given(st.integers(0, 100_000), st.integers(3, 5), st.integers(4, 7))
 def test_exact_is_at_least_as_good_as_a_greedy_tree_that_it_could_make(seed: int, layers: int, n: int) -> None:
-    found = interaction(np.random.default_rng(seed).normal(size=(layers, n, n)))
-    quick, best = grow(found), grow(found, "exact")
+    result = interaction(np.random.default_rng(seed).normal(size=(layers, n, n)))
+    quick, best = grow(result), grow(result, "exact")
     if not quick.notes:  # nothing chained inside a layer
         assert best.objective >= quick.objective - 1e-9
 
@@ -282,7 +284,7 @@ def test_a_search_without_any_result_is_an_error(monkeypatch: pytest.MonkeyPatch
     import scipy.optimize
 
     monkeypatch.setattr(scipy.optimize, "milp", lambda *a, **k: scipy.optimize.OptimizeResult(x=None, status=1))
-    with pytest.raises(BadInput, match="no tree was found in 30 s among 1 edges; raise the threshold or allow more"):
+    with pytest.raises(BadInput, match="no tree was found in 30 s among 1 edges; raise threshold or seconds"):
         grow(interaction(sparse(3, 2, l0_1_2=1.0)), "exact")
 
 
@@ -311,21 +313,19 @@ def test_a_penalty_above_every_weight_gives_the_root_alone() -> None:
 
 def test_a_tree_of_scores_is_refused() -> None:
     scores: Any = Attribution(tokens=tokens([WORD]), scores=np.zeros(1))
-    with pytest.raises(
-        BadInput, match="a tree is made of an Interaction, and this is a Attribution; explain with attattr"
-    ):
+    with pytest.raises(BadInput, match="Attribution has no tree; give an Interaction"):
         grow(scores)
 
 
 def test_a_single_query_is_refused() -> None:
-    with pytest.raises(BadInput, match="one query, not one per token"):
+    with pytest.raises(BadInput, match="one query, and a tree needs one per token"):
         grow(explain(shared("bilstm"), TEXTS[0], "attention-weights"))
 
 
 @pytest.mark.parametrize("kind", ["cross", "decoder"])
 def test_decoder_positions_are_refused(kind: str) -> None:
     why: Any = explain(shared("bart"), TEXTS[0], method("attention-weights", {"kind": kind}))
-    with pytest.raises(BadInput, match=f"{kind} attention reads the decoder's positions.*explain with kind='encoder'"):
+    with pytest.raises(BadInput, match=f"{kind} attention has the decoder's tokens as queries; use kind='encoder'"):
         grow(why)
 
 
@@ -372,7 +372,7 @@ def test_a_regression_has_no_probabilities_to_read_again() -> None:
 
 
 def test_something_else_is_not_read_as_a_tree() -> None:
-    with pytest.raises(BadInput, match="this is not a tree of format 1, but attribution of format 1"):
+    with pytest.raises(BadInput, match="the kind is attribution and the format 1; a tree of format 1 was expected"):
         Tree.from_dict(Attribution(tokens=tokens([WORD]), scores=np.zeros(1)).to_dict())
 
 

@@ -28,9 +28,9 @@ def accuracy(rows: list[dict[str, Any]]) -> float:
 
 def stated(name: str) -> float:
     """The first accuracy in the card's row of that name."""
-    found = re.search(rf"^\| {name} \|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
-    assert found, f"the card has no row {name!r}"
-    return float(found[1])
+    result = re.search(rf"^\| {name} \|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
+    assert result, f"the card has no row {name!r}"
+    return float(result[1])
 
 
 def test_the_corpus_is_large_and_a_quarter_of_it_is_hard() -> None:
@@ -71,6 +71,6 @@ def test_the_card_states_an_accuracy_on_sst2_of_at_least_81_percent() -> None:
 @pytest.mark.skipif(not SST2.exists(), reason="the SST-2 test set is not here")
 def test_the_classifier_answers_sst2_as_its_card_says() -> None:
     rows = [json.loads(line) for line in SST2.read_text(encoding="utf-8").splitlines()]
-    found = re.search(r"^\| test \|[^|]*\|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
-    assert found
-    assert accuracy(rows) == pytest.approx(float(found[1]), abs=0.0011)
+    result = re.search(r"^\| test \|[^|]*\|[^|]*\| ([0-9.]+) \|", CARD, re.MULTILINE)
+    assert result
+    assert accuracy(rows) == pytest.approx(float(result[1]), abs=0.0011)

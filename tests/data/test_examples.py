@@ -136,8 +136,8 @@ def test_a_tsv_without_header_is_read_either_way_round(
 def test_an_unknown_header_is_not_taken_for_a_row(write: Callable[..., str]) -> None:
     path = write("a.tsv", "wording\tgrade\n" + "".join(f"Sentence {i}\t{i % 2}\n" for i in range(9)))
     with refused(
-        "'a.tsv' line 1 names no column that heedful knows (found: wording, grade) and the lines do not show which one "
-        "is the label; add a header such as text, label."
+        "'a.tsv' line 1 has no known column name (found: wording, grade) and no column is clearly the label; add a "
+        "header such as text, label."
     ):
         load(path)
 
@@ -197,7 +197,7 @@ def test_datasets_name_several_classes_of_a_row() -> None:
 
 def test_a_class_without_a_name_is_refused() -> None:
     data = Named([{"text": "a", "label": 2}], {"label": SimpleNamespace(names=["no", "yes"])})
-    with refused("label 2 in row 1 has no name; the dataset names 2 (found: no, yes)."):
+    with refused("label 2 in row 1 has no name; the dataset has 2 (found: no, yes)."):
         load(data)
 
 
@@ -230,7 +230,7 @@ def test_parquet_keeps_the_names_of_classes(tmp_path: Path) -> None:
 
 def test_what_is_no_parquet_is_refused(write: Callable[..., str]) -> None:
     with pytest.raises(
-        BadInput, match=r"^'a.parquet' is not a whole parquet file \(.+\); write or download it again\.$"
+        BadInput, match=r"^'a.parquet' is not a complete parquet file \(.+\); write or download it again\.$"
     ):
         load(write("a.parquet", "PAR1 this is text"))
 
@@ -279,7 +279,7 @@ def test_the_text_of_a_question_is_its_story_so_far(write: Callable[..., str]) -
 
 
 def test_a_supporting_line_must_be_in_the_story(write: Callable[..., str]) -> None:
-    with refused("'qa1.txt' line 3 is supported by statement 7, which its story does not have."):
+    with refused("'qa1.txt' line 3 is supported by statement 7, which is not in its story."):
         load(write("qa1.txt", STORY.replace("Ann\t1\n", "Ann\t7\n")))
 
 
@@ -321,22 +321,22 @@ MISTAKES = {
     "ragged": (
         "a.csv",
         'text,label\n"x\ny",1\nwell, then,1\n',
-        "'a.csv' line 4 has 3 fields and the header has 2; quote the text or mend the line.",
+        "'a.csv' line 4 has 3 fields and the header has 2; quote the text or fix the line.",
     ),
     "short": (
         "a.csv",
         "text,label\nx\n",
-        "'a.csv' line 2 has 1 field and the header has 2; quote the text or mend the line.",
+        "'a.csv' line 2 has 1 field and the header has 2; quote the text or fix the line.",
     ),
     "ragged tsv": (
         "a.tsv",
         "text\tlabel\nx\t1\ny\n",
-        "'a.tsv' line 3 has 1 field and line 1 has 2; quote the text or mend the line.",
+        "'a.tsv' line 3 has 1 field and line 1 has 2; quote the text or fix the line.",
     ),
     "open tsv": (
         "a.tsv",
         'text\tlabel\n"x\n',
-        "'a.tsv' line 2 has 1 field and a quote in it is never closed; quote the text or mend the line.",
+        "'a.tsv' line 2 has 1 field and a quote in it is never closed; quote the text or fix the line.",
     ),
     "open": (
         "a.csv",
@@ -362,7 +362,7 @@ MISTAKES = {
     "nameless": (
         "a.csv",
         "x,y\n1,2\n",
-        "'a.csv' line 1 names no column that heedful knows (found: x, y); add a header such as "
+        "'a.csv' line 1 has no known column name (found: x, y); add a header such as "
         "text,label or name the text with --text-column.",
     ),
     "no text": (
@@ -395,16 +395,16 @@ MISTAKES = {
         '{"text": "x"}\n{"text": x}\n',
         "'a.jsonl' line 2 is not JSON (Expecting value: line 1 column 10 (char 9)); write one object in each line.",
     ),
-    "no object": ("a.jsonl", '["x"]', "'a.jsonl' line 1 holds a list and not an object such as {\"text\": …}."),
+    "no object": ("a.jsonl", '["x"]', "'a.jsonl' line 1 is a list; write an object such as {\"text\": …}."),
     "other keys": (
         "a.jsonl",
         '{"text": "x", "label": 1}\n{"text": "y"}',
-        "'a.jsonl' line 2 has no 'label', unlike the rows before it; mend the row or name the column.",
+        "'a.jsonl' line 2 has no 'label', unlike the rows before it; correct the row or name the column.",
     ),
     "later keys": (
         "a.jsonl",
         '{"text": "x"}\n{"text": "y", "label": 1}',
-        "'a.jsonl' line 2 has the label 'label', unlike the rows before it; mend the row or name the column.",
+        "'a.jsonl' line 2 has the label 'label', unlike the rows before it; correct the row or name the column.",
     ),
     "cut list": (
         "a.json",
@@ -450,7 +450,7 @@ MISTAKES = {
     "prose": (
         "a.txt",
         "Once upon a time.\n",
-        f"'a.txt' does not look like data that heedful knows; give its kind: {KINDS}.",
+        f"the kind of 'a.txt' was not recognised; give its kind: {KINDS}.",
     ),
     "empty csv": ("a.csv", "", "'a.csv' has no examples; give at least one."),
     "only a header": ("a.tsv", "text\tlabel\n", "'a.tsv' has no examples; give at least one."),
@@ -473,7 +473,7 @@ def test_a_file_that_is_not_there_is_named_by_its_nearest(write: Callable[..., s
 
 
 def test_a_kind_that_is_none_is_refused(write: Callable[..., str]) -> None:
-    with refused(f"'jsonlines' is not a kind of data; the kinds are {KINDS}; did you mean 'jsonl'?"):
+    with refused(f"kind 'jsonlines' is not one of {KINDS}; did you mean 'jsonl'?"):
         load(write("a.jsonl", "{}"), kind="jsonlines")
 
 
@@ -485,7 +485,7 @@ def test_a_folder_with_parts_is_not_one_source(write: Callable[..., str]) -> Non
 
 def test_a_folder_is_no_table(write: Callable[..., str]) -> None:
     write("data/a.csv", "text\nx\n")
-    with refused("'data' is a folder, from which kind 'csv' is not read; give another path or kind."):
+    with refused("'data' is a folder, which kind 'csv' does not read; give another path or kind."):
         load("data", kind="csv")
 
 
@@ -505,7 +505,7 @@ def test_an_unknown_label_is_named_with_its_line(write: Callable[..., str]) -> N
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (3, "a int was given as data; give a path, a dataset or a list of examples."),
+        (3, "the data is a int; give a path, a dataset or a list of examples."),
         ({"train": []}, "the data has parts (found: train); use splits(), or give one of them."),
         (["x"], "row 1 is a str; give Examples, mappings or (text, label) pairs."),
         ([], "the data has no examples; give at least one."),
@@ -607,14 +607,14 @@ EXAMPLES = st.lists(
 )
 
 
-def sides(found: Splits) -> dict[str, list[Example]]:
-    return {"train": found.train, "dev": found.dev, "test": found.test}
+def sides(result: Splits) -> dict[str, list[Example]]:
+    return {"train": result.train, "dev": result.dev, "test": result.test}
 
 
 @given(EXAMPLES, st.integers(0, 3))
 def test_splits_part_the_data(examples: list[Example], seed: int) -> None:
-    found = splits(examples, seed=seed)
-    assert Counter(found.train + found.dev + found.test) == Counter(examples)
+    result = splits(examples, seed=seed)
+    assert Counter(result.train + result.dev + result.test) == Counter(examples)
 
 
 @given(EXAMPLES)
@@ -643,10 +643,10 @@ def test_equal_texts_are_never_parted(examples: list[Example]) -> None:
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=5), st.sampled_from([0.1, 0.2, 0.33]), st.integers(0, 9))
 def test_every_label_gets_its_share(sizes: list[int], share: float, seed: int) -> None:
     examples = [Example(f"{label} {i}", None, str(label)) for label, size in enumerate(sizes) for i in range(size)]
-    found = splits(examples, dev_share=share, test_share=share, seed=seed)
-    assert abs(len(found.dev) - share * len(examples)) < 2
+    result = splits(examples, dev_share=share, test_share=share, seed=seed)
+    assert abs(len(result.dev) - share * len(examples)) < 2
     for label, size in enumerate(sizes):
-        for side in (found.dev, found.test):
+        for side in (result.dev, result.test):
             assert abs(sum(e.label == str(label) for e in side) - share * size) < 3
 
 
@@ -657,8 +657,8 @@ def test_another_seed_splits_otherwise() -> None:
 
 def test_a_source_with_a_train_part_keeps_its_test_empty(write: Callable[..., str]) -> None:
     write("data/train.csv", "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(40)))
-    found = splits("data", dev_share=0.25)
-    assert (len(found.train), len(found.dev), len(found.test)) == (30, 10, 0)
+    result = splits("data", dev_share=0.25)
+    assert (len(result.train), len(result.dev), len(result.test)) == (30, 10, 0)
 
 
 def test_the_parts_of_a_folder_are_found_by_name(write: Callable[..., str]) -> None:
@@ -666,8 +666,8 @@ def test_the_parts_of_a_folder_are_found_by_name(write: Callable[..., str]) -> N
     write("data/val.jsonl", '{"text": "b"}')
     write("data/test.tsv", "text\tlabel\nc\t1\n")
     write("data/notes.md", "no data")
-    found = splits("data")
-    assert {k: [e.text for e in v] for k, v in sides(found).items()} == {"train": ["a"], "dev": ["b"], "test": ["c"]}
+    result = splits("data")
+    assert {k: [e.text for e in v] for k, v in sides(result).items()} == {"train": ["a"], "dev": ["b"], "test": ["c"]}
 
 
 def test_the_layout_of_aclimdb(write: Callable[..., str]) -> None:
@@ -676,16 +676,16 @@ def test_the_layout_of_aclimdb(write: Callable[..., str]) -> None:
             for i in range(5):
                 write(f"imdb/{part}/{label}/{i}_7.txt", f"{part} {label} {i}")
         write(f"imdb/{part}/urls_pos.txt", "no review")
-    found = splits("imdb", dev_share=0.2)
-    assert (len(found.train), len(found.dev), len(found.test)) == (8, 2, 10)
-    assert label_names(found.train + found.test) == ("neg", "pos")
+    result = splits("imdb", dev_share=0.2)
+    assert (len(result.train), len(result.dev), len(result.test)) == (8, 2, 10)
+    assert label_names(result.train + result.test) == ("neg", "pos")
 
 
 def test_a_folder_of_classes_is_divided(write: Callable[..., str]) -> None:
     for i in range(40):
         write(f"mail/{'spam' if i % 2 else 'ham'}/{i}.txt", f"text {i}")
-    found = splits("mail")
-    assert (len(found.train), len(found.dev), len(found.test)) == (32, 4, 4)
+    result = splits("mail")
+    assert (len(result.train), len(result.dev), len(result.test)) == (32, 4, 4)
 
 
 def test_shards_are_joined(write: Callable[..., str]) -> None:
@@ -695,28 +695,28 @@ def test_shards_are_joined(write: Callable[..., str]) -> None:
 
 
 def test_a_mapping_of_datasets_is_its_parts() -> None:
-    found = splits({"train": TOY[:2], "validation": TOY[2:3], "test": TOY[3:], "unsupervised": 3})
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
+    result = splits({"train": TOY[:2], "validation": TOY[2:3], "test": TOY[3:], "unsupervised": 3})
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
 
 
 def test_files_given_for_dev_and_test_are_used() -> None:
-    found = splits(TOY[:2], dev=TOY[2:3], test=TOY[3:])
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
+    result = splits(TOY[:2], dev=TOY[2:3], test=TOY[3:])
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
 
 
 def test_a_file_beside_a_given_dev_is_all_train() -> None:
-    found = splits(TOY[:2], dev=TOY[2:])
-    assert [pairs(side) for side in sides(found).values()] == [TOY[:2], TOY[2:], []]
+    result = splits(TOY[:2], dev=TOY[2:])
+    assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:], []]
 
 
 def test_only_labels_to_be_kept_are_kept() -> None:
     examples = [Example(f"text {i}", None, str(i % 4)) for i in range(40)]
-    found = splits(examples, keep=["0", "2"])
-    assert Counter(found.train + found.dev + found.test) == Counter(e for e in examples if e.label in ("0", "2"))
+    result = splits(examples, keep=["0", "2"])
+    assert Counter(result.train + result.dev + result.test) == Counter(e for e in examples if e.label in ("0", "2"))
 
 
 def test_a_label_to_be_kept_must_exist() -> None:
-    with refused("label 'god' is to be kept and is not one of bad, good; did you mean 'good'?"):
+    with refused("label 'god' of keep is not one of bad, good; did you mean 'good'?"):
         splits(TOY, keep=["god"])
 
 
@@ -724,7 +724,7 @@ def test_a_label_to_be_kept_must_exist() -> None:
     ("names", "message"),
     [
         (["dev.csv", "val.csv"], "2 parts of 'data' could be dev (dev.csv, val.csv); give one of each."),
-        (["a.csv"], "'data' has no part named train, dev or test (found: a.csv); name the parts so."),
+        (["a.csv"], "'data' has no part named train, dev or test (found: a.csv); rename its parts."),
     ],
 )
 def test_parts_that_are_unclear_are_refused(write: Callable[..., str], names: list[str], message: str) -> None:
@@ -753,8 +753,8 @@ ROWS = {
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not here")
 @pytest.mark.parametrize("name", ROWS)
 def test_public_data_has_the_published_number_of_rows(name: str) -> None:
-    found = splits(SHARED / name, dev_share=0)
-    assert (len(found.train), len(found.dev), len(found.test)) == ROWS[name]
+    result = splits(SHARED / name, dev_share=0)
+    assert (len(result.train), len(result.dev), len(result.test)) == ROWS[name]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data is not here")
@@ -769,16 +769,16 @@ def test_human_rationales_mark_the_tokens_that_they_name() -> None:
 
 
 def test_the_packages_own_sentences_have_a_name_and_their_rationales_are_quotes() -> None:
-    found = load("corpus")
-    assert len(found) > 300
-    assert {e.label for e in found} == {"negative", "positive"}
-    assert all(0 <= a < b <= len(e.text) for e in found for a, b in e.rationale or ())
+    result = load("corpus")
+    assert len(result) > 300
+    assert {e.label for e in result} == {"negative", "positive"}
+    assert all(0 <= a < b <= len(e.text) for e in result for a, b in e.rationale or ())
 
 
 def test_a_rationale_may_be_quotes_of_whole_words() -> None:
-    found = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
-    assert found.rationale == ((0, 4), (9, 13))
-    with pytest.raises(BadInput, match=r"the rationale 'fine' in .* does not stand in its text"):
+    result = load([{"text": "good, so good for goodness", "label": "1", "rationale": ["good"]}])[0]
+    assert result.rationale == ((0, 4), (9, 13))
+    with pytest.raises(BadInput, match=r"the rationale 'fine' in .* is not in its text"):
         load([{"text": "good", "label": "1", "rationale": ["fine"]}])
 
 

@@ -158,6 +158,6 @@ def test_a_mode_sees_the_call_and_nothing_within(activation: Sparse) -> None:
 
     x = scores(2, 3)
     with Watching():
-        found = activation(x, -1)
+        result = activation(x, -1)
     assert calls == [(activation, (-1,))]
-    assert torch.equal(found, activation(x, -1))
+    assert torch.equal(result, activation(x, -1))

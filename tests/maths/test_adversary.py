@@ -153,70 +153,70 @@ def test_exact_is_what_a_fine_grid_finds(distance: Distance, seed: int) -> None:
     p = problem(seed, n=3)
     points = grid(400)[:, None]
     kept = points[p.change(points) <= EPSILON]
-    found, best = exact_witness(p, EPSILON, distance), attention_distance(kept, p.attention, distance).max()
-    assert found is not None
-    assert best - 1e-12 <= found.distance <= best + 0.02
+    result, best = exact_witness(p, EPSILON, distance), attention_distance(kept, p.attention, distance).max()
+    assert result is not None
+    assert best - 1e-12 <= result.distance <= best + 0.02
 
 
 @pytest.mark.parametrize("made", [problem, single_output, lambda s: problem(s, classes=1, head="regression")])
 @pytest.mark.parametrize("seed", range(5))
 def test_exact_total_variation_is_the_integer_programs(made: Any, seed: int) -> None:
     p = made(seed)
-    found = exact_witness(p, EPSILON, "tvd")
+    result = exact_witness(p, EPSILON, "tvd")
     solved = tvd_bound(polytope(p, limits(p, EPSILON)[0]), seconds=20)
-    assert found is not None
-    assert found.distance == pytest.approx(solved.lower.distance, abs=1e-6)
-    assert found.distance <= solved.upper + 1e-6
+    assert result is not None
+    assert result.distance == pytest.approx(solved.lower.distance, abs=1e-6)
+    assert result.distance <= solved.upper + 1e-6
 
 
 @pytest.mark.parametrize("made", [problem, single_output, lambda s: problem(s, classes=1, head="regression")])
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_exact_witness_keeps_the_output_and_is_as_far_as_it_says(made: Any, distance: Distance) -> None:
     for p in map(made, range(20)):
-        found = exact_witness(p, EPSILON, distance)
-        assert found is not None
-        assert p.change(found.attention[None])[0] <= EPSILON + 1e-9
-        assert found.attention.sum() == pytest.approx(1)
-        assert (found.attention >= 0).all()
-        assert found.distance == pytest.approx(float(attention_distance(found.attention, p.attention, distance)))
+        result = exact_witness(p, EPSILON, distance)
+        assert result is not None
+        assert p.change(result.attention[None])[0] <= EPSILON + 1e-9
+        assert result.attention.sum() == pytest.approx(1)
+        assert (result.attention >= 0).all()
+        assert result.distance == pytest.approx(float(attention_distance(result.attention, p.attention, distance)))
 
 
 def test_with_no_room_the_mean_of_the_logits_stays() -> None:
     p = problem(2)
-    found = exact_witness(p, 0.0, "jsd")
-    assert found is not None
-    assert found.distance > 0.1
-    assert p.change(found.attention[None])[0] == pytest.approx(0, abs=1e-12)
+    result = exact_witness(p, 0.0, "jsd")
+    assert result is not None
+    assert result.distance > 0.1
+    assert p.change(result.attention[None])[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_with_all_room_the_furthest_token_gets_everything() -> None:
     p = problem(2)
-    found = exact_witness(p, 1.0, "tvd")
-    assert found is not None
-    assert found.distance == pytest.approx(1 - p.attention.min())
+    result = exact_witness(p, 1.0, "tvd")
+    assert result is not None
+    assert result.distance == pytest.approx(1 - p.attention.min())
 
 
 def test_a_deaf_network_has_the_furthest_token_too() -> None:
     p = replace(problem(2), effects=np.zeros((1, 12, 2)))
-    found = exact_witness(p, 0.0, "jsd")
-    assert found is not None
-    assert found.distance == pytest.approx(one_hot_distances(p.attention, "jsd").max())
+    result = exact_witness(p, 0.0, "jsd")
+    assert result is not None
+    assert result.distance == pytest.approx(one_hot_distances(p.attention, "jsd").max())
 
 
 def test_one_word_has_one_attention() -> None:
     p = Problem(np.ones((1, 1)), np.ones((1, 1, 2)), np.array([0.3, 1.0]))
-    found = exact_witness(p, EPSILON, "jsd")
-    assert found is not None
-    assert found.distance == 0
+    result = exact_witness(p, EPSILON, "jsd")
+    assert result is not None
+    assert result.distance == 0
     assert bracket(p, EPSILON, "tvd").upper == 0
 
 
 def test_two_words_move_as_far_as_the_output_lets_them() -> None:
     """z = ±1 at equal weights: the output is ½, and the share that moves it by ε is ½ + logit(½ + ε) / 2."""
     p = Problem(np.array([[0.5, 0.5]]), np.array([[[0.0, -1.0], [0.0, 1.0]]]), np.zeros(2))
-    found = exact_witness(p, EPSILON, "tvd")
-    assert found is not None
-    assert found.distance == pytest.approx(np.log(0.55 / 0.45) / 2)
+    result = exact_witness(p, EPSILON, "tvd")
+    assert result is not None
+    assert result.distance == pytest.approx(np.log(0.55 / 0.45) / 2)
 
 
 def test_several_heads_or_classes_have_no_exact_answer() -> None:
@@ -231,9 +231,9 @@ def test_several_heads_or_classes_have_no_exact_answer() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_bracket_holds_the_exact_answer(distance: Distance, seed: int) -> None:
     p = problem(seed)
-    found, bounds = exact_witness(p, EPSILON, distance), bracket(p, EPSILON, distance)
-    assert found is not None
-    assert bounds.lower.distance - 1e-9 <= found.distance <= bounds.upper + 1e-7
+    result, bounds = exact_witness(p, EPSILON, distance), bracket(p, EPSILON, distance)
+    assert result is not None
+    assert bounds.lower.distance - 1e-9 <= result.distance <= bounds.upper + 1e-7
 
 
 @pytest.mark.parametrize(
@@ -291,9 +291,9 @@ def test_a_witness_leaves_what_is_read(distance: Distance) -> None:
     own, values = rng.dirichlet(np.ones(20)), rng.normal(size=(20, 6)) * 50
     space = preserving_rows(own, values, 0.0)
     assert space is not None
-    found = envelope(space, distance)
-    assert found.lower.distance > 0.1
-    assert (found.lower.attention[0] @ values) / 50 == pytest.approx(own @ values / 50, abs=1e-5)
+    result = envelope(space, distance)
+    assert result.lower.distance > 0.1
+    assert (result.lower.attention[0] @ values) / 50 == pytest.approx(own @ values / 50, abs=1e-5)
 
 
 def test_a_witness_stays_within_delta() -> None:
@@ -301,9 +301,9 @@ def test_a_witness_stays_within_delta() -> None:
     own, values = rng.dirichlet(np.ones(9)), rng.normal(size=(9, 12))
     space = preserving_rows(own, values, 0.05)
     assert space is not None
-    found = envelope(space, "jsd").lower
-    off = np.abs(found.attention[0] @ values - own @ values).max()
-    assert found.distance > 1e-4
+    result = envelope(space, "jsd").lower
+    off = np.abs(result.attention[0] @ values - own @ values).max()
+    assert result.distance > 1e-4
     assert off <= 0.05 * np.sqrt(((own @ values) ** 2).mean()) * (1 + 1e-5)
 
 
@@ -378,12 +378,12 @@ def test_the_search_never_exceeds_the_exact_answer() -> None:
 
 def test_the_search_gets_half_as_far_as_it_could_on_the_whole() -> None:
     problems = [problem(seed, n=5) for seed in range(10)]
-    found = [
+    result = [
         farthest_candidate(p.attention, c, p.change(c), EPSILON).jsd
         for p, c in zip(problems, optimise(problems, rngs(10)), strict=True)
     ]
     most = [exact_witness(p, EPSILON, "jsd") for p in problems]
-    assert np.mean(found) > 0.5 * np.mean([m.distance for m in most if m is not None])
+    assert np.mean(result) > 0.5 * np.mean([m.distance for m in most if m is not None])
 
 
 def test_a_text_is_searched_as_if_it_were_alone() -> None:
@@ -404,10 +404,10 @@ def test_many_texts_are_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_candidates_are_distributions_even_beside_a_weight_of_zero() -> None:
     p = problem(0, n=5)
     p = replace(p, attention=np.array([[0.0, 0.5, 0.5, 0.0, 0.0]]))
-    found = optimise([p], rngs(1), FEW)[0]
-    assert found.shape == (5, 1, 5)
-    assert found.sum(-1) == pytest.approx(1)
-    assert (found >= 0).all()
+    result = optimise([p], rngs(1), FEW)[0]
+    assert result.shape == (5, 1, 5)
+    assert result.sum(-1) == pytest.approx(1)
+    assert (result >= 0).all()
 
 
 def test_without_a_candidate_that_keeps_the_output_the_original_remains() -> None:

@@ -17,22 +17,22 @@ def test_single_label(labels: int) -> None:
     chances = RNG.dirichlet(np.ones(labels), size=200).round(1 if labels == 2 else 3)  # with ties
     chances[:, -1] = 1 - chances[:, :-1].sum(1)
     said = chances.argmax(1)
-    found = scoring.single_label(truth, chances)
-    assert found["accuracy"] == pytest.approx(metrics.accuracy_score(truth, said))
-    assert found["f1"] == pytest.approx(metrics.f1_score(truth, said, average="binary" if labels == 2 else "macro"))
+    result = scoring.single_label(truth, chances)
+    assert result["accuracy"] == pytest.approx(metrics.accuracy_score(truth, said))
+    assert result["f1"] == pytest.approx(metrics.f1_score(truth, said, average="binary" if labels == 2 else "macro"))
     expected = (
         metrics.roc_auc_score(truth, chances[:, 1])
         if labels == 2
         else np.mean([metrics.roc_auc_score(truth == c, chances[:, c]) for c in range(labels)])
     )
-    assert found["roc_auc"] == pytest.approx(expected)
+    assert result["roc_auc"] == pytest.approx(expected)
 
 
 def test_multi_label() -> None:
     truth, chances = RNG.random((300, 4)) > 0.7, RNG.random((300, 4))
-    found = scoring.multi_label(truth, chances)
-    assert found["f1"] == pytest.approx(metrics.f1_score(truth, chances > 0.5, average="macro"))
-    assert found["roc_auc"] == pytest.approx(metrics.roc_auc_score(truth, chances, average="macro"))
+    result = scoring.multi_label(truth, chances)
+    assert result["f1"] == pytest.approx(metrics.f1_score(truth, chances > 0.5, average="macro"))
+    assert result["roc_auc"] == pytest.approx(metrics.roc_auc_score(truth, chances, average="macro"))
 
 
 def test_one_class_alone_has_no_auc() -> None:

@@ -102,12 +102,12 @@ def test_residuals_are_those_of_a_refit_without_the_value(level: bool) -> None:
     some = np.random.default_rng(1).permutation(2**d)[:25]
     x, values = kriging.signs(all_subsets(d)[some]), walsh(d, 0.2, seed=2)[some]
     matrix = (kriging.with_level if level else kriging.odd_covariance)(x, x, rho)
-    found = kriging.solved(matrix, values).residuals()
+    result = kriging.solved(matrix, values).residuals()
     noisy = matrix + kriging.JITTER * np.trace(matrix) / 25 * np.eye(25)
     for i in range(25):
         others = np.arange(25) != i
         guess = noisy[i, others] @ np.linalg.solve(noisy[np.ix_(others, others)], values[others])
-        assert found[i] == pytest.approx(values[i] - guess, rel=1e-5, abs=1e-8)
+        assert result[i] == pytest.approx(values[i] - guess, rel=1e-5, abs=1e-8)
 
 
 def test_solved_is_the_gaussian_likelihood_and_the_variance_that_maximises_it() -> None:
@@ -115,15 +115,15 @@ def test_solved_is_the_gaussian_likelihood_and_the_variance_that_maximises_it() 
 
     x, values = kriging.signs(all_subsets(4)), walsh(4, 0.3, seed=0)
     matrix = kriging.with_level(x, x, np.full(4, 0.3))
-    found = kriging.solved(matrix, values)
-    assert matrix @ found.weights == pytest.approx(values, abs=1e-6)
+    result = kriging.solved(matrix, values)
+    assert matrix @ result.weights == pytest.approx(values, abs=1e-6)
 
     def density(variance: float) -> float:
         return float(multivariate_normal(np.zeros(16), variance * matrix).logpdf(values))
 
     constant = 16 / 2 * (1 + np.log(2 * np.pi))
-    assert found.likelihood - constant == pytest.approx(density(found.variance), abs=1e-5)
-    assert density(found.variance) > max(density(0.9 * found.variance), density(1.1 * found.variance))
+    assert result.likelihood - constant == pytest.approx(density(result.variance), abs=1e-5)
+    assert density(result.variance) > max(density(0.9 * result.variance), density(1.1 * result.variance))
 
 
 def test_reduction_is_what_the_values_explain_of_the_prior_variance() -> None:
@@ -131,14 +131,14 @@ def test_reduction_is_what_the_values_explain_of_the_prior_variance() -> None:
     rho = np.full(5, 0.2)
     known = x[:20]
     matrix, linked = kriging.covariance(known, known, rho), kriging.covariance(x, known, rho)
-    found = kriging.solved(matrix, np.ones(20)).reduction(linked)
+    result = kriging.solved(matrix, np.ones(20)).reduction(linked)
     twin = np.diag(linked @ np.linalg.solve(matrix, linked.T))
-    assert found == pytest.approx(twin, rel=1e-5)
-    assert found[:20] == pytest.approx(np.diag(matrix), rel=1e-5)  # a value that is known leaves nothing open
+    assert result == pytest.approx(twin, rel=1e-5)
+    assert result[:20] == pytest.approx(np.diag(matrix), rel=1e-5)  # a value that is known leaves nothing open
 
 
 @pytest.mark.parametrize(("true", "low", "high"), [(0.4, 0.2, 0.7), (1.6, 1.1, 2.3), (3.2, 2.3, 4.4)])
 def test_reach_finds_the_variance_of_interactions(true: float, low: float, high: float) -> None:
     x = kriging.signs(all_subsets(9))
-    found = [9 * kriging.best_rho(x[:400], walsh(9, true / 9, seed)[:400], odd=False) for seed in range(3)]
-    assert low <= np.median(found) <= high
+    result = [9 * kriging.best_rho(x[:400], walsh(9, true / 9, seed)[:400], odd=False) for seed in range(3)]
+    assert low <= np.median(result) <= high

@@ -114,8 +114,8 @@ def test_top_k_tau_is_the_penalty_over_the_worst_of_all_orders(n: int, k: int) -
     scores = -np.arange(float(n))
     every = list(permutations(order))
     slow = [slow_penalty(order[:k], list(other)[:k]) for other in every]
-    found = [twins.top_k_tau(scores, -np.argsort(other).astype(float), k) for other in every]
-    assert found == pytest.approx([1 - 2 * penalty / max(slow) for penalty in slow])
+    result = [twins.top_k_tau(scores, -np.argsort(other).astype(float), k) for other in every]
+    assert result == pytest.approx([1 - 2 * penalty / max(slow) for penalty in slow])
 
 
 @pytest.mark.parametrize("k", [9, 10, 99])

@@ -235,8 +235,8 @@ def test_a_summary_counts_what_is_missing_and_leaves_it_out() -> None:
 
 
 def test_a_rate_has_wilsons_interval() -> None:
-    found = stats.estimate(np.array([1.0, 0, 0, 1, np.nan]), "rate")
-    assert (found.mean, found.low, found.high) == (0.5, *stats.wilson(2, 4))
+    result = stats.estimate(np.array([1.0, 0, 0, 1, np.nan]), "rate")
+    assert (result.mean, result.low, result.high) == (0.5, *stats.wilson(2, 4))
 
 
 def test_a_rate_that_is_not_0_or_1_is_a_mean() -> None:
@@ -246,8 +246,8 @@ def test_a_rate_that_is_not_0_or_1_is_a_mean() -> None:
 
 @pytest.mark.parametrize("x", [[], [np.nan, np.nan]])
 def test_a_summary_of_nothing_is_nan(x: list[float]) -> None:
-    found = stats.estimate(np.array(x, float))
-    assert (found.n, found.missing, isnan(found.mean), isnan(found.low)) == (0, len(x), True, True)
+    result = stats.estimate(np.array(x, float))
+    assert (result.n, result.missing, isnan(result.mean), isnan(result.low)) == (0, len(x), True, True)
 
 
 def test_a_summary_of_equal_values_is_exact() -> None:
@@ -255,8 +255,8 @@ def test_a_summary_of_equal_values_is_exact() -> None:
 
 
 def test_a_summary_of_one_text_has_no_interval() -> None:
-    found = stats.estimate(np.array([0.3]))
-    assert (found.n, found.mean, found.std, isnan(found.low)) == (1, 0.3, 0, True)
+    result = stats.estimate(np.array([0.3]))
+    assert (result.n, result.mean, result.std, isnan(result.low)) == (1, 0.3, 0, True)
 
 
 # Differences
@@ -278,8 +278,8 @@ def test_no_difference_is_found_where_there_is_none(like: str, n: int) -> None:
 @pytest.mark.parametrize("like", UNDECIDED)
 def test_the_interval_of_a_difference_holds_zero_where_p_says_so(like: str) -> None:
     rows = UNDECIDED[like](rng(7), (200, 40)) + 0.3
-    found = [stats.paired(row, np.zeros(40)) for row in rows]
-    assert [d.low <= 0 <= d.high for d in found] == [d.p >= 0.05 for d in found]
+    result = [stats.paired(row, np.zeros(40)) for row in rows]
+    assert [d.low <= 0 <= d.high for d in result] == [d.p >= 0.05 for d in result]
 
 
 @pytest.mark.parametrize("x", [*STEEP.values(), np.arange(20.0) ** 2])
@@ -336,13 +336,13 @@ def test_rounding_is_no_difference() -> None:
 
 
 def test_a_difference_of_one_text_is_not_sure() -> None:
-    found = stats.paired(np.array([0.5]), np.array([0.25]))
-    assert (found.mean, isnan(found.low), found.p) == (0.25, True, 1)
+    result = stats.paired(np.array([0.5]), np.array([0.25]))
+    assert (result.mean, isnan(result.low), result.p) == (0.25, True, 1)
 
 
 def test_a_difference_of_no_text_does_not_exist() -> None:
-    found = stats.paired(np.array([np.nan, 1]), np.array([1, np.nan]))
-    assert (found.n, isnan(found.mean), isnan(found.p)) == (0, True, True)
+    result = stats.paired(np.array([np.nan, 1]), np.array([1, np.nan]))
+    assert (result.n, isnan(result.mean), isnan(result.p)) == (0, True, True)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (3, 9), (9, 3), (5, 5), (40, 90)])

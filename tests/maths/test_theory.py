@@ -114,8 +114,8 @@ def enumerated(net: MultiHead, ids: Sequence[int], width: float | None) -> Float
     table = torch.cat([torch.ones(len(keep), 1, dtype=torch.float64), keep], 1)
     root = weights.sqrt()[:, None]
     solved = torch.linalg.lstsq(root * table, root * answer(net, variants(ids, keep))[:, None]).solution
-    found: Floats = solved[1:, 0].numpy()
-    return found
+    result: Floats = solved[1:, 0].numpy()
+    return result
 
 
 def sampled(net: MultiHead, ids: Sequence[int], width: float | None, n: int = 50_000) -> Floats:
@@ -129,16 +129,16 @@ def sampled(net: MultiHead, ids: Sequence[int], width: float | None, n: int = 50
     weights, f = pi(keep, width), answer(net, variants(ids, keep)).double()
     centred = keep - (weights @ keep) / weights.sum()
     moments = centred.T @ (weights[:, None] * centred) + torch.eye(d, dtype=torch.float64)
-    found: Floats = torch.linalg.solve(moments, centred.T @ (weights * (f - (weights @ f) / weights.sum()))).numpy()
-    return found
+    result: Floats = torch.linalg.solve(moments, centred.T @ (weights * (f - (weights @ f) / weights.sum()))).numpy()
+    return result
 
 
-def off(found: Floats, truth: Floats) -> float:
-    return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+def off(result: Floats, truth: Floats) -> float:
+    return float(np.linalg.norm(result - truth) / np.linalg.norm(truth))
 
 
-def pearson(found: Floats, truth: Floats) -> float:
-    return float(np.corrcoef(found, truth)[0, 1])
+def pearson(result: Floats, truth: Floats) -> float:
+    return float(np.corrcoef(result, truth)[0, 1])
 
 
 # the network
@@ -163,8 +163,8 @@ def test_the_network_is_what_the_paper_writes(masked: bool) -> None:
         twin += (
             sum((g / sum(raw) * (net.out[i] @ (net.value[i] @ x)) for g, x in zip(raw, e, strict=True)), 0 * twin) / 3
         )
-    found = net(torch.tensor([ids])).logits[0]
-    assert found.tolist() == pytest.approx(twin.tolist(), abs=1e-12)
+    result = net(torch.tensor([ids])).logits[0]
+    assert result.tolist() == pytest.approx(twin.tolist(), abs=1e-12)
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -230,8 +230,8 @@ def autograd(net: MultiHead, ids: Sequence[int]) -> Floats:
 @pytest.mark.parametrize("loudness", [0.3, 1.0, 5.0])
 def test_theorem_4_1_with_the_query_term_is_the_gradient(loudness: float, masked: bool) -> None:
     net, ids = network(loudness, masked=masked), text(24, 20)
-    found = theory.gradient(heads(net), states(net, ids))
-    np.testing.assert_allclose(found, autograd(net, ids), rtol=1e-9, atol=1e-9)
+    result = theory.gradient(heads(net), states(net, ids))
+    np.testing.assert_allclose(result, autograd(net, ids), rtol=1e-9, atol=1e-9)
 
 
 def test_theorem_4_1_without_the_query_term_is_wrong_on_the_first_row_only() -> None:
@@ -291,8 +291,8 @@ def test_lime_converges_to_the_exact_form(words: int, distinct: int, loudness: f
 @pytest.mark.parametrize("width", [None, 0.25])
 @pytest.mark.parametrize(("words", "distinct"), [(25, 25), (80, 60)])
 def test_the_derived_form_is_close_where_attention_is_spread(words: int, distinct: int, width: float | None) -> None:
-    found = [masses(network(0.3, seed=s), text(words, distinct, s)) for s in range(5)]
-    assert max(off(theory.lime_derived(m, width), theory.lime_exact(m, width)) for m in found) < 0.02
+    result = [masses(network(0.3, seed=s), text(words, distinct, s)) for s in range(5)]
+    assert max(off(theory.lime_derived(m, width), theory.lime_exact(m, width)) for m in result) < 0.02
 
 
 def test_the_derived_form_is_off_where_attention_is_peaked() -> None:
@@ -301,8 +301,8 @@ def test_the_derived_form_is_off_where_attention_is_peaked() -> None:
 
 
 def test_the_papers_form_has_the_order_but_not_the_scale() -> None:
-    found = [masses(network(0.3, seed=s), text(60, 60, s)) for s in range(10)]
-    pairs = [(theory.lime_paper(m), theory.lime_exact(m, None)) for m in found]
+    result = [masses(network(0.3, seed=s), text(60, 60, s)) for s in range(10)]
+    pairs = [(theory.lime_paper(m), theory.lime_exact(m, None)) for m in result]
     assert np.mean([pearson(*pair) for pair in pairs]) > 0.95
     assert min(off(*pair) for pair in pairs) > 0.1
 
@@ -410,9 +410,9 @@ SENTENCE = "ape bee cat bee dog elk fox gnu hen cat bee"
 
 
 def attribution(of: Classifier, how: Any, target: Any = 1, sentence: str = SENTENCE) -> Attribution:
-    found = explain(of, sentence, how, target=target)
-    assert isinstance(found, Attribution)
-    return found
+    result = explain(of, sentence, how, target=target)
+    assert isinstance(result, Attribution)
+    return result
 
 
 @dataclass(frozen=True)
@@ -439,26 +439,26 @@ def test_theory_gradient_reduces_the_gradient(how: Any, masked: bool) -> None:
     of = classifier(masked)
     ids = of.tokens(SENTENCE).ids
     twin = Direct(autograd(of.model, ids)[: len(ids)], states(of.model, ids)[: len(ids)]).reduced(how)
-    found = attribution(classifier(masked), TheoryGradient(reduce=how))
-    assert found.scores == pytest.approx(twin, abs=1e-9)
-    assert found.signed == (how in ("mean", "x-input"))
+    result = attribution(classifier(masked), TheoryGradient(reduce=how))
+    assert result.scores == pytest.approx(twin, abs=1e-9)
+    assert result.signed == (how in ("mean", "x-input"))
 
 
 def test_theory_gradient_is_the_gradient_that_the_seam_finds() -> None:
     of = multihead()
-    found, measured = (attribution(of, name, sentence=PROBE_TEXTS[0]) for name in ("theory-gradient", "gradient-l2"))
-    assert found.scores == pytest.approx(measured.scores, rel=1e-4, abs=1e-6)
+    result, measured = (attribution(of, name, sentence=PROBE_TEXTS[0]) for name in ("theory-gradient", "gradient-l2"))
+    assert result.scores == pytest.approx(measured.scores, rel=1e-4, abs=1e-6)
 
 
 def test_without_the_query_term_only_the_first_score_differs() -> None:
-    found, without = (attribution(classifier(), TheoryGradient(query_term=term)).scores for term in (True, False))
-    assert (found != without).tolist() == [True] + [False] * (len(found) - 1)
+    result, without = (attribution(classifier(), TheoryGradient(query_term=term)).scores for term in (True, False))
+    assert (result != without).tolist() == [True] + [False] * (len(result) - 1)
 
 
 @pytest.mark.parametrize("width", [None, 0.25])
 def test_theory_lime_divides_a_words_coefficient_among_its_occurrences(width: float | None) -> None:
     of = classifier()
-    found = attribution(of, TheoryLime(kernel_width=width))
+    result = attribution(of, TheoryLime(kernel_width=width))
     ids = list(of.tokens(SENTENCE).ids)
     inner = ids[:-1]  # [SEP] at the end stays in every sample
     keep = torch.tensor(list(itertools.product((0.0, 1.0), repeat=8)), dtype=torch.float64)
@@ -468,21 +468,21 @@ def test_theory_lime_divides_a_words_coefficient_among_its_occurrences(width: fl
     root = weights.sqrt()[:, None]
     table = torch.cat([torch.ones(256, 1, dtype=torch.float64), keep], 1)
     truth = torch.linalg.lstsq(root * table, root * answer(of.model, rows)[:, None]).solution[1:, 0]
-    assert not found.scores[[0, -1]].any()
-    assert found.details == {"words": 8}
+    assert not result.scores[[0, -1]].any()
+    assert result.details == {"words": 8}
     for word, coefficient in zip(features(inner), truth.tolist(), strict=True):
-        own = [s for i, s in zip(ids, found.scores, strict=True) if i == word]
+        own = [s for i, s in zip(ids, result.scores, strict=True) if i == word]
         assert own == pytest.approx([coefficient / len(own)] * len(own), abs=1e-7)
 
 
 @pytest.mark.parametrize("form", ["exact", "derived", "paper"])
 def test_a_words_pieces_add_up_to_its_coefficient(form: Any) -> None:
-    found = attribution(multihead(), TheoryLime(form=form), sentence="unbelievably dull and dull")
-    words = found.by("word").as_list()
-    assert len(found.tokens.content) > len(words)
+    result = attribution(multihead(), TheoryLime(form=form), sentence="unbelievably dull and dull")
+    words = result.by("word").as_list()
+    assert len(result.tokens.content) > len(words)
     assert dict(words).keys() == {"unbelievably", "dull", "and"}
     assert words[1] == words[3]
-    assert found.details == {"words": 3}
+    assert result.details == {"words": 3}
 
 
 @pytest.mark.parametrize("name", ["theory-gradient", "theory-lime"])
@@ -550,8 +550,8 @@ def test_the_token_that_stands_in_can_be_chosen(masking: str, fill: str | None) 
     stand_in = getattr(of.tokenizer, fill) if fill else "owl"
     rows = [of.tokenizer.convert_tokens_to_ids(["[CLS]", word, "[SEP]"]) for word in ("ape", stand_in)]
     whole, empty = answer(of.model, torch.tensor(rows)).tolist()
-    found = attribution(of, TheoryLime(masking=masking), sentence="ape")
-    assert found.scores == pytest.approx([0, whole - empty, 0], abs=1e-12)
+    result = attribution(of, TheoryLime(masking=masking), sentence="ape")
+    assert result.scores == pytest.approx([0, whole - empty, 0], abs=1e-12)
 
 
 @pytest.mark.parametrize(("settings", "message"), [
@@ -573,7 +573,7 @@ def test_wrong_settings_of_theory_gradient() -> None:
 
 def test_a_kernel_that_sees_one_kind_of_sample_is_refused() -> None:
     with pytest.raises(
-        BadInput, match=r"with kernel width 0\.05, LIME's samples of 2 words that count all keep as many"
+        BadInput, match=r"with kernel width 0\.05, all samples of 2 words that have weight keep the same number"
     ):
         attribution(classifier(), TheoryLime(kernel_width=0.05), sentence=" ".join(FILLERS[:2]))
 
@@ -582,5 +582,5 @@ def test_the_theory_of_a_float32_network_is_computed_in_float64() -> None:
     narrow, wide = multihead(), multihead()
     wide.model.double()
     assert tokenizer("wordpiece") is narrow.tokenizer
-    found = [attribution(c, "theory-lime", sentence=PROBE_TEXTS[0]).scores for c in (narrow, wide)]
-    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    result = [attribution(c, "theory-lime", sentence=PROBE_TEXTS[0]).scores for c in (narrow, wide)]
+    assert result[0] == pytest.approx(result[1], abs=1e-12)

@@ -63,9 +63,9 @@ def test_given_how_many_words_are_kept_the_mean_masses_are_those_of_the_formula(
     masses, keep = few(even=True), subsets(8)
     f, size = masses.f(keep), keep.sum(1)
     for word, others in ((1.0, (m - 1) / 7), (0.0, m / 7)):
-        found = theory._ratio(masses, word, np.array([others]))[:, 0]
+        result = theory._ratio(masses, word, np.array([others]))[:, 0]
         twin = [mean_given(f, (size == m) & (keep[:, j] == word)) for j in range(8)]
-        np.testing.assert_allclose(found, twin, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(result, twin, rtol=0, atol=1e-12)
 
 
 def conditional(masses: Masses, width: float | None) -> Floats:
@@ -97,7 +97,7 @@ def test_what_keeping_a_word_changes_on_average_is_exact_where_f_is_linear(width
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_keeping_a_word_changes_on_average_is_near_where_f_is_a_ratio(width: float | None) -> None:
     pairs = [(conditional(few(10, seed=s), width), conditional_twin(few(10, seed=s), width)) for s in range(5)]
-    off = [float(np.linalg.norm(found - twin) / np.linalg.norm(twin)) for found, twin in pairs]
+    off = [float(np.linalg.norm(result - twin) / np.linalg.norm(twin)) for result, twin in pairs]
     assert min(off) > 1e-3
     assert max(off) < 0.15
 
@@ -118,15 +118,15 @@ def test_conditional_means_are_all_that_limes_coefficients_need(width: float | N
     f, size, u = masses.f(keep), keep.sum(1), chances.fraction
     level = np.array([mean_given(f, size == m) for m in range(d)])
     covariance = chances.mean(u * level) - chances.mean_fraction * chances.mean(level)
-    found = []
+    result = []
     for j in range(d):
         change = [
             mean_given(f, (size == m) & (keep[:, j] == 1)) - mean_given(f, (size == m) & (keep[:, j] == 0))
             for m in range(1, d)
         ]
         own = chances.mean(u * (1 - u) * np.array([0.0, *change])) / chances.spread
-        found.append(own + covariance / (d * chances.variance))
-    np.testing.assert_allclose(found, least_squares(masses, width), rtol=1e-9, atol=1e-9)
+        result.append(own + covariance / (d * chances.variance))
+    np.testing.assert_allclose(result, least_squares(masses, width), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("m", range(9))
@@ -138,8 +138,8 @@ def test_given_how_many_words_are_kept_masses_vary_as_in_draws_without_replaceme
     a, b = (gains["mass"], gains["said"]) if what == "both" else (gains[what], gains[what])
     some = keep[keep.sum(1) == m]
     twin = np.cov(np.stack([some @ a, some @ b]), bias=True)[0, 1]
-    found = m * (8 - m) / (8 * 7) * ((a - a.mean()) * (b - b.mean())).sum()
-    assert found == pytest.approx(twin, abs=1e-12)
+    result = m * (8 - m) / (8 * 7) * ((a - a.mean()) * (b - b.mean())).sum()
+    assert result == pytest.approx(twin, abs=1e-12)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -225,14 +225,14 @@ def change(masses: Masses, m: int, j: int) -> float:
 @pytest.mark.parametrize("share", [4, 2])
 def test_what_a_word_changes_is_of_order_one_over_d_and_its_error_of_the_next(share: int) -> None:
     """Both kinds together: the error of one alone can pass through zero on its way."""
-    found, errors = [], []
+    result, errors = [], []
     for d in DOUBLED:
         masses, m = kinds(d), d // share
         exact = np.array([change(masses, m, j) for j in (0, d - 1)])
         kept, replaced = (theory._ratio(masses, z, np.array([(m - z) / (d - 1)]))[[0, -1], 0] for z in (1.0, 0.0))
-        found.append(float(np.linalg.norm(exact)))
+        result.append(float(np.linalg.norm(exact)))
         errors.append(float(np.linalg.norm(exact - (kept - replaced))))
-    assert order(found) == pytest.approx(-1, abs=0.1)
+    assert order(result) == pytest.approx(-1, abs=0.1)
     assert order(errors) == pytest.approx(-2, abs=0.1)
 
 
@@ -252,8 +252,8 @@ def test_the_exact_form_is_right_beyond_what_can_be_listed(d: int, width: float 
 def test_the_derived_form_nears_the_exact_one_like_one_over_d(width: float | None) -> None:
     off = []
     for d in DOUBLED[:5]:
-        found, exact = (form(kinds(d), width)[[0, -1]] for form in (theory.lime_derived, theory.lime_exact))
-        off.append(float(np.linalg.norm(found - exact) / np.linalg.norm(exact)))
+        result, exact = (form(kinds(d), width)[[0, -1]] for form in (theory.lime_derived, theory.lime_exact))
+        off.append(float(np.linalg.norm(result - exact) / np.linalg.norm(exact)))
     assert order(off, DOUBLED[:5]) == pytest.approx(-1, abs=0.15)
 
 
@@ -325,8 +325,8 @@ def test_sums_over_kept_words_near_their_integrals_like_one_over_d(width: float 
     """Relative to coefficients that are themselves of order 1/d."""
     off = []
     for d in DOUBLED:
-        found, limit = theory.lime_derived(kinds(d), width)[[0, -1]], integral_form(kinds(d), width)
-        off.append(float(np.linalg.norm(found - limit) / np.linalg.norm(limit)))
+        result, limit = theory.lime_derived(kinds(d), width)[[0, -1]], integral_form(kinds(d), width)
+        off.append(float(np.linalg.norm(result - limit) / np.linalg.norm(limit)))
     assert order(off) == pytest.approx(-1, abs=0.1)
     assert off[0] < 0.05
 
@@ -340,5 +340,5 @@ def test_without_a_kernel_the_integral_form_is_six_times_the_integral() -> None:
     z = masses.gone.sum() + masses.fixed[0] + u * gain.sum()
     level = (masses.gone_output.sum() + masses.fixed_output[0] + u * gain_output.sum()) / z
     twin = [6 * weights @ (u * (1 - u) * (gain_output[j] - level * gain[j]) / z) for j in (0, -1)]
-    found = integral_form(masses, None)
-    assert found - found.mean() == pytest.approx(twin - np.mean(twin), rel=1e-9)
+    result = integral_form(masses, None)
+    assert result - result.mean() == pytest.approx(twin - np.mean(twin), rel=1e-9)

@@ -230,5 +230,5 @@ def test_an_interaction_has_its_own_text() -> None:
 
 
 def test_a_tree_of_scores_is_refused() -> None:
-    with pytest.raises(BadInput, match="a tree is made of an Interaction, and this is a Attribution"):
+    with pytest.raises(BadInput, match="Attribution has no tree; give an Interaction"):
         tree(shared("bert"), TEXTS[0], method=method("attattr-tokens", {"steps": 3}))

@@ -195,7 +195,7 @@ def test_strata_stand_for_what_lime_would_draw(d: int, samples: int, sampling: s
     assert len(made) <= max(samples, d + 1)
     listed = [comb(d, int(k)) for k in removed]
     assert all(
-        (share == 0) == (np.sum(removed == k) == n) for share, k, n in zip(made.left, removed, listed, strict=True)
+        (share == 0) == (np.sum(removed == k) == n) for share, k, n in zip(made.undrawn, removed, listed, strict=True)
     )
 
 
@@ -209,9 +209,9 @@ def test_every_word_is_removed_equally_often(sampling: s.Sampling) -> None:
 
 def test_pairs_are_two_ends_of_one_order() -> None:
     made = design(12, 200, "antithetic")
-    for pair in np.unique(made.pair[made.left > 0]):
+    for pair in np.unique(made.pair[made.undrawn > 0]):
         rows = made.keep[made.pair == pair]
-        if len(rows) == 2 and made.left[made.pair == pair][0] > 0 and 2 * (~rows[0]).sum() <= 12:
+        if len(rows) == 2 and made.undrawn[made.pair == pair][0] > 0 and 2 * (~rows[0]).sum() <= 12:
             assert not (~rows[0] & ~rows[1]).any()
 
 
@@ -313,7 +313,7 @@ def test_a_value_that_chance_moves_still_corrects_the_guess() -> None:
     assert s.smooth_fit(made, values, 0.25, 1.0).errors.max() < 1
     again = np.random.default_rng(1).permutation(np.arange(1, 60))
     order = np.r_[0, again]
-    other = s.Design(made.keep[order], made.counts, made.stratum, made.pair, made.left)
+    other = s.Design(made.keep[order], made.counts, made.stratum, made.pair, made.undrawn)
     one = s.smooth_fit(made, values, 0.25, 1.0).coefficients
     two = s.smooth_fit(other, values[order], 0.25, 1.0).coefficients
     assert np.abs(one - two).max() < 3 * np.sqrt(2) * s.fit_surrogate(made, values, 0.25, 1.0).errors.max()
@@ -321,7 +321,7 @@ def test_a_value_that_chance_moves_still_corrects_the_guess() -> None:
 
 def test_too_few_samples_without_a_ridge_are_refused() -> None:
     made = design(9, 5)
-    with pytest.raises(BadInput, match="5 samples do not determine 9 coefficients; ask for more, or give a ridge"):
+    with pytest.raises(BadInput, match="5 samples do not determine 9 coefficients; raise samples, or set a ridge"):
         s.fit_surrogate(made, made.keep.sum(1).astype(float), 0.25, 0.0)
 
 

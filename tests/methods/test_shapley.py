@@ -323,9 +323,7 @@ def test_a_constant_game_has_no_scores() -> None:
 @pytest.mark.parametrize("samples", [4, 20, 30])
 def test_regression_refuses_what_it_cannot_determine(samples: int) -> None:
     keep = coalitions(20, samples, np.random.default_rng(0))
-    with pytest.raises(
-        BadInput, match=f"{len(keep)} samples do not determine the scores of 20 words; ask for more, or"
-    ):
+    with pytest.raises(BadInput, match=f"{len(keep)} samples do not determine the scores of 20 words; use more, or"):
         regressed(keep, keep.sum(1).astype(float))
 
 

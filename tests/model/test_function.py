@@ -130,25 +130,25 @@ def test_the_texts_of_a_pair_are_changed_each_by_itself(plain: Plain) -> None:
 def test_ways_that_need_a_tokenizer_are_refused(plain: Plain, way: str) -> None:
     with pytest.raises(BadInput) as e:
         explain(plain, TEXT, method("leave-one-out", {"masking": way}))
-    assert str(e.value) == "bag reads plain text, so words can be removed by delete or token:WORD only."
+    assert str(e.value) == "bag reads plain text; use masking=delete or token:WORD."
 
 
 # what it answers
 
 
 def test_the_logit_of_a_label_is_the_logarithm_of_its_probability(plain: Plain) -> None:
-    found = plain.predictions([plain.tokens(TEXT), plain.tokens("bad")])
+    result = plain.predictions([plain.tokens(TEXT), plain.tokens("bad")])
     twin = bag([TEXT, "bad"])
-    assert np.array([p.logits for p in found]) == pytest.approx(np.log(twin), abs=1e-12)
-    assert np.array([p.probabilities for p in found]) == pytest.approx(twin, abs=1e-12)
-    assert [p.label for p in found] == ["positive", "negative"]
+    assert np.array([p.logits for p in result]) == pytest.approx(np.log(twin), abs=1e-12)
+    assert np.array([p.probabilities for p in result]) == pytest.approx(twin, abs=1e-12)
+    assert [p.label for p in result] == ["positive", "negative"]
 
 
 def test_a_probability_of_zero_is_a_finite_logit() -> None:
     sure = Plain(lambda texts: np.tile([0.0, 1.0], (len(texts), 1)))
-    found = sure.predictions([sure.tokens("Dull")])[0]
-    assert found.logits == pytest.approx((np.log(1e-12), 0.0))
-    assert found.probabilities == pytest.approx((0.0, 1.0), abs=1e-9)
+    result = sure.predictions([sure.tokens("Dull")])[0]
+    assert result.logits == pytest.approx((np.log(1e-12), 0.0))
+    assert result.probabilities == pytest.approx((0.0, 1.0), abs=1e-9)
 
 
 def test_a_pair_reaches_the_function_as_a_tuple() -> None:
@@ -178,12 +178,12 @@ def test_texts_are_given_a_few_at_a_time_and_each_once() -> None:
     keep = np.random.default_rng(0).random((500, 10)) < 0.5
     sizes.clear()
     seen.clear()
-    found = answers(plain, [Variants(tokens, keep)])
+    result = answers(plain, [Variants(tokens, keep)])
     assert max(sizes) <= ROWS
-    assert len(seen) == len(set(seen)) == found.distinct == plain.forwards < 500
+    assert len(seen) == len(set(seen)) == result.distinct == plain.forwards < 500
     words = np.array(tokens.pieces)
     twin = np.log(bag([" ".join(words[row]) for row in keep]))
-    assert found.logits.numpy() == pytest.approx(twin, abs=1e-12)
+    assert result.logits.numpy() == pytest.approx(twin, abs=1e-12)
 
 
 def test_an_engine_remembers_texts_but_not_those_that_failed() -> None:
@@ -211,8 +211,8 @@ def test_an_engine_remembers_texts_but_not_those_that_failed() -> None:
 @pytest.mark.parametrize("made", [lambda p: p.tolist(), torch.from_numpy, lambda p: p.astype(np.float32)])
 def test_lists_and_tensors_are_taken_too(made: Any) -> None:
     plain = Plain(lambda texts: made(bag(texts)))
-    found = plain.predictions([plain.tokens(TEXT)])[0].probabilities
-    assert found == pytest.approx(tuple(bag([TEXT])[0]), abs=1e-6)
+    result = plain.predictions([plain.tokens(TEXT)])[0].probabilities
+    assert result == pytest.approx(tuple(bag([TEXT])[0]), abs=1e-6)
 
 
 def test_labels_are_named_or_numbered(plain: Plain) -> None:
@@ -235,11 +235,9 @@ def shape(*given: int) -> Any:
     return lambda texts: np.full(given, 1 / given[-1])
 
 
-def message(found: tuple[int, ...]) -> str:
-    return (
-        f"f answered 1 texts with an array of shape {found}; it must return one row per text and one probability per "
-        "label."
-    )
+def message(shape: tuple[int, ...]) -> str:
+    expected = "it must return one row per text and one probability per label."
+    return f"f returned an array of shape {shape} for 1 texts; {expected}"
 
 
 @pytest.mark.parametrize("given", [(1,), (2, 2), (1, 1), (1, 2, 2), (3,)])
@@ -253,7 +251,7 @@ def test_an_answer_of_another_shape_is_refused(given: tuple[int, ...]) -> None:
 def test_numbers_that_are_no_probabilities_are_refused(row: list[float]) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: [row] * len(texts), name="f")
-    assert str(e.value) == "f answered with numbers that are not probabilities: rows must add up to 1."
+    assert str(e.value) == "f returned numbers that are not probabilities; each row must sum to 1."
 
 
 @pytest.mark.parametrize(
@@ -269,7 +267,7 @@ def test_what_is_no_table_of_numbers_is_refused(answer: Any, kind: str) -> None:
     with pytest.raises(BadInput) as e:
         Plain(lambda texts: answer, name="f")
     assert str(e.value) == (
-        f"f answered with a {kind} that is not a table of numbers; it must return one row per text and one probability "
+        f"f returned a {kind} that is not a table of numbers; it must return one row per text and one probability "
         "per label."
     )
 
@@ -289,14 +287,14 @@ def test_what_cannot_be_called_is_refused() -> None:
 def test_labels_must_be_as_many_as_columns() -> None:
     with pytest.raises(BadInput) as e:
         Plain(bag, labels=["a", "b", "c"])
-    assert str(e.value) == "3 labels were given and bag answers with 2 columns."
+    assert str(e.value) == "3 labels for 2 columns of bag; give one for each column."
 
 
 def test_an_answer_that_turns_bad_later_is_refused() -> None:
     def fickle(texts: list[str]) -> Any:
         return np.full((len(texts), 2), 0.5 if texts != [TEXT] else 0.7)
 
-    with pytest.raises(BadInput, match=r"fickle answered with numbers that are not probabilities"):
+    with pytest.raises(BadInput, match=r"fickle returned numbers that are not probabilities"):
         explain(Plain(fickle), TEXT, "leave-one-out")
 
 
@@ -345,30 +343,30 @@ def weights(text: str, pair: str | None = None) -> list[float]:
 
 
 def attribution(plain: Classifier, name: str, target: Target = ODDS, **more: Any) -> Attribution:
-    found = explain(plain, more.pop("text", TEXT), method(name, more.pop("settings", {})), target=target, **more)
-    assert isinstance(found, Attribution)
-    return found
+    result = explain(plain, more.pop("text", TEXT), method(name, more.pop("settings", {})), target=target, **more)
+    assert isinstance(result, Attribution)
+    return result
 
 
 @pytest.mark.parametrize("name", ["leave-one-out", "shapley", "shapley-partition"])
 @pytest.mark.parametrize("pair", [None, "not a bad film"])
 @pytest.mark.parametrize("masking", ["delete", "token:[X]"])
 def test_in_log_odds_each_word_is_worth_its_weight(plain: Plain, name: str, pair: str | None, masking: str) -> None:
-    found = attribution(plain, name, pair=pair, settings={"masking": masking})
-    assert found.scores == pytest.approx(weights(TEXT, pair), abs=1e-9)
+    result = attribution(plain, name, pair=pair, settings={"masking": masking})
+    assert result.scores == pytest.approx(weights(TEXT, pair), abs=1e-9)
 
 
 def test_sampled_shapley_values_of_an_additive_function_are_its_weights(plain: Plain) -> None:
     text = "a good film not bad but warm and good again so warm a film"
     for estimator, allowed in (("wls", 1e-9), ("kriging", 5e-3)):
         settings = {"exact_up_to": 0, "samples": 200, "estimator": estimator}
-        found = attribution(plain, "shapley", text=text, settings=settings)
-        assert found.scores == pytest.approx(weights(text), abs=allowed), estimator
+        result = attribution(plain, "shapley", text=text, settings=settings)
+        assert result.scores == pytest.approx(weights(text), abs=allowed), estimator
 
 
 def test_a_bag_takes_every_occurrence_away(plain: Plain) -> None:
-    found = attribution(plain, "shapley", text="good film good", settings={"by": "bag"})
-    assert found.scores == pytest.approx([1.5, 0.2, 1.5], abs=1e-9)  # 3.0 in equal parts
+    result = attribution(plain, "shapley", text="good film good", settings={"by": "bag"})
+    assert result.scores == pytest.approx([1.5, 0.2, 1.5], abs=1e-9)  # 3.0 in equal parts
     assert attribution(plain, "leave-one-out", text="good film good", settings={"by": "bag"}).scores == pytest.approx(
         [1.5, 0.2, 1.5], abs=1e-9
     )
@@ -382,8 +380,8 @@ def test_occlusion_is_the_mean_over_windows(plain: Plain) -> None:
 
 
 def test_lime_finds_the_weights_of_a_linear_function(plain: Plain) -> None:
-    found = attribution(plain, "lime", settings={"ridge": 0.0})
-    assert found.scores == pytest.approx(weights(TEXT), abs=1e-6)
+    result = attribution(plain, "lime", settings={"ridge": 0.0})
+    assert result.scores == pytest.approx(weights(TEXT), abs=1e-6)
     shrunk = attribution(plain, "lime")
     assert np.argsort(shrunk.scores)[[0, -1]].tolist() == np.argsort(weights(TEXT))[[0, -1]].tolist()
 
@@ -400,14 +398,14 @@ def test_shapley_values_of_a_probability_are_the_mean_over_all_orders(plain: Pla
     for order in itertools.permutations(range(n)):
         for at, word in enumerate(order):
             twin[word] += value(frozenset(order[: at + 1])) - value(frozenset(order[:at]))
-    found = attribution(plain, "shapley", target, text="A good film, not bad")
-    assert found.scores == pytest.approx(twin / factorial(n), abs=1e-9)
+    result = attribution(plain, "shapley", target, text="A good film, not bad")
+    assert result.scores == pytest.approx(twin / factorial(n), abs=1e-9)
 
 
 def flip(plain: Plain, name: str, text: str, **more: Any) -> Counterfactual:
-    found = explain(plain, text, name, **more)
-    assert isinstance(found, Counterfactual)
-    return found
+    result = explain(plain, text, name, **more)
+    assert isinstance(result, Counterfactual)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -419,16 +417,16 @@ def flip(plain: Plain, name: str, text: str, **more: Any) -> Counterfactual:
     ],
 )
 def test_the_fewest_words_that_turn_the_answer(plain: Plain, text: str, removed: list[str]) -> None:
-    found = flip(plain, "minimal-flip", text)
-    assert [found.tokens.pieces[i] for i in found.removed] == removed
-    assert found.outcome.label != found.prediction.label
-    assert found.exact
+    result = flip(plain, "minimal-flip", text)
+    assert [result.tokens.pieces[i] for i in result.removed] == removed
+    assert result.outcome.label != result.prediction.label
+    assert result.exact
 
 
 def test_input_reduction_keeps_the_label(plain: Plain) -> None:
-    found = flip(plain, "input-reduction", "a bad film, not warm")
-    assert [found.tokens.pieces[i] for i in found.kept] == ["bad"]  # nothing at all is positive: 0.3
-    assert found.outcome.label == "negative"
+    result = flip(plain, "input-reduction", "a bad film, not warm")
+    assert [result.tokens.pieces[i] for i in result.kept] == ["bad"]  # nothing at all is positive: 0.3
+    assert result.outcome.label == "negative"
 
 
 def test_many_texts_are_explained_together(plain: Plain) -> None:

@@ -99,8 +99,8 @@ def test_answers_are_those_of_each_variant_alone(family: str) -> None:
         twin = alone(classifier, variants)
         assert twin.std(0).min() > 1e-3  # loud enough to notice
         for budget in (64, 4096):
-            found = answers(classifier, variants, budget=budget)
-            assert off(found.logits, twin) < 1e-5, (way, budget)
+            result = answers(classifier, variants, budget=budget)
+            assert off(result.logits, twin) < 1e-5, (way, budget)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet", "gpt2", "bart", "deberta-v2", "modernbert", "bilstm"])
@@ -120,10 +120,10 @@ def test_a_hidden_word_is_an_attention_mask(family: str) -> None:
     classifier = shared(family)
     tokens = classifier.tokens(TEXTS[0])
     keep = masks(6, len(tokens))
-    found = answers(classifier, [Variants(tokens, keep, "attention")]).logits
+    result = answers(classifier, [Variants(tokens, keep, "attention")]).logits
     seen = keep | np.array(tokens.special)
     twin = [by_hand(classifier, tokens.ids, row.tolist(), tokens.types) for row in seen]
-    assert off(found, torch.stack(twin).double()) < 1e-5
+    assert off(result, torch.stack(twin).double()) < 1e-5
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet", "mistral", "gemma2", "modernbert"])
@@ -137,10 +137,10 @@ def test_hidden_words_stay_hidden_beside_padding(family: str) -> None:
 def test_a_single_logit_answers_for_two_labels() -> None:
     classifier = build("bert", labels=1)
     variants = asked(classifier)
-    found = answers(classifier, variants).logits
-    assert found.shape == (27, 2)
-    assert torch.equal(found[:, 0], -found[:, 1])
-    assert off(found, alone(classifier, variants)) < 1e-5
+    result = answers(classifier, variants).logits
+    assert result.shape == (27, 2)
+    assert torch.equal(result[:, 0], -result[:, 1])
+    assert off(result, alone(classifier, variants)) < 1e-5
 
 
 def test_a_model_that_cannot_be_padded_runs_equal_lengths_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,10 +148,10 @@ def test_a_model_that_cannot_be_padded_runs_equal_lengths_only(monkeypatch: pyte
     vars(classifier)["padding"] = None
     batches = spied(classifier, monkeypatch)
     variants = asked(classifier)
-    found = answers(classifier, variants)
+    result = answers(classifier, variants)
     assert all(bool(batch.mask.all()) for batch in batches)
     monkeypatch.undo()
-    assert off(found.logits, alone(classifier, variants)) < 1e-5
+    assert off(result.logits, alone(classifier, variants)) < 1e-5
 
 
 def test_an_encoder_decoder_never_mixes_different_numbers_of_end_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,10 +161,10 @@ def test_an_encoder_decoder_never_mixes_different_numbers_of_end_tokens(monkeypa
     assert tokens.ids.count(ends) == 3
     variants = [Variants(tokens, masks(30, len(tokens)))]
     batches = spied(classifier, monkeypatch)
-    found = answers(classifier, variants)
+    result = answers(classifier, variants)
     assert all(len(set((batch.ids == ends).sum(1).tolist())) == 1 for batch in batches)
     monkeypatch.undo()
-    assert off(found.logits, alone(classifier, variants)) < 1e-5
+    assert off(result.logits, alone(classifier, variants)) < 1e-5
 
 
 def test_more_than_512_tokens() -> None:
@@ -177,10 +177,10 @@ def test_more_than_512_tokens() -> None:
 
 def test_values_are_the_targets() -> None:
     classifier = shared("bert")
-    found = answers(classifier, asked(classifier))
+    result = answers(classifier, asked(classifier))
     target = Target(2, "probability", against=0)
-    chances = found.logits.softmax(-1)
-    assert found.values(classifier, target) == pytest.approx((chances[:, 2] - chances[:, 0]).numpy(), abs=1e-12)
+    chances = result.logits.softmax(-1)
+    assert result.values(classifier, target) == pytest.approx((chances[:, 2] - chances[:, 0]).numpy(), abs=1e-12)
 
 
 # each input once
@@ -194,18 +194,18 @@ def test_as_many_rows_run_as_there_are_distinct_inputs(family: str, way: str) ->
     distinct = {repr(row) for row in lists(classifier, variants)}
     assert len(distinct) < sum(map(len, variants))
     start = classifier.forwards
-    found = answers(classifier, variants)
-    assert classifier.forwards - start == len(distinct) == found.distinct
+    result = answers(classifier, variants)
+    assert classifier.forwards - start == len(distinct) == result.distinct
 
 
 def test_the_same_input_is_the_same_number() -> None:
     classifier = shared("bert")
     variants = asked(classifier, n=40)
     rows = [repr(row) for row in lists(classifier, variants)]
-    found = answers(classifier, variants)
-    assert [rows.index(row) for row in rows] == [found.which.tolist().index(i) for i in found.which]
-    for i, j in enumerate(found.which.tolist().index(w) for w in found.which):
-        assert torch.equal(found.logits[i], found.logits[j])
+    result = answers(classifier, variants)
+    assert [rows.index(row) for row in rows] == [result.which.tolist().index(i) for i in result.which]
+    for i, j in enumerate(result.which.tolist().index(w) for w in result.which):
+        assert torch.equal(result.logits[i], result.logits[j])
 
 
 def test_an_engine_remembers_what_it_has_run() -> None:
@@ -259,9 +259,9 @@ def test_a_function_of_texts_is_asked_once_too() -> None:
     variants = [Variants(tokens, masks(6, len(tokens), 0), "delete")]
     with inference.sharing(clf):
         answers(clf, variants)
-        told = len(asked_for)
+        before = len(asked_for)
         answers(clf, variants)
-    assert len(asked_for) == told
+    assert len(asked_for) == before
 
 
 def test_nothing_is_the_same_input_whatever_text_it_is_left_of() -> None:
@@ -360,14 +360,14 @@ def test_ten_thousand_variants_are_made_a_chunk_at_a_time(monkeypatch: pytest.Mo
     monkeypatch.setattr(Variants, "rows", counted)
     batches = spied(classifier, monkeypatch)
     keep = np.random.default_rng(0).random((10_000, len(tokens))) < 0.5
-    found = answers(classifier, [Variants(tokens, keep, "unk")])
+    result = answers(classifier, [Variants(tokens, keep, "unk")])
     assert sum(parts) == 10_000
     assert max(parts) <= inference.CHUNK_VARIANTS < 10_000
     assert max(batch.ids.numel() for batch in batches) <= 4096
-    assert sum(map(len, batches)) == found.distinct
+    assert sum(map(len, batches)) == result.distinct
     monkeypatch.undo()
     few = np.random.default_rng(1).integers(0, 10_000, 30)
-    assert off(found.logits[few], alone(classifier, [Variants(tokens, keep[few], "unk")])) < 1e-5
+    assert off(result.logits[few], alone(classifier, [Variants(tokens, keep[few], "unk")])) < 1e-5
 
 
 def test_small_texts_share_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,10 +414,10 @@ def test_batches_are_halved_when_memory_runs_out(kind: str, most: int) -> None:
 
     state = snapshot(classifier)
     with before(classifier, little):
-        found = answers(classifier, variants)
-    assert off(found.logits, twin) < 1e-5
+        result = answers(classifier, variants)
+    assert off(result.logits, twin) < 1e-5
     assert snapshot(classifier) == state
-    assert sum(n for n, _ in sizes if n <= most) == found.distinct
+    assert sum(n for n, _ in sizes if n <= most) == result.distinct
 
 
 def test_what_did_not_fit_once_is_not_tried_again() -> None:
@@ -551,9 +551,9 @@ def test_fused_attention_is_left_where_it_answers_otherwise(error: bool) -> None
     state = snapshot(classifier)
     hook = _unlike(classifier, error)
     assert not classifier.fused_attention_agrees
-    found = answers(classifier, asked(classifier))
+    result = answers(classifier, asked(classifier))
     hook.remove()
-    assert off(found.logits, twin) < 1e-5
+    assert off(result.logits, twin) < 1e-5
     assert snapshot(classifier) == state
 
 
@@ -628,11 +628,11 @@ def test_the_checked_part_is_drawn_by_the_generator_and_run_in_float32() -> None
 
 @pytest.mark.usefixtures("bf16")
 def test_the_mean_of_the_checked_part_is_right() -> None:
-    found = roughly(shared("bert"), asked(shared("bert"), n=60))
-    assert found.exact is not None
-    assert found.rough is not None
-    assert off(found.exact, found.rough) > 0
-    assert off(found.exact.mean(0), found.rough.mean(0)) < 1e-12
+    result = roughly(shared("bert"), asked(shared("bert"), n=60))
+    assert result.exact is not None
+    assert result.rough is not None
+    assert off(result.exact, result.rough) > 0
+    assert off(result.exact.mean(0), result.rough.mean(0)) < 1e-12
 
 
 @pytest.mark.usefixtures("bf16")
@@ -640,8 +640,8 @@ def test_every_answer_is_moved_by_the_same_shift(monkeypatch: pytest.MonkeyPatch
     classifier = shared("bert")
     variants = asked(classifier, n=20)
     engine = Engine(classifier, "bf16", rng())
-    found = engine.ask(variants)
-    shifts = found.logits - torch.cat(engine.logits)[torch.from_numpy(found.which)]
+    result = engine.ask(variants)
+    shifts = result.logits - torch.cat(engine.logits)[torch.from_numpy(result.which)]
     assert off(shifts, shifts[:1]) < 1e-12
     assert float(shifts.abs().max()) > 0
 
@@ -664,30 +664,30 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 def test_bf16_costs_the_inputs_and_the_checked_part() -> None:
     classifier = shared("bert")
     start = classifier.forwards
-    found = roughly(classifier, asked(classifier, n=60))
-    assert classifier.forwards - start == found.distinct + max(5, found.distinct // 20)
+    result = roughly(classifier, asked(classifier, n=60))
+    assert classifier.forwards - start == result.distinct + max(5, result.distinct // 20)
 
 
 def test_float32_has_no_noise() -> None:
     classifier = shared("bert")
-    found = answers(classifier, asked(classifier))
-    assert (found.rough, found.exact) == (None, None)
-    assert found.noise(classifier, Target(1)) == (0.0, 1)
-    assert found.rounding(np.ones((3, 27)), classifier, Target(1)).tolist() == [0, 0, 0]
+    result = answers(classifier, asked(classifier))
+    assert (result.rough, result.exact) == (None, None)
+    assert result.noise(classifier, Target(1)) == (0.0, 1)
+    assert result.rounding(np.ones((3, 27)), classifier, Target(1)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.usefixtures("bf16")
 def test_noise_is_the_deviation_of_the_checked_errors() -> None:
     classifier = shared("bert")
-    found = roughly(classifier, asked(classifier, n=60))
-    assert found.exact is not None
-    assert found.rough is not None
+    result = roughly(classifier, asked(classifier, n=60))
+    assert result.exact is not None
+    assert result.rough is not None
     for target in (Target(1), Target(0, "probability"), Target(2, against=0)):
         errors = [
             float(target.of(e[None], "softmax")) - float(target.of(r[None], "softmax"))
-            for e, r in zip(found.exact, found.rough, strict=True)
+            for e, r in zip(result.exact, result.rough, strict=True)
         ]
-        sigma, n = found.noise(classifier, target)
+        sigma, n = result.noise(classifier, target)
         assert sigma == pytest.approx(stdev(errors), rel=1e-9)
         assert n == len(errors)
 
@@ -697,10 +697,10 @@ def test_a_single_input_has_no_noise() -> None:
     classifier = shared("bert")
     tokens = classifier.tokens("Dull.")
     variants = [Variants(tokens, np.ones((4, len(tokens)), bool))]
-    found = roughly(classifier, variants)
-    assert off(found.logits, alone(classifier, variants)) < 1e-5  # moved to where it belongs
-    assert found.noise(classifier, Target(1)) == (0.0, 1)
-    assert found.rounding(np.ones((2, 4)), classifier, Target(1)).tolist() == [0, 0]
+    result = roughly(classifier, variants)
+    assert off(result.logits, alone(classifier, variants)) < 1e-5  # moved to where it belongs
+    assert result.noise(classifier, Target(1)) == (0.0, 1)
+    assert result.rounding(np.ones((2, 4)), classifier, Target(1)).tolist() == [0, 0]
 
 
 def _noisy(which: list[int], checked: int = 6) -> Answers:
@@ -712,9 +712,9 @@ def _noisy(which: list[int], checked: int = 6) -> Answers:
 @pytest.mark.parametrize("start", [0, 3])
 def test_rounding_is_its_formula_written_out(start: int) -> None:
     which = [4, 0, 2, 1, 1, 0, 3, 1]
-    found, target = _noisy(which), Target(1)
+    result, target = _noisy(which), Target(1)
     weights = np.random.default_rng(0).normal(size=(3, 5))
-    sigma, checked = found.noise(shared("bert"), target)
+    sigma, checked = result.noise(shared("bert"), target)
     twin = []
     for row in weights:
         by_input: dict[int, float] = {}
@@ -722,7 +722,7 @@ def test_rounding_is_its_formula_written_out(start: int) -> None:
             by_input[which[start + j]] = by_input.get(which[start + j], 0.0) + weight
         own = sum(w**2 for w in by_input.values())
         twin.append(sigma * (own + sum(by_input.values()) ** 2 / checked) ** 0.5)
-    assert found.rounding(weights, shared("bert"), target, start) == pytest.approx(twin, rel=1e-9)
+    assert result.rounding(weights, shared("bert"), target, start) == pytest.approx(twin, rel=1e-9)
 
 
 def test_rounding_is_what_simulated_errors_do() -> None:
@@ -730,10 +730,10 @@ def test_rounding_is_what_simulated_errors_do() -> None:
     weights = np.array([[1.0, -0.5, 0.75, 0.25]])
     draw = np.random.default_rng(0)
     errors = draw.normal(size=(n, 3))[:, which] - draw.normal(size=(n, checked)).mean(1, keepdims=True)
-    found = _noisy(which, checked)
-    sigma, _ = found.noise(shared("bert"), Target(1))
+    result = _noisy(which, checked)
+    sigma, _ = result.noise(shared("bert"), Target(1))
     twin = sigma * float((errors @ weights[0]).std())
-    assert found.rounding(weights, shared("bert"), Target(1))[0] == pytest.approx(twin, rel=0.02)
+    assert result.rounding(weights, shared("bert"), Target(1))[0] == pytest.approx(twin, rel=0.02)
 
 
 # where bf16 fails
@@ -742,8 +742,8 @@ def test_rounding_is_what_simulated_errors_do() -> None:
 @pytest.mark.usefixtures("bf16")
 def test_a_processor_that_is_slow_in_bf16_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inference, "has_bf16_units", lambda: False)
-    found = roughly(shared("bert"), asked(shared("bert"), n=3))
-    assert found.notes == ("this processor has no bf16 units: float32 would be faster",)
+    result = roughly(shared("bert"), asked(shared("bert"), n=3))
+    assert result.notes == ("this processor has no bf16 units: float32 would be faster",)
     assert answers(shared("bert"), asked(shared("bert"), n=3)).notes == ()
 
 
@@ -758,10 +758,10 @@ def test_a_model_that_raises_under_bf16_runs_in_float32() -> None:
             raise TypeError("no bf16 here")
 
     with before(classifier, fail):
-        found = roughly(classifier, variants)
-    assert found.notes == ("bf16 failed (TypeError): float32 was used",)
-    assert found.rough is None
-    assert off(found.logits, alone(classifier, variants)) < 1e-5
+        result = roughly(classifier, variants)
+    assert result.notes == ("bf16 failed (TypeError): float32 was used",)
+    assert result.rough is None
+    assert off(result.logits, alone(classifier, variants)) < 1e-5
     assert snapshot(classifier) == state
 
 
@@ -776,9 +776,9 @@ def test_a_model_that_answers_nan_under_bf16_runs_in_float32() -> None:
         return out
 
     classifier.model.register_forward_hook(broken)
-    found = roughly(classifier, variants)
-    assert found.notes == ("bf16 failed (BadInput): float32 was used",)
-    assert off(found.logits, alone(classifier, variants)) < 1e-5
+    result = roughly(classifier, variants)
+    assert result.notes == ("bf16 failed (BadInput): float32 was used",)
+    assert off(result.logits, alone(classifier, variants)) < 1e-5
 
 
 @pytest.mark.usefixtures("bf16")
@@ -801,11 +801,11 @@ def test_what_runs_in_float32_after_a_failure_is_not_moved(monkeypatch: pytest.M
 
     monkeypatch.setattr(Engine, "_answer_ids", counted)
     with before(classifier, fail):
-        found = roughly(classifier, variants)
-    assert found.notes == ("bf16 failed (TypeError): float32 was used",)
-    assert found.rough is not None
-    assert off(found.logits[:9], twin[:9]) > 1e-4
-    assert off(found.logits[9:], twin[9:]) < 1e-5
+        result = roughly(classifier, variants)
+    assert result.notes == ("bf16 failed (TypeError): float32 was used",)
+    assert result.rough is not None
+    assert off(result.logits[:9], twin[:9]) > 1e-4
+    assert off(result.logits[9:], twin[9:]) < 1e-5
 
 
 @pytest.mark.usefixtures("bf16")
@@ -831,7 +831,7 @@ def test_memory_can_run_out_under_bf16_too() -> None:
             raise FULL["cpu"]
 
     with before(classifier, little):
-        found = roughly(classifier, variants)
-    assert found.notes == ()
-    assert found.rough is not None
-    assert off(found.logits, twin) < 0.25 * float(twin.std())
+        result = roughly(classifier, variants)
+    assert result.notes == ()
+    assert result.rough is not None
+    assert off(result.logits, twin) < 0.25 * float(twin.std())

@@ -174,7 +174,7 @@ def test_a_pipeline_is_a_classifier(original: Classifier) -> None:
 
 def test_a_pipeline_has_its_own_device(original: Classifier) -> None:
     pipeline = transformers.pipeline("text-classification", model=original.model, tokenizer=original.tokenizer)
-    with refused("a pipeline has its own revision, device and dtype; set them where you make it."):
+    with refused("a pipeline has its own revision, device and dtype; set them where you create it."):
         load(pipeline, device="cpu")
 
 
@@ -197,8 +197,8 @@ def test_a_model_and_its_tokenizer_are_a_classifier(original: Classifier) -> Non
 @pytest.mark.parametrize("given", [3, ["bert"], torch.nn.Linear(1, 1)])
 def test_what_is_no_model_is_refused(given: Any) -> None:
     with refused(
-        f"a {type(given).__name__} was given as the model; give a folder, a hub name, a text-classification "
-        "pipeline or a (model, tokenizer) pair."
+        f"the model is a {type(given).__name__}; give a folder, a hub name, a text-classification pipeline or a "
+        "(model, tokenizer) pair."
     ):
         load(given)
 
@@ -252,17 +252,13 @@ def test_a_folder_without_weights_is_refused(folder: Path) -> None:
 
 def test_a_folder_without_tokenizer_is_refused(original: Classifier, tmp_path: Path) -> None:
     save(tmp_path, original.model)
-    with refused(
-        f"'{tmp_path}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
-    ):
+    with refused(f"'{tmp_path}' has no tokenizer (such as tokenizer.json); save it with tokenizer.save_pretrained."):
         load(tmp_path)
 
 
 def test_a_folder_with_only_the_settings_of_a_tokenizer_is_refused(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
-    with refused(
-        f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
-    ):
+    with refused(f"'{folder}' has no tokenizer (such as tokenizer.json); save it with tokenizer.save_pretrained."):
         load(folder)
 
 
@@ -272,13 +268,17 @@ def test_a_damaged_tokenizer_is_refused(folder: Path) -> None:
         load(folder)
 
 
+def untrained(folder: Path, kind: str, missing: str) -> Any:
+    return refused(
+        f"'{folder}' ({kind}) has no trained weights for {missing}, so its predictions would be random; give a model "
+        "that was fine-tuned for sequence classification.",
+        Unsupported,
+    )
+
+
 def test_a_model_without_a_head_is_refused(original: Classifier, tmp_path: Path) -> None:
     save(tmp_path, original.model.bert, original.tokenizer)
-    with refused(
-        f"'{tmp_path}' (BertModel) has no trained weights for classifier.bias, classifier.weight: as a classifier it "
-        "would answer at random; give a model that was fine-tuned for sequence classification.",
-        Unsupported,
-    ):
+    with untrained(tmp_path, "BertModel", "classifier.bias, classifier.weight"):
         load(tmp_path)
 
 
@@ -287,11 +287,7 @@ def test_a_head_of_another_size_is_refused(folder: Path) -> None:
     for key in ("id2label", "label2id"):
         config.pop(key)
     (folder / "config.json").write_text(json.dumps(config | {"num_labels": 5}))
-    with refused(
-        f"'{folder}' (BertForSequenceClassification) has no trained weights for classifier.bias, classifier.weight: "
-        "as a classifier it would answer at random; give a model that was fine-tuned for sequence classification.",
-        Unsupported,
-    ):
+    with untrained(folder, "BertForSequenceClassification", "classifier.bias, classifier.weight"):
         load(folder)
 
 
@@ -310,11 +306,7 @@ def test_a_head_of_another_size_is_refused(folder: Path) -> None:
 def test_a_generator_is_no_classifier(family: str, auto: Any, kind: str, missing: str, tmp_path: Path) -> None:
     classifier = build(family)
     save(tmp_path, auto.from_config(classifier.config), classifier.tokenizer)
-    with refused(
-        f"'{tmp_path}' ({kind}) has no trained weights for {missing}: as a classifier it would answer at random; give "
-        "a model that was fine-tuned for sequence classification.",
-        Unsupported,
-    ):
+    with untrained(tmp_path, kind, missing):
         load(tmp_path)
 
 
@@ -325,7 +317,7 @@ def test_a_family_that_has_no_classifiers_is_refused(tmp_path: Path) -> None:
     )
     save(tmp_path, AutoModelForCausalLM.from_config(config), t)
     message = (
-        rf"^'{tmp_path}' is of a kind for which transformers has no sequence classifier \(Unrecognized configuration "
+        rf"^'{tmp_path}' has no sequence classifier in transformers \(Unrecognized configuration "
         r"class [^()\n]*CodeGenConfig[^()\n]*\)\.$"
     )
     with pytest.raises(Unsupported, match=message):
@@ -334,7 +326,7 @@ def test_a_family_that_has_no_classifiers_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing")
-    with refused(f"'{tmp_path}' has no config.json, so it is not a model folder; give one made by save_pretrained."):
+    with refused(f"'{tmp_path}' has no config.json, so it is not a model folder; save one with save_pretrained."):
         load(tmp_path)
 
 
@@ -411,8 +403,8 @@ def index(folder: Path, **names: str) -> None:
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
     with safe_open(folder / "model-1.safetensors", "pt") as file:
         own = dict.fromkeys(file.keys(), "model-1.safetensors")
-    told = {"metadata": {}, "weight_map": own | names}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(told))
+    index = {"metadata": {}, "weight_map": own | names}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 class Mark:
@@ -458,7 +450,7 @@ def test_an_index_that_names_anything_else_is_refused(folder: Path, name: str) -
     [
         ("adapter_model.bin", "only *.safetensors files in the folder itself are read."),
         ("../other.safetensors", "only *.safetensors files in the folder itself are read."),
-        ("sub/x.safetensors.index.json", "an index in the folder itself is read."),
+        ("sub/x.safetensors.index.json", "move it into the folder itself."),
     ],
 )
 def test_a_configuration_that_names_other_weights_is_refused(folder: Path, name: str, message: str) -> None:
@@ -469,7 +461,7 @@ def test_a_configuration_that_names_other_weights_is_refused(folder: Path, name:
 
 def test_a_named_shard_that_is_not_there_is_refused(folder: Path) -> None:
     index(folder, extra="model-2.safetensors")
-    with refused(f"'{folder}' names the weights 'model-2.safetensors', which are not there; copy or download them."):
+    with refused(f"'{folder}' names the weights 'model-2.safetensors', which do not exist; copy or download them."):
         load(folder)
 
 
@@ -484,13 +476,13 @@ def test_a_damaged_index_is_refused(folder: Path, content: str) -> None:
 def test_a_device_is_no_weights(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors").symlink_to("/dev/zero")
-    with refused(f"'{folder}' names the weights 'model.safetensors', which are not there; copy or download them."):
+    with refused(f"'{folder}' names the weights 'model.safetensors', which do not exist; copy or download them."):
         load(folder)
 
 
 def test_an_adapter_is_refused(folder: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "/elsewhere"}))
-    with pytest.raises(Unsupported, match="holds an adapter, whose base model would be loaded from elsewhere"):
+    with pytest.raises(Unsupported, match="holds an adapter, whose base model is stored elsewhere"):
         load(folder)
 
 
@@ -511,8 +503,8 @@ def test_a_header_that_lies_is_refused(folder: Path, lie: Callable[[dict[str, An
     length = int.from_bytes(whole[:8], "little")
     header = json.loads(whole[8 : 8 + length])
     lie(header)
-    told = json.dumps(header).encode()
-    weights.write_bytes(len(told).to_bytes(8, "little") + told + whole[8 + length :])
+    encoded = json.dumps(header).encode()
+    weights.write_bytes(len(encoded).to_bytes(8, "little") + encoded + whole[8 + length :])
     with pytest.raises(
         BadInput, match=rf"^the weights of '{folder}' are damaged \([^\n]+\); copy or download them again\.$"
     ):
@@ -579,7 +571,7 @@ OWN = {"AutoConfig": "own.C", "AutoModelForSequenceClassification": "own.M"}
 
 def test_a_model_with_code_of_its_own_is_refused_and_the_code_not_run(folder: Path) -> None:
     mark = with_code(folder, "config.json", {"model_type": "own", "auto_map": OWN})
-    with refused(f"'{folder}' needs code of its own to run, which heedful does not execute.", Unsupported):
+    with refused(f"'{folder}' needs its own code, which heedful does not execute.", Unsupported):
         load(folder)
     assert not mark.exists()
 
@@ -607,7 +599,7 @@ def test_a_tokenizer_of_another_model_is_refused(original: Classifier) -> None:
     rows = len(tokenizer("wordpiece"))
     highest = max(tokenizer("roberta")(TEXTS[0])["input_ids"])
     with refused(
-        f"the tokenizer gives token {highest} and the model mine knows {rows} tokens: they do not belong together; "
+        f"the tokenizer returned token id {highest}, and the model mine has {rows} tokens; "
         "give the model's own tokenizer."
     ):
         explain(classifier, TEXTS[0])
@@ -618,7 +610,7 @@ def test_a_model_that_answers_nan_is_refused(folder: Path, original: Classifier,
     weights = {k: v.clone() for k, v in original.model.state_dict().items()}
     weights[name].fill_(torch.nan)
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    with refused(f"{folder} answered NaN for this text; its weights or its precision are broken."):
+    with refused(f"{folder} returned NaN for this text; check its weights and its dtype."):
         explain(load(folder), TEXT)
 
 

@@ -161,9 +161,9 @@ def test_what_one_thread_shares_no_other_thread_reads() -> None:
             answers(classifier, asked(classifier))
             return answers(classifier, asked(classifier)).logits, classifier.recalled - before
 
-    found = in_threads(work, 2 * THREADS)
-    assert all(torch.equal(logits, alone) for logits, _ in found)
-    assert {recalled for _, recalled in found[::2]} == {answers(classifier, asked(classifier)).distinct}
+    result = in_threads(work, 2 * THREADS)
+    assert all(torch.equal(logits, alone) for logits, _ in result)
+    assert {recalled for _, recalled in result[::2]} == {answers(classifier, asked(classifier)).distinct}
     assert classifier.answered is None
 
 

@@ -331,7 +331,7 @@ def test_a_word_that_would_be_unknown_is_refused() -> None:
     assert shared("bert").tokens("zebra").pieces[1] == "[UNK]"
     with pytest.raises(BadInput) as e:
         stand_in(shared("bert"), "token:zebra")
-    assert str(e.value) == "tiny-bert does not know 'zebra'; give a word of its vocabulary, or masking=unk."
+    assert str(e.value) == "'zebra' is not in the vocabulary of tiny-bert; give another word, or masking=unk."
 
 
 # rows
@@ -393,8 +393,8 @@ def by_hand(classifier: Classifier, ids: Any, seen: Any, types: Any) -> torch.Te
     if types is not None:
         inputs["token_type_ids"] = torch.tensor([types])
     with torch.no_grad():
-        found: torch.Tensor = classifier.model(**inputs).logits[0]
-    return found
+        result: torch.Tensor = classifier.model(**inputs).logits[0]
+    return result
 
 
 @pytest.mark.parametrize("family", EVERY)
@@ -423,7 +423,7 @@ def test_attention_is_refused_where_the_word_is_still_read(family: str) -> None:
     with pytest.raises(BadInput) as e:
         Variants(tokens, np.ones((1, len(tokens)), bool), "attention").rows(classifier, slice(0, 1))
     assert str(e.value) == (
-        f"tiny-{family} still reads a word that attention may not use (it pools words of the text, or has a decoder); "
+        f"tiny-{family} depends on words that attention may not use (it pools words of the text, or has a decoder); "
         "use masking=delete or another way."
     )
 
@@ -571,7 +571,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     saved(tmp_path)
     with pytest.raises(BadInput) as e:
         drawn(tmp_path, 1, family="roberta")
-    assert str(e.value) == (f"'{tmp_path}' has another vocabulary than the classifier; its words cannot fill the gaps.")
+    assert str(e.value) == (f"'{tmp_path}' has another vocabulary than the classifier; give a model with the same one.")
 
 
 def test_no_folder_is_refused(tmp_path: Path) -> None:

@@ -182,10 +182,7 @@ def test_a_model_in_bf16_is_refused(trapping: Path) -> None:
     original = build("bert")
     with pytest.raises(BadInput) as e:
         heedful.Classifier(original.model.bfloat16(), original.tokenizer)
-    assert str(e.value) == (
-        f"the model's weights are bf16, which this machine's CPU cannot use ({FAULT}); give it as float32: "
-        "model.float()."
-    )
+    assert str(e.value) == f"the model is bf16, which this CPU cannot compute ({FAULT}); convert it: model.float()."
 
 
 # where it does not

@@ -98,22 +98,31 @@ def test_a_network_is_loaded_in_the_precision_asked_for(tmp_path: Path) -> None:
 
 
 def spoiled(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    told = json.loads((folder / "heedful.json").read_text())
-    change(told)
-    (folder / "heedful.json").write_text(json.dumps(told))
+    description = json.loads((folder / "heedful.json").read_text())
+    change(description)
+    (folder / "heedful.json").write_text(json.dumps(description))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda told: told.update(format=2), "is of a format that this heedful does not know"),
-        (lambda told: told["shape"].update(hidden=5), "is damaged"),
-        (lambda told: told["shape"].update(strange=5), "is damaged"),
-        (lambda told: told["shape"].update(hidden="x"), r"is damaged \(hidden is a whole number, not 'x'"),
-        (lambda told: told.update(tokenizer={}), "is damaged"),
-        (lambda told: told["shape"].update(hidden=10**7), "describes a larger model than its weights"),
-        (lambda told: told["shape"].update(vocabulary=10**9), "describes a larger model than its weights"),
-        (lambda told: told["shape"].update(num_labels=10**9), "has num_labels=1,000,000,000, and its weights are"),
+        (lambda description: description.update(format=2), "has an unknown format"),
+        (lambda description: description["shape"].update(hidden=5), "is damaged"),
+        (lambda description: description["shape"].update(strange=5), "is damaged"),
+        (
+            lambda description: description["shape"].update(hidden="x"),
+            r"is damaged \(hidden is a whole number of at least 1, not 'x'",
+        ),
+        (lambda description: description.update(tokenizer={}), "is damaged"),
+        (lambda description: description["shape"].update(hidden=10**7), "describes a larger model than its weights"),
+        (
+            lambda description: description["shape"].update(vocabulary=10**9),
+            "describes a larger model than its weights",
+        ),
+        (
+            lambda description: description["shape"].update(num_labels=10**9),
+            "has num_labels=1,000,000,000, and its weights are",
+        ),
     ],
 )
 def test_damaged_folders_are_refused(tmp_path: Path, change: Any, message: str) -> None:
@@ -136,6 +145,6 @@ def test_half_a_json_and_half_the_weights_are_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_network_is_named(tmp_path: Path) -> None:
     save(made("single"), tmp_path)
-    spoiled(tmp_path, lambda told: told.update(network="seq2seq"))
+    spoiled(tmp_path, lambda description: description.update(network="seq2seq"))
     with pytest.raises(Unsupported, match="holds a seq2seq, which is not a text classifier"):
         heedful.load(tmp_path)

@@ -84,14 +84,14 @@ TEXTS = [[1, 3, 4, 7, 8, 7, 9, 3, 7], [5], [6, 4, 3, 9, 10, 11, 12, 13, 14, 15, 
 
 def split(words: list[int], types: list[int] | None = None) -> list[list[int]]:
     """Sentences of positions."""
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     for i, word in enumerate(words):
         after_end = i > 0 and words[i - 1] in ENDS and word not in ENDS
         new_type = types is not None and i > 0 and types[i] != types[i - 1]
-        if not found or after_end or new_type or len(found[-1]) == LONGEST:
-            found.append([])
-        found[-1].append(i)
-    return found
+        if not result or after_end or new_type or len(result[-1]) == LONGEST:
+            result.append([])
+        result[-1].append(i)
+    return result
 
 
 def recurrent(gru: nn.GRU, vectors: list[Tensor]) -> list[Tensor]:
@@ -107,12 +107,12 @@ def recurrent(gru: nn.GRU, vectors: list[Tensor]) -> list[Tensor]:
 
 
 def convolved(conv: nn.Conv1d, vectors: list[Tensor]) -> list[Tensor]:
-    reach, found = conv.kernel_size[0] // 2, []
+    reach, result = conv.kernel_size[0] // 2, []
     assert conv.bias is not None
     for i in range(len(vectors)):
         near = [(j, i + j - reach) for j in range(2 * reach + 1) if 0 <= i + j - reach < len(vectors)]
-        found.append(torch.relu(sum((conv.weight[:, :, j] @ vectors[k] for j, k in near), conv.bias)))
-    return found
+        result.append(torch.relu(sum((conv.weight[:, :, j] @ vectors[k] for j, k in near), conv.bias)))
+    return result
 
 
 def encoded(level: Level, vectors: list[Tensor]) -> list[Tensor]:
@@ -157,9 +157,9 @@ def test_logits_and_attention_are_the_papers(encoder: Encoder, flat: bool) -> No
             sentences = [places] if flat else [[places[i] for i in s] for s in split([text[i] for i in places])]
             for sentence, own in zip(sentences, alpha, strict=True):
                 for query in [0] if flat else sentence:
-                    told = out.attentions[0][row, 0, query]
-                    assert told[sentence].tolist() == pytest.approx(own)
-                    assert float(told.sum()) == pytest.approx(1)
+                    attention = out.attentions[0][row, 0, query]
+                    assert attention[sentence].tolist() == pytest.approx(own)
+                    assert float(attention.sum()) == pytest.approx(1)
             if not flat:
                 assert out.attentions[1][row, 0, 0, [s[-1] for s in sentences]].tolist() == pytest.approx(beta)
                 assert float(out.attentions[1][row].sum()) == pytest.approx(1)
@@ -175,9 +175,9 @@ words = st.lists(st.integers(2, 9), min_size=1, max_size=30)
 def test_sentences_are_those_of_a_plain_loop(text: list[int], pair: bool) -> None:
     types = [int(i >= len(text) // 2) for i in range(len(text))] if pair else [0] * len(text)
     breaks = torch.tensor([i == 0 or types[i] != types[i - 1] for i in range(len(text))])
-    found = Runs.of(begins(torch.tensor(text), breaks, ENDS, LONGEST))
-    told = [list(range(s, s + n)) for s, n in zip(found.start.tolist(), found.length.tolist(), strict=True)]
-    assert told == split(text, types)
+    result = Runs.of(begins(torch.tensor(text), breaks, ENDS, LONGEST))
+    sentences = [list(range(s, s + n)) for s, n in zip(result.start.tolist(), result.length.tolist(), strict=True)]
+    assert sentences == split(text, types)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_a_new_segment_begins_a_new_sentence() -> None:
 
 def test_without_its_full_stop_a_sentence_joins_the_next() -> None:
     net, hidden = network(), torch.tensor([[1, 1, 0, 1]])
-    found = net(torch.tensor([[3, 4, 7, 5]]), hidden).attentions[1][0, 0, 0]
-    assert found.nonzero()[:, 0].tolist() == [3]
+    result = net(torch.tensor([[3, 4, 7, 5]]), hidden).attentions[1][0, 0, 0]
+    assert result.nonzero()[:, 0].tolist() == [3]
 
 
 # masks
@@ -246,13 +246,13 @@ def test_the_fast_way_gives_the_same_logits_and_gradients(encoder: Encoder, flat
     net, rng = network(encoder, flat), torch.Generator().manual_seed(0)
     lengths = torch.randint(1, 12, (80,), generator=rng).tolist()  # enough for several buckets at both levels
     texts = [torch.randint(1, 20, (n,), generator=rng).tolist() for n in lengths]
-    found = []
+    result = []
     for answer in (net, lambda *given: fast(net, *given)):
         out = answer(*batched(texts))
         slopes = torch.autograd.grad(out.logits.pow(2).mul(torch.tensor([1, 2, 3])).sum(), list(net.parameters()))
-        found.append([out.logits, *slopes])
-    assert all(bool(slope.any()) for slope in found[0])
-    for one, other in zip(*found, strict=True):
+        result.append([out.logits, *slopes])
+    assert all(bool(slope.any()) for slope in result[0])
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -324,16 +324,16 @@ def levels(c: Classifier, text: str) -> tuple[Tensor, Tensor]:
 def test_attention_of_a_word_is_that_of_its_sentence_times_its_own(special: bool) -> None:
     c = classifier(special=special)
     alpha, beta = levels(c, TEXT)
-    found = as_array(explain(c, TEXT, AttentionMean()))
-    assert found == pytest.approx((beta @ alpha).numpy(), abs=1e-7)
-    assert found.sum() == pytest.approx(1)
+    result = as_array(explain(c, TEXT, AttentionMean()))
+    assert result == pytest.approx((beta @ alpha).numpy(), abs=1e-7)
+    assert result.sum() == pytest.approx(1)
     assert (beta > 0).sum() > 3
 
 
 def test_attention_of_sentences_stands_at_their_last_words() -> None:
     c = classifier()
-    found = as_array(explain(c, TEXT, AttentionMean(kind="sentence")))
-    assert found == pytest.approx(levels(c, TEXT)[1].numpy(), abs=1e-7)
+    result = as_array(explain(c, TEXT, AttentionMean(kind="sentence")))
+    assert result == pytest.approx(levels(c, TEXT)[1].numpy(), abs=1e-7)
 
 
 def test_what_is_pooled_is_the_attention_of_sentences() -> None:
@@ -352,13 +352,13 @@ def test_nothing_is_pooled_of_a_text_without_a_word() -> None:
 
 def test_all_weights_leave_special_tokens_without_a_row() -> None:
     c = classifier()
-    found = explain(c, TEXT, AttentionWeights())
-    assert isinstance(found, Interaction)
-    special = [i for i in range(len(found.tokens)) if found.tokens.special[i]]
-    sums = found.weights[0, 0].sum(-1)
+    result = explain(c, TEXT, AttentionWeights())
+    assert isinstance(result, Interaction)
+    special = [i for i in range(len(result.tokens)) if result.tokens.special[i]]
+    sums = result.weights[0, 0].sum(-1)
     assert np.delete(sums, special) == pytest.approx(1)
-    assert not found.weights[0, 0][special].any()
-    assert not found.weights[0, 0][:, special].any()
+    assert not result.weights[0, 0][special].any()
+    assert not result.weights[0, 0][:, special].any()
 
 
 @pytest.mark.parametrize("kind", ["self", "sentence"])
@@ -378,29 +378,29 @@ def test_effective_attention_brings_each_query_what_attention_brings(kind: Liter
 def test_attention_gradient_is_what_erasing_a_weight_begins_to_cost(kind: Literal["self", "sentence"]) -> None:
     c = classifier()
     batch, target, step = c.batch([c.tokens(TEXT)]), Target("LABEL_1").resolved(c.labels, 0), 1e-2
-    found = as_array(explain(c, TEXT, AttentionGradient(kind=kind), target=Target("LABEL_1")))
+    result = as_array(explain(c, TEXT, AttentionGradient(kind=kind), target=Target("LABEL_1")))
 
     def value(token: int, factor: float) -> float:
-        keep = torch.ones(len(found))
+        keep = torch.ones(len(result))
         keep[token] = factor
         with torch.no_grad(), c.attention(at(scaled(keep), kind=kind)):
             return float(target.of(c.logits(batch), c.head))
 
-    slopes = [(value(i, 1 + step) - value(i, 1 - step)) / (2 * step) for i in range(len(found))]
-    assert found == pytest.approx(np.array(slopes), abs=2e-3 * np.abs(found).max())
+    slopes = [(value(i, 1 + step) - value(i, 1 - step)) / (2 * step) for i in range(len(result))]
+    assert result == pytest.approx(np.array(slopes), abs=2e-3 * np.abs(result).max())
 
 
 @pytest.mark.parametrize("kind", ["self", "sentence"])
 def test_attattr_adds_up_at_each_level(kind: Literal["self", "sentence"]) -> None:
     c = classifier()
     target = Target("LABEL_1").resolved(c.labels, 0)
-    found = explain(c, TEXT, AttAttrTokens(kind=kind), target=Target("LABEL_1"))
+    result = explain(c, TEXT, AttAttrTokens(kind=kind), target=Target("LABEL_1"))
     batch = c.batch([c.tokens(TEXT)])
     with torch.no_grad():
         whole = float(target.of(c.logits(batch), c.head))
         with c.attention(at(scaled(0.0), kind=kind)):
             none = float(target.of(c.logits(batch), c.head))
-    assert as_array(found).sum() == pytest.approx(whole - none, abs=2e-2 * abs(whole - none))
+    assert as_array(result).sum() == pytest.approx(whole - none, abs=2e-2 * abs(whole - none))
 
 
 def test_attention_norm_of_sentences_goes_through_the_last_layer() -> None:
@@ -408,8 +408,8 @@ def test_attention_norm_of_sentences_goes_through_the_last_layer() -> None:
     reading = c.read(c.batch([c.tokens(TEXT)]), values=True)
     site = reading.layers("sentence")[0]
     brought = reading.weights[site][0, 0, 0][:, None] * (reading.values[site][0, 0] @ c.model.out.weight.T)
-    found = as_array(explain(c, TEXT, AttentionNorm(kind="sentence")))
-    assert found == pytest.approx(brought.norm(dim=-1).detach().numpy(), abs=1e-5)
+    result = as_array(explain(c, TEXT, AttentionNorm(kind="sentence")))
+    assert result == pytest.approx(brought.norm(dim=-1).detach().numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", [*sorted(THROUGH_LAYERS), "attention-norm"])

@@ -85,26 +85,26 @@ def sigmoid(x: Array) -> Array:
 def lstm(layer: nn.LSTM, vectors: Array) -> Array:
     w, u, b, c = (numbers(p) for p in layer.parameters())
     size = layer.hidden_size
-    state, cell, found = np.zeros(size), np.zeros(size), []
+    state, cell, result = np.zeros(size), np.zeros(size), []
     for x in vectors:
         gates = w @ x + b + u @ state + c
         i, f, g, o = (gates[k * size : (k + 1) * size] for k in range(4))
         cell = sigmoid(f) * cell + sigmoid(i) * np.tanh(g)
         state = sigmoid(o) * np.tanh(cell)
-        found.append(state)
-    return np.array(found)
+        result.append(state)
+    return np.array(result)
 
 
 def convolved(layer: nn.Conv1d, vectors: Array) -> Array:
     w, b = numbers(layer.weight), numbers(layer.bias)
-    half, n, found = w.shape[2] // 2, len(vectors), []
+    half, n, result = w.shape[2] // 2, len(vectors), []
     for t in range(n):
         total = b.copy()
         for k in range(w.shape[2]):
             if 0 <= t + k - half < n:
                 total += w[:, :, k] @ vectors[t + k - half]
-        found.append(np.maximum(total, 0))
-    return np.array(found)
+        result.append(np.maximum(total, 0))
+    return np.array(result)
 
 
 def encoded(encoder: Any, kind: str, vectors: Array) -> tuple[Array, Array]:
@@ -130,7 +130,7 @@ def single_twin(net: Single, ids: list[int]) -> tuple[Array, Array]:
     if kind == "none":
         return w @ last + b, np.zeros(len(ids))
     score: Any = getattr(net, "score", None)
-    found: dict[str, Callable[[Any, int], Any]] = {
+    result: dict[str, Callable[[Any, int], Any]] = {
         "additive": lambda h, i: (
             numbers(score.outer.weight)[0] @ np.tanh(numbers(score.inner.weight) @ h + numbers(score.inner.bias))
         ),
@@ -141,7 +141,7 @@ def single_twin(net: Single, ids: list[int]) -> tuple[Array, Array]:
     }
     words = [t for t, i in enumerate(ids) if i not in ENDS]
     alpha = np.zeros(len(ids))
-    alpha[words] = softmax(np.array([found[kind](states[t], ids[t]) for t in words]))
+    alpha[words] = softmax(np.array([result[kind](states[t], ids[t]) for t in words]))
     return w @ sum(alpha[t] * states[t] for t in words) + b, alpha
 
 
@@ -151,7 +151,7 @@ def pair_twin(net: Pair, ids: list[int], asked: list[int]) -> tuple[Array, Array
     query = encoded(net.question, net.config.encoder, table[asked][:, e:])[1]
     kind = net.config.attention
     score: Any = getattr(net, "score", None)
-    found: dict[str, Callable[[Any], Any]] = {
+    result: dict[str, Callable[[Any], Any]] = {
         "additive": lambda h: (
             numbers(score.outer.weight)[0]
             @ np.tanh(
@@ -168,7 +168,7 @@ def pair_twin(net: Pair, ids: list[int], asked: list[int]) -> tuple[Array, Array
     words = [t for t, i in enumerate(ids) if i not in ENDS]
     alpha = np.zeros(len(ids) + len(asked))
     if kind != "none":
-        alpha[words] = softmax(np.array([found[kind](states[t]) for t in words]))
+        alpha[words] = softmax(np.array([result[kind](states[t]) for t in words]))
     context = last if kind == "none" else sum(alpha[t] * states[t] for t in words)
     p, q, out = net.from_passage, net.from_query, net.decoder
     inner = numbers(p.weight) @ context + numbers(p.bias) + numbers(q.weight) @ query + numbers(q.bias)
@@ -247,15 +247,15 @@ def test_a_hidden_word_of_a_pair_is_a_deleted_one(encoder: str, attention: str) 
 @pytest.mark.parametrize(("encoder", "attention"), SINGLES)
 def test_fast_is_laid_open(encoder: str, attention: str) -> None:
     net = single(encoder=encoder, attention=attention)
-    found = []
+    result = []
     for way in ("eager", "sdpa"):
         net.config._attn_implementation_internal = way
         net.zero_grad()
         out = net(**batch(IDS))
         out.logits.square().sum().backward()
-        found.append([out.logits.detach(), *[p.grad.clone() for p in net.parameters() if p.grad is not None]])
+        result.append([out.logits.detach(), *[p.grad.clone() for p in net.parameters() if p.grad is not None]])
         assert len(out.attentions) == (way == "eager" and attention != "none")
-    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(*found, strict=True))
+    assert all(torch.allclose(a, b, atol=1e-12) for a, b in zip(*result, strict=True))
 
 
 # texts without anything to attend to
@@ -317,7 +317,7 @@ def test_an_answer_that_is_hidden_in_the_passage_is_not_there() -> None:
 
 
 def test_candidates_must_stand_for_the_labels() -> None:
-    with pytest.raises(BadInput, match="2 candidates stand for 3 labels"):
+    with pytest.raises(BadInput, match="2 candidates for 3 labels"):
         PairShape(**SIZES, candidates=(4, 5))
 
 
@@ -384,7 +384,7 @@ def test_a_network_without_attention_says_so() -> None:
     made = classifier("none")
     with pytest.raises(Unsupported, match=r"tiny-none \(Single\): its attention cannot be read"):
         made.check_attention()
-    with pytest.raises(Unsupported, match="no attention to report"):
+    with pytest.raises(Unsupported, match="network has no attention"):
         made.model.attend(torch.tensor([[2, 9, 3]]))
     assert np.any(numbers_of(explain(made, PROBE_TEXTS[0], "leave-one-out")))
 
@@ -430,12 +430,12 @@ def test_a_network_is_rebuilt_from_json(net: Attended) -> None:
     [
         ({"encoder": "bilstn"}, "encoder 'bilstn' is not one of .*; did you mean 'bilstm'"),
         ({"attention": "dots"}, "attention 'dots' is not one of .*; did you mean 'dot'"),
-        ({"attention": "given"}, "guide missing"),
-        ({"attention": "uniform", "regularised": 5.0}, "attention 'uniform' is not learned"),
+        ({"attention": "given"}, "has no guide"),
+        ({"attention": "uniform", "regularised": 5.0}, "regularised needs learned attention, not 'uniform'"),
         ({"encoder": "cnn", "hidden": 6}, "hidden 6 is not a multiple of 4"),
-        ({"attention": "given", "guide": {"vocabulary": 9}}, "knows 9 words and its student 30"),
-        ({"attention": "given", "guide": {"words": 9}}, "is not the description of a single network"),
-        ({"attention": "given", "guide": SIZES | {"attention": "none"}}, "no attention to give"),
+        ({"attention": "given", "guide": {"vocabulary": 9}}, "has 9 words and its student 30"),
+        ({"attention": "given", "guide": {"words": 9}}, "does not describe a single network"),
+        ({"attention": "given", "guide": SIZES | {"attention": "none"}}, "the guide has no attention"),
         ({"attention": "given", "guide": SIZES, "activation": "sparsemax"}, "sparsemax"),
     ],
 )
@@ -567,18 +567,18 @@ def test_the_objectives_gradient_is_its_slope() -> None:
 def test_of_several_labels_the_largest_weight_counts() -> None:
     texts, labels = bags(3)
     each = [log_odds(texts, (labels == label).astype(np.int64), 40) for label in range(3)]
-    found = log_odds(texts, labels, 40)
-    assert found == pytest.approx(np.abs(each).max(0), abs=1e-9)
-    assert set(np.argsort(found)[-3:]) == {10, 11, 12}
-    assert found == pytest.approx(log_odds(texts, np.eye(3, dtype=np.int64)[labels], 40), abs=1e-9)
+    result = log_odds(texts, labels, 40)
+    assert result == pytest.approx(np.abs(each).max(0), abs=1e-9)
+    assert set(np.argsort(result)[-3:]) == {10, 11, 12}
+    assert result == pytest.approx(log_odds(texts, np.eye(3, dtype=np.int64)[labels], 40), abs=1e-9)
 
 
 def test_stop_words_have_no_log_odds() -> None:
     texts, labels = bags()
     without = [[word for word in text if word not in (11, 12)] for text in texts]
-    found = log_odds(texts, labels, 40, stopwords=(11, 12))
-    assert found == pytest.approx(log_odds(without, labels, 40), abs=1e-9)
-    assert found[[11, 12]].tolist() == [0, 0]
+    result = log_odds(texts, labels, 40, stopwords=(11, 12))
+    assert result == pytest.approx(log_odds(without, labels, 40), abs=1e-9)
+    assert result[[11, 12]].tolist() == [0, 0]
     assert {"the", "of", "not"} & STOPWORDS == {"the", "of"}
 
 

@@ -83,8 +83,8 @@ def fast(net: Net) -> Net:
     return net
 
 
-def close(found: Tensor, twin: Tensor, atol: float = 1e-12) -> None:
-    torch.testing.assert_close(found, twin, rtol=0, atol=atol)
+def close(result: Tensor, twin: Tensor, atol: float = 1e-12) -> None:
+    torch.testing.assert_close(result, twin, rtol=0, atol=atol)
 
 
 # the formulas, in loops
@@ -171,9 +171,9 @@ def test_a_text_does_not_see_its_batch(kind: str, way: str) -> None:
     alone = answered(net, [short])[0]
     rows = [long, [*short, 9, 9, 9], [9, 9, 9, *short], [short[0], 9, *short[1:3], 9, 9, short[3]]]
     mask = [[1] * 7, [1] * 4 + [0] * 3, [0] * 3 + [1] * 4, [1, 0, 1, 1, 0, 0, 1]]
-    found = answered(net, rows, mask)
-    close(found[0], answered(net, [long])[0])
-    for row in found[1:]:
+    result = answered(net, rows, mask)
+    close(result[0], answered(net, [long])[0])
+    for row in result[1:]:
         close(row, alone)
 
 
@@ -191,10 +191,10 @@ def test_masked_tokens_get_no_attention_and_rows_add_up_to_one(kind: str) -> Non
 @pytest.mark.parametrize("way", ["laid open", "fast"])
 def test_an_empty_text_gets_the_bias(kind: str, way: str) -> None:
     net = fast(KINDS[kind]()) if way == "fast" else KINDS[kind]()
-    found = answered(net, [ids(4), ids(4)], [[0] * 4, [1] * 4])
+    result = answered(net, [ids(4), ids(4)], [[0] * 4, [1] * 4])
     bias = net.head.bias if isinstance(net, Transformer) else torch.zeros(3, dtype=torch.float64)
-    close(found[0], bias.detach())
-    close(found[1], answered(net, [ids(4)])[0])
+    close(result[0], bias.detach())
+    close(result[1], answered(net, [ids(4)])[0])
 
 
 @EVERY
@@ -215,12 +215,12 @@ def test_the_fast_way_has_the_same_logits_and_gradients(kind: str) -> None:
     rows = torch.tensor([ids(6), ids(6, seed=1), ids(6, seed=2)])
     mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2, [1, 0, 1, 1, 0, 1]])
     uneven = torch.arange(1.0, 10).double().reshape(3, 3).sqrt()
-    found = []
+    result = []
     for net in (KINDS[kind](), fast(KINDS[kind]())):
         out = net(rows, mask)
         slopes = torch.autograd.grad((out.logits * uneven).sum(), list(net.parameters()))
-        found.append((out, slopes))
-    (plain, slopes), (quick, others) = found
+        result.append((out, slopes))
+    (plain, slopes), (quick, others) = result
     assert len(plain.attentions) == len(KINDS[kind]().attention_sites)
     assert quick.attentions == ()
     close(quick.logits, plain.logits)
@@ -269,7 +269,7 @@ def test_another_activation_shares_the_weights_and_leaves_the_network_alone() ->
 
 
 def test_a_network_without_a_choice_of_activation_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^MultiHead has no choice of activation; give a network that has"):
+    with pytest.raises(BadInput, match=r"^MultiHead has no setting 'activation'; give a network that has"):
         with_activation(stack(), "sparsemax")
 
 
@@ -337,8 +337,8 @@ def test_the_seam_sees_and_edits_every_layer(model: str) -> None:
 @ON
 def test_it_branches_runs_fast_and_hides_words(model: str) -> None:
     of = MODELS[model]
-    found = (of.can_branch, of.fused_attention_agrees, of.mask_hides_words, of.padding)
-    assert found == (model != "one layer", True, True, "right")
+    result = (of.can_branch, of.fused_attention_agrees, of.mask_hides_words, of.padding)
+    assert result == (model != "one layer", True, True, "right")
 
 
 @pytest.mark.parametrize("model", ["softmax, sum", "entmax15, mean", "sparsemax, cls", "stack"])
@@ -404,8 +404,8 @@ def test_another_activation_can_be_explained_without_touching_the_first() -> Non
 @EVERY
 def test_the_configuration_rebuilds_the_network(kind: str) -> None:
     net = KINDS[kind]()
-    told = {k: v for k, v in json.loads(json.dumps(asdict(net.config))).items() if not k.startswith("_")}
-    again = type(net)(net.shape(**told)).double().eval()
+    shape = {k: v for k, v in json.loads(json.dumps(asdict(net.config))).items() if not k.startswith("_")}
+    again = type(net)(net.shape(**shape)).double().eval()
     again.load_state_dict(net.state_dict())
     assert torch.equal(answered(again, [ids(6)]), answered(net, [ids(6)]))
 

@@ -104,15 +104,15 @@ def test_vectors_with_and_without_a_header(tmp_path: Path) -> None:
     body = "film 1 2 3\nunheard 4 5 6\nthe -1 0.5 1e-2\n"
     for name, text in (("plain.txt", body), ("header.vec", "3 3\n" + body)):
         (tmp_path / name).write_text(text)
-        found = vectors(tmp_path / name, {"film": 7, "the": 2}, 3)
-        assert set(found) == {2, 7}
-        assert torch.equal(found[2], torch.tensor([-1, 0.5, 1e-2]))
+        result = vectors(tmp_path / name, {"film": 7, "the": 2}, 3)
+        assert set(result) == {2, 7}
+        assert torch.equal(result[2], torch.tensor([-1, 0.5, 1e-2]))
 
 
 def test_words_with_spaces_in_them_do_not_confuse(tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2 3\n. . . 4 5 6\nfilm 7 8 9\n")
-    found = vectors(tmp_path / "glove.txt", {"film": 7, ".": 4}, 3)
-    assert {i: row.tolist() for i, row in found.items()} == {7: [7, 8, 9]}
+    result = vectors(tmp_path / "glove.txt", {"film": 7, ".": 4}, 3)
+    assert {i: row.tolist() for i, row in result.items()} == {7: [7, 8, 9]}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Types of numpy arrays that most modules need. Shapes are stated where they matter, with jaxtyping."""
+"""Types of numpy arrays. Shapes are stated where they matter, with jaxtyping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalogue: classes by name, with aliases and the plugins of other packages. METHODS, CHECKS and RECIPES are some."""
+"""Catalogue: classes by name, with aliases and plugins of other packages: METHODS, CHECKS and RECIPES."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from heedful.core.table import align_columns
 
 
 class UnknownName(BadInput, KeyError):  # noqa: N818
-    """A name that a catalogue does not hold."""
+    """A name that is not in a catalogue."""
 
-    __str__ = Exception.__str__  # KeyError would show its message in quotes
+    __str__ = Exception.__str__  # KeyError puts its message in quotes
 
 
 class Catalogue(Mapping[str, Any]):
-    """Names to classes (or objects), in order. A name is also found in any case, with _ or a space for -, or by alias.
+    """Names to classes (or objects), in order. A lookup ignores case, accepts _ or a space for -, and knows aliases.
 
-    `built_in` holds the things themselves or, to import a module only when its class is wanted, "module:Class" within
-    `package`. The aliases of a class are its attribute `aliases`. Other packages add theirs through the entry point
-    group "heedful.<plural>"; an entry that cannot be loaded or whose name is taken is skipped with a line in the log.
+    `built_in` holds the entries or, to import a module only when its class is needed, "module:Class" within `package`.
+    The aliases of a class are its attribute `aliases`. Other packages add entries through the entry point group
+    "heedful.<plural>"; an entry that cannot be loaded or whose name is taken is skipped with a warning in the log.
     """
 
     def __init__(self, kind: str, plural: str, package: str, built_in: Mapping[str, Any]) -> None:
@@ -51,32 +51,30 @@ class Catalogue(Mapping[str, Any]):
         return len(self._entries)
 
     def full_name(self, name: str) -> str:
-        """METHODS.full_name("IG") -> "integrated-gradients"; an unknown name is returned in its plain form."""
+        """METHODS.full_name("IG") -> "integrated-gradients"; an unknown name is returned in lower case, with -."""
         plain = _plain(name)
         return plain if plain in self._entries else self._aliases.get(plain, plain)
 
     def name_of(self, item: object) -> str:
-        """The name under which an object's class is known, else the object's own `name`, else its class's."""
+        """The name of an object's class in the catalogue, else the object's own `name`, else its class's."""
         cls = type(item)
         home = f"{cls.__module__.removeprefix(f'{self.package}.')}:{cls.__qualname__}"
         known = (name for name, entry in self._entries.items() if entry is cls or entry == home)
         return next(known, str(getattr(item, "name", "")) or cls.__name__)
 
-    def make(self, wanted: Any, given: Mapping[str, Any] | None = None) -> Any:
-        """An object of the class of this name, with settings, each checked; an object itself is returned as it is."""
-        if isinstance(wanted, str):
-            return settings.make(self[wanted], self.full_name(wanted), given)
-        if not callable(wanted):
-            example = next(iter(self._built_in.values())).split(":")[-1]
-            raise BadInput(
-                f"a {type(wanted).__name__} is not a {self.kind}; give a name or a {self.kind} such as {example}()."
-            )
-        return wanted
+    def make(self, item: Any, arguments: Mapping[str, Any] | None = None) -> Any:
+        """An object of the class of this name, with settings, each checked; an object is returned unchanged."""
+        if isinstance(item, str):
+            return settings.make(self[item], self.full_name(item), arguments)
+        if not callable(item):
+            kind, example = type(item).__name__, next(iter(self._built_in.values())).split(":")[-1]
+            raise BadInput(f"a {kind} is not a {self.kind}; give a name or a {self.kind} such as {example}().")
+        return item
 
-    def choose(self, names: Sequence[str], given: Sequence[str] = ()) -> list[Any]:
-        """Objects by name, with settings as a command line gives them: METHODS.choose(["ig"], ["steps=64"])."""
+    def choose(self, names: Sequence[str], assignments: Sequence[str] = ()) -> list[Any]:
+        """Objects by name, with settings as on a command line: METHODS.choose(["ig"], ["steps=64"])."""
         chosen = [(self.full_name(name), self[name]) for name in names]
-        values = settings.read_assignments(given, chosen, self.full_name)
+        values = settings.read_assignments(assignments, chosen, self.full_name)
         return [settings.make(cls, name, part) for (name, cls), part in zip(chosen, values, strict=True)]
 
     def rows(self, name: str | None = None) -> list[dict[str, Any]]:
@@ -97,7 +95,7 @@ class Catalogue(Mapping[str, Any]):
         ]
 
     def description(self, name: str) -> str:
-        """All about one entry, for a reader: summary, paper, docstring, settings."""
+        """One entry as text: summary, paper, docstring, settings."""
         entry = self[name]
         docs, known = _settings_of(entry)
         lines = align_columns(
@@ -110,7 +108,7 @@ class Catalogue(Mapping[str, Any]):
 
     @cached_property
     def _entries(self) -> dict[str, Any]:
-        """Built-in entries, then those of plugins. Loaded at first use: a plugin may import heedful."""
+        """Built-in entries, then those of plugins. Loaded at first use, because a plugin may import heedful."""
         entries = dict(self._built_in)
         for point in entry_points(group=f"heedful.{self.plural}"):
             name = _plain(point.name)
@@ -129,11 +127,9 @@ class Catalogue(Mapping[str, Any]):
         return self._aliases_of(self._entries)
 
     def _aliases_of(self, entries: Mapping[str, Any]) -> dict[str, str]:
-        """The first to claim an alias has it: no plugin takes over a built-in one."""
-        pairs = [
-            (alias, name) for name, entry in entries.items() for alias in getattr(self._load(entry), "aliases", ())
-        ]
-        return dict(reversed(pairs))
+        """The first entry with an alias has it, so that no plugin replaces a built-in one."""
+        names = ((alias, name) for name in entries for alias in getattr(self._load(entries[name]), "aliases", ()))
+        return dict(reversed([*names]))
 
     def _load(self, entry: Any) -> Any:
         if not isinstance(entry, str):
@@ -143,7 +139,7 @@ class Catalogue(Mapping[str, Any]):
 
 
 def _settings_of(entry: Any) -> tuple[list[str], list[settings.Setting]]:
-    """The docstrings of an entry and its settings; a recipe has a class of settings, and defaults of its own."""
+    """The docstrings of an entry and its settings; a recipe has a class of settings and its own defaults."""
     if isinstance(entry, type) or not hasattr(entry, "settings"):
         return [inspect.getdoc(entry) or ""], list(settings.of(entry).values())
     ready = entry.settings()

@@ -1,4 +1,4 @@
-"""Decode: JSON back into the frozen dataclasses that it was made of."""
+"""Decode: JSON back into frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ _hints = cache(get_type_hints)
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """A value of this type, from what `dataclasses.asdict` and JSON made of it; a float that is null becomes NaN."""
-    decoded: T = _decoded(kind, value)
-    return decoded
+    """The inverse of `dataclasses.asdict` followed by JSON; a float that is null becomes NaN."""
+    return _decoded(kind, value)  # type: ignore[no-any-return]
 
 
 def _decoded(kind: Any, value: Any) -> Any:

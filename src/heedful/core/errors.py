@@ -1,8 +1,8 @@
-"""What can go wrong, as a tree.
+"""Errors, as a tree.
 
 HeedfulError                the parent of all; the command line prints it as one sentence and exits with 2
-├── BadInput                a text, label, method, file or model that the user can mend
-└── Unsupported             a model that cannot answer this question, though it may answer others
+├── BadInput                a text, label, method, file or model that the user can correct
+└── Unsupported             the model lacks something that this method or check needs
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class HeedfulError(Exception):
 
 
 class BadInput(HeedfulError):  # noqa: N818
-    """Something the caller gave is not usable; the message says what was found, expected, and what to do."""
+    """An argument is not usable; the message says what was found, what was expected, and what to do."""
 
 
 class Unsupported(HeedfulError):  # noqa: N818
-    """The model cannot answer this question. `model` is its name, or empty where the reason says it."""
+    """The model does not support this. `model` is its name, or empty where the reason contains it."""
 
     def __init__(self, reason: str, model: str = "") -> None:
         super().__init__(f"{model}: {reason}" if model else reason)
@@ -42,7 +42,7 @@ def as_heedful_error(e: Exception) -> HeedfulError:
 def results_or_errors(
     work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item]
 ) -> list[Result | HeedfulError]:
-    """The results of `work` on all items; after a failure, of each item alone, with its error in place of a result.
+    """The results of `work` on all items; after an error, of each item alone, with its error as its result.
 
     Unexpected errors are caught too, so that the other items still get their results.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 JSON_FORMAT = 1
 Reduction = Literal["sum", "mean", "max"]
 _LABELS_SHOWN, _LINES_SHOWN = 3, 10  # by repr
-_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers cut a line of JSON there
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}  # some readers split JSON lines there
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,20 +54,20 @@ class Prediction:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Prediction:
-        """The inverse of `dataclasses.asdict`, also after a trip through JSON."""
+        """The inverse of `dataclasses.asdict`, also after JSON."""
         chances = d["probabilities"]
         return cls(tuple(d["labels"] or ()), tuple(d["logits"] or ()), None if chances is None else tuple(chances))
 
     def __repr__(self) -> str:
         order = sorted(range(len(self.logits)), key=lambda i: -self.logits[i])
         numbers = self.logits if self.probabilities is None else self.probabilities
-        shown = [f"{self.labels[i]} {numbers[i]:.3f}" for i in order[:_LABELS_SHOWN]]
-        return f"Prediction({', '.join([*shown, '…'] if len(order) > _LABELS_SHOWN else shown)})"
+        labels = [f"{self.labels[i]} {numbers[i]:.3f}" for i in order[:_LABELS_SHOWN]]
+        return f"Prediction({', '.join([*labels, '…'] if len(order) > _LABELS_SHOWN else labels)})"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where an explanation came from: enough to make it again, and what it cost.
+    """Where an explanation came from, enough to compute it again, and its cost.
 
     `forwards` and `backwards` count texts sent through the model, the prediction itself not included.
     """
@@ -85,9 +85,9 @@ class Source:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Explanation:
-    """What every kind of explanation carries. A method fills in its result; `explain` adds the rest.
+    """The fields of every kind of explanation. A method sets its result; `explain` adds the rest.
 
-    `notes` are sentences that a reader must know; `details` are further numbers (samples, R², …).
+    `notes` are warnings for the reader; `details` are further numbers (samples, R², …).
     """
 
     tokens: Tokens
@@ -104,7 +104,7 @@ class Explanation:
 
     @property
     def truncation(self) -> str | None:
-        """One sentence about what was cut off the text, or None."""
+        """One sentence about a truncated text, or None."""
         return self.tokens.notice
 
     def to_json(self) -> str:
@@ -128,9 +128,8 @@ class Explanation:
     def __repr__(self) -> str:
         """One line: Attribution(lime of 'A slow start …', positive: wonderful +1.2, slow −0.4)."""
         label = f", {self.prediction.label}" if self.prediction.logits else ""
-        return (
-            f"{type(self).__name__}({self.method or 'unnamed'} of {_short(self.tokens.text)!r}{label}: {self._gist()})"
-        )
+        text = f"{self.method or 'unnamed'} of {_short(self.tokens.text)!r}"
+        return f"{type(self).__name__}({text}{label}: {self._gist()})"
 
     def _gist(self) -> str:
         """Its main result, in a few words."""
@@ -149,7 +148,7 @@ class Explanation:
         return explanation_page([self])
 
     def plot(self) -> Figure:
-        """A matplotlib figure, which shows itself in a notebook; needs the extra heedful[figures]."""
+        """A matplotlib figure, which a notebook displays; needs the extra heedful[figures]."""
         from heedful.report.figures import draw
 
         return draw(self)
@@ -162,11 +161,11 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Attribution(Explanation):
-    """A score per token, raw: nothing is normalised or cut. Where `signed`, positive supports the target.
+    """A raw score per token: not normalised, not clipped. If `signed`, a positive score supports the target.
 
-    `base` is the target's value at the method's baseline; `gap` is what completeness lacks: (value − base) − Σ scores.
-    Where a method makes no such promise, both are None. `errors` are standard errors, where the scores are estimates.
-    `reduced` says how scores were combined in a coarser view.
+    `base` is the target's value at the method's baseline; `gap` is the completeness gap (value − base) − Σ scores. Both
+    are None for a method without completeness. `errors` are the standard errors of estimated scores. `reduced` says how
+    scores were combined in a coarser view.
     """
 
     scores: Floats
@@ -186,7 +185,7 @@ class Attribution(Explanation):
         if scores.shape != (len(self.tokens),):
             raise ValueError(f"{len(self.tokens)} tokens and scores of shape {scores.shape}; give one score per token")
         if not np.isfinite(scores).all():
-            raise BadInput(f"{self.method or 'the method'} gave a score that is not finite; the model overflows here.")
+            raise BadInput(f"{self.method or 'the method'} computed a score that is not finite: the model overflows.")
         scores.setflags(write=False)
         return scores
 
@@ -199,19 +198,22 @@ class Attribution(Explanation):
         """The same scores per word, per sentence, or per unit of the caller's own splitter (text -> spans or strings).
 
         "sum" keeps the total; "mean" averages pieces; "max" takes the piece with the largest magnitude, sign kept.
-        Standard errors add up as if fully correlated: exact within a word that was removed whole, and an upper bound
-        otherwise.
+        Standard errors add up as if fully correlated: exact for a word that was removed whole, else an upper bound.
         """
         tokens, groups = self.tokens.by(unit)
         if tokens is self.tokens:
             return self
         join = reduction(how)
         scores = np.array([join(self.scores[group]) for group in groups], dtype=np.float64)
-        errors = None if self.errors is None else np.array([_unit_error(self, group, how) for group in groups])
+        errors = None
+        if self.errors is not None and how == "max":
+            errors = np.array([self.errors[group][np.abs(self.scores[group]).argmax()] for group in groups])
+        elif self.errors is not None:
+            errors = np.array([join(self.errors[group]) for group in groups])
         return replace(self, tokens=tokens, scores=scores, errors=errors, reduced=how)
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
-        """The k strongest tokens of the text, by magnitude, strongest first; ties in reading order."""
+        """The k tokens of the text with the largest |score|, largest first; ties in reading order."""
         order = sorted(self.tokens.content, key=lambda i: -abs(self.scores[i]))
         return [(self.tokens.surface(i), float(self.scores[i])) for i in order[:k]]
 
@@ -247,17 +249,17 @@ class Attribution(Explanation):
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
-        own = {name: getattr(self, name) for name in ("signed", "base", "gap", "reduced")}
+        plain = {name: getattr(self, name) for name in ("signed", "base", "gap", "reduced")}
         errors = None if self.errors is None else self.errors.tolist()
-        return super().to_dict() | own | {"scores": self.scores.tolist(), "errors": errors}
+        return super().to_dict() | plain | {"scores": self.scores.tolist(), "errors": errors}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Interaction(Explanation):
     """A weight for every layer, head, query token and key token. A network that pools with one query has one row.
 
-    `layers` are the numbers of the layers shown (all from 0, if not given). `gaps` is, per layer, what completeness
-    lacks: (value − value without this layer's attention) − Σ weights; None where a method makes no such promise.
+    `layers` are the numbers of the layers (by default all, from 0). `gaps` is each layer's completeness gap
+    (value − value without this layer's attention) − Σ weights; None for a method without completeness.
     """
 
     weights: NDArray[np.float32]
@@ -271,7 +273,7 @@ class Interaction(Explanation):
         if weights.ndim != 4 or weights.shape[3] != n or weights.shape[2] not in (1, n):
             raise ValueError(f"{n} tokens and weights of shape {weights.shape}; give [layer, head, {n} or 1, {n}]")
         if not np.isfinite(weights).all():
-            raise BadInput(f"{self.method or 'the method'} gave a weight that is not finite; the model overflows here.")
+            raise BadInput(f"{self.method or 'the method'} computed a weight that is not finite: the model overflows.")
         weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "layers", tuple(self.layers) or tuple(range(len(weights))))
@@ -300,17 +302,17 @@ class Interaction(Explanation):
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes: the weights as base64 of little-endian float32, which keeps them exact and small."""
         data = base64.b64encode(np.ascontiguousarray(self.weights, dtype="<f4").tobytes()).decode("ascii")
-        own = {"attention": self.attention, "layers": self.layers, "gaps": self.gaps}
-        return super().to_dict() | own | {"weights": {"shape": list(self.weights.shape), "base64": data}}
+        plain = {"attention": self.attention, "layers": self.layers, "gaps": self.gaps}
+        return super().to_dict() | plain | {"weights": {"shape": list(self.weights.shape), "base64": data}}
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Counterfactual(Explanation):
-    """Words removed, and the prediction for the rest.
+    """Words removed, and the prediction without them.
 
-    `removed` are the positions removed, in the way that `masking` names; `outcome` is the prediction without them.
-    `found` says whether what was looked for exists (a changed label, say); `exact`, whether no smaller (or larger) set
-    would do, proven by trying all.
+    `removed` are the positions removed by `masking`; `outcome` is the prediction without them. `found` says whether the
+    search succeeded (the label changed, say); `exact`, whether an exhaustive search proved that no smaller (or larger)
+    set exists.
     """
 
     removed: tuple[int, ...]
@@ -343,16 +345,16 @@ class Counterfactual(Explanation):
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes."""
-        own = {name: getattr(self, name) for name in ("removed", "masking", "found", "exact")}
-        return super().to_dict() | own | {"outcome": asdict(self.outcome)}
+        plain = {name: getattr(self, name) for name in ("removed", "masking", "found", "exact")}
+        return super().to_dict() | plain | {"outcome": asdict(self.outcome)}
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Explanations(Sequence[Explanation]):
-    """Several explanations, text by text, each text's in the order of the methods. A slice is Explanations too.
+    """Several explanations: by text, then in the order of the methods. A slice is also Explanations.
 
-    `skipped` gives the reason for each method that the model does not support. `attention` holds the attention weights
-    that `explain(..., with_attention=True)` adds: the page shows them, the other views do not.
+    `skipped` has the reason for each method that the model does not support. `attention` holds the attention weights
+    that `explain(..., with_attention=True)` adds; only the page shows them.
     """
 
     items: tuple[Explanation, ...] = ()
@@ -424,7 +426,7 @@ class Explanations(Sequence[Explanation]):
     @classmethod
     def from_json(cls, text: str) -> Explanations:
         """Read what `to_json` wrote."""
-        # subtle: splitlines would also cut at U+2028 and the like, which a text may hold
+        # subtle: splitlines would also split at U+2028 and similar characters, which a text may contain
         return cls(from_json(line) for line in text.split("\n") if line.strip())
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -443,13 +445,13 @@ class Explanations(Sequence[Explanation]):
         return pd.concat(frames, ignore_index=True)
 
     def to_html(self) -> str:
-        """A self-contained page: a section for each text, the methods side by side."""
+        """A self-contained page: a section for each text, with the methods side by side."""
         from heedful.report.explanation_page import explanation_page
 
         return explanation_page([*self, *self.attention])
 
     def plot(self) -> Figure:
-        """A matplotlib figure of one text, which shows itself in a notebook; needs the extra heedful[figures]."""
+        """A matplotlib figure of one text, which a notebook displays; needs the extra heedful[figures]."""
         from heedful.report.figures import draw
 
         return draw(self)
@@ -467,21 +469,12 @@ def _short(text: str, longest: int = 40) -> str:
 
 
 def _text_key(why: Explanation) -> tuple[str, str | None]:
-    """What makes two texts the same one."""
+    """Explanations of one text have equal keys."""
     return why.tokens.text, why.tokens.pair
 
 
-def _unit_error(why: Attribution, group: Sequence[int], how: Reduction) -> float:
-    """The standard error of a unit's score, at most."""
-    assert why.errors is not None
-    errors = why.errors[list(group)]
-    if how == "max":
-        return float(errors[np.abs(why.scores[list(group)]).argmax()])
-    return float(errors.sum() if how == "sum" else errors.mean())
-
-
 def reduction(how: Reduction) -> Callable[[Floats], float]:
-    """The function that joins the scores of a unit's pieces: reduction("max")([1, -3]) -> -3."""
+    """The function that combines the scores of a unit's pieces: reduction("max")([1, -3]) -> -3."""
     known: dict[str, Callable[[Floats], float]] = {
         "sum": lambda x: float(x.sum()),
         "mean": lambda x: float(x.mean()),
@@ -504,7 +497,7 @@ def from_json(text: str) -> Attribution | Interaction | Counterfactual:
 def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactual:
     """Read what `to_dict` wrote."""
     if d["heedful"] != JSON_FORMAT:
-        raise BadInput(f"this explanation has format {d['heedful']}, and this version reads format {JSON_FORMAT}.")
+        raise BadInput(f"this explanation has format {d['heedful']}; this version of heedful reads {JSON_FORMAT}.")
     common: dict[str, Any] = {
         "tokens": Tokens.from_dict(d["tokens"]),
         "prediction": Prediction.from_dict(d["prediction"]),
@@ -514,11 +507,10 @@ def from_dict(d: Mapping[str, Any]) -> Attribution | Interaction | Counterfactua
         "details": d["details"],
     }
     if d["kind"] == "attribution":
-        own = {name: d[name] for name in ("signed", "base", "gap", "reduced", "scores", "errors")}
-        return Attribution(**common, **own)
+        return Attribution(**common, **{n: d[n] for n in ("signed", "base", "gap", "reduced", "scores", "errors")})
     if d["kind"] == "counterfactual":
-        own = {name: d[name] for name in ("removed", "masking", "found", "exact")}
-        return Counterfactual(**common, **own, outcome=Prediction.from_dict(d["outcome"]))
+        plain = {name: d[name] for name in ("removed", "masking", "found", "exact")}
+        return Counterfactual(**common, **plain, outcome=Prediction.from_dict(d["outcome"]))
     flat = np.frombuffer(base64.b64decode(d["weights"]["base64"]), dtype="<f4")
     weights = flat.reshape(d["weights"]["shape"]).astype(np.float32)
     gaps = None if d["gaps"] is None else tuple(d["gaps"])

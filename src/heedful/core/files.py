@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, whoever is killed while writing, and JSON with one form per value."""
+"""Files: atomic writes, and JSON in which equal values have equal bytes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.part")  # a file that a pr
 
 
 def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
-    """Write all of them beside their places, and only then move them there, in this order: the last says "finished".
+    """Write all files under temporary names, then rename them in this order: the last one marks the end.
 
-    A content is bytes, or a function that writes them to a path. Whatever goes wrong before the moves, a full disk or
-    an interrupt, leaves what was there as it was.
+    A content is bytes, or a function that writes them to a path. After an error before the renames (a full disk, an
+    interrupt) the former files are unchanged.
     """
     parts = {file: _part(file) for file in files}
     try:
@@ -38,7 +38,7 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
                 part.replace(file)
         for folder in {file.parent for file in files}:
             with write_errors(folder):
-                if os.name != "nt":  # no folder can be opened there
+                if os.name != "nt":  # Windows cannot open folders
                     _sync(folder, os.O_RDONLY)
     finally:
         for part in parts.values():
@@ -48,7 +48,7 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
 
 @contextmanager
 def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], None] | None]:
-    """A function that writes the file, or None without a path. An unwritable path is refused at once."""
+    """A function that writes the file, or None without a path. A path that cannot be written is refused at once."""
     if path is None:
         yield None
         return
@@ -57,7 +57,7 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
         if target.is_dir():
             raise BadInput(f"'{path}' is a folder; give a file name for the {what}.")
         if target.exists() and not target.is_file():  # /dev/null would be replaced by the page
-            raise BadInput(f"'{path}' is not a plain file; give a file name for the {what}.")
+            raise BadInput(f"'{path}' is not a regular file; give a file name for the {what}.")
         place = target.resolve()
         _part(place).touch()
     try:
@@ -67,12 +67,12 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
 
 
 def _part(file: Path) -> Path:
-    """Where a file is written before it is moved. The process in its name lets others see whether it is still alive."""
+    """The temporary name of a file. It contains the process id, so that others can see whether its writer runs."""
     return file.with_name(f".{file.name[-60:]}.{os.getpid()}.part")
 
 
 def _sync(path: Path, mode: int) -> None:
-    """On the disk, and not only on its way there."""
+    """Flush a file or folder to the disk."""
     handle = os.open(path, mode)
     try:
         os.fsync(handle)
@@ -92,7 +92,7 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def probe(folder: Path) -> None:
-    """Refuse at once a folder that cannot be written into."""
+    """Refuse a folder that cannot be written."""
     part = _part(folder / "probe")
     with write_errors(folder):
         part.write_bytes(b"")
@@ -100,28 +100,28 @@ def probe(folder: Path) -> None:
 
 
 def leftover(name: str) -> bool:
-    """Whether this is the name of a file that some process is writing, or was when it was killed."""
+    """Whether this is the temporary name of a file, left by a process that still writes it or was killed."""
     return _PART.fullmatch(name) is not None
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes were writing; the files of running processes stay."""
+    """Delete the temporary files of killed processes; those of running processes stay."""
     for file in folder.iterdir():
         match = _PART.fullmatch(file.name)
         if match is not None and not _alive(int(match["pid"])):
-            with suppress(OSError):  # another process was faster, or it is another user's
+            with suppress(OSError):  # another process deleted it, or another user owns it
                 file.unlink()
 
 
 def _alive(pid: int) -> bool:
-    if os.name == "nt":  # a signal 0 would interrupt it there
+    if os.name == "nt":  # on Windows, signal 0 would interrupt the process
         return True
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # another user's process
+        pass
     return True
 
 
@@ -129,7 +129,7 @@ def _alive(pid: int) -> bool:
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON can hold it: mappings with texts for keys, lists, numbers, and null for NaN and infinity."""
+    """A value in JSON types: mappings with string keys, lists, numbers, and null for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -140,7 +140,7 @@ def json_value(value: Any) -> Any:
 
 
 def sorted_keys(value: Any) -> Any:
-    """With keys sorted at every level, so that equal values become equal bytes."""
+    """The value with keys sorted at every level, so that equal values have equal bytes."""
     if isinstance(value, Mapping):
         named = {str(key): inner for key, inner in value.items()}
         return {key: sorted_keys(named[key]) for key in sorted(named)}
@@ -148,7 +148,7 @@ def sorted_keys(value: Any) -> Any:
 
 
 def compact(value: Any) -> str:
-    """JSON on one line, in the order given."""
+    """JSON on one line, keys in their order."""
     try:
         return _ONE_LINE.encode(value)
     except (ValueError, TypeError):  # NaN, or an array
@@ -156,23 +156,23 @@ def compact(value: Any) -> str:
 
 
 def pretty(value: Any) -> bytes:
-    """JSON for readers, in the order given."""
+    """Indented JSON, keys in their order."""
     return (_lines(json_value(value), "") + "\n").encode()
 
 
 def _lines(value: Any, margin: str) -> str:
-    """On one line if it fits."""
+    """A value on one line if it fits."""
     if not isinstance(value, (dict, list)) or not value:
         return _SPACED.encode(value)
     inner = margin + " "
     if isinstance(value, dict):
-        shown = [f"{_SPACED.encode(key)}: {_lines(value[key], inner)}" for key in value]
+        items = [f"{_SPACED.encode(key)}: {_lines(value[key], inner)}" for key in value]
     else:
-        shown = [_lines(each, inner) for each in value]
+        items = [_lines(item, inner) for item in value]
     first, last = "{}" if isinstance(value, dict) else "[]"
-    if len(margin) + sum(len(s) + 2 for s in shown) <= JSON_WIDTH and not any("\n" in s for s in shown):
-        return f"{first}{', '.join(shown)}{last}"
-    return f"{first}\n{inner}" + f",\n{inner}".join(shown) + f"\n{margin}{last}"
+    if len(margin) + sum(len(item) + 2 for item in items) <= JSON_WIDTH and not any("\n" in item for item in items):
+        return f"{first}{', '.join(items)}{last}"
+    return f"{first}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{last}"
 
 
 _ONE_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Finding: one measurement that a check made on one text; Findings: those of one check on all texts. Needs no torch."""
+"""Finding: one measurement of a check on one text. Findings: those of one check on all texts. Needs no torch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from heedful.core.arrays import Bools, Floats, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CONTROLS = ("random", "uniform", "position")  # methods that know nothing of the model
-BOUNDS = ("greedy", "optimum")  # of input-erasure: not methods, but what could be reached
-LEFT_OUT = "left out"  # the measure of a finding that says why there is none
+CONTROLS = ("random", "uniform", "position")  # methods that do not use the model
+BOUNDS = ("greedy", "optimum")  # of input-erasure: upper bounds, not methods
+LEFT_OUT = "left out"  # the measure of a finding that gives the reason for a missing one
 Place = Mapping[str, str | int | float]
 EVERYWHERE: Place = {"layer": "all", "head": "all"}  # where all attention of a model is changed
 Key = tuple[str, str, str]  # method, measure, at
 FRACTION = (0.0, 1.0)  # the range of a share, a probability or a total variation distance
-CORRELATION = (-1.0, 1.0)  # that of a correlation, Kendall's τ among them
-DIVERGENCE = (0.0, math.log(2))  # that of a Jensen–Shannon divergence
-# What a check's numbers are used for beyond its own section: evidence of the verdict, the ranking, the cost of methods
+CORRELATION = (-1.0, 1.0)  # the range of a correlation, also of Kendall's τ
+DIVERGENCE = (0.0, math.log(2))  # the range of a Jensen–Shannon divergence
+# uses of a check's numbers outside its own section: evidence of the verdict, the ranking, the cost of methods
 Role = Literal[
     "points", "matters", "used", "from uniform", "elsewhere", "identifiable", "steady", "trainings", "ranking", "cost"
 ]
@@ -34,11 +34,11 @@ Role = Literal[
 
 @dataclass(frozen=True)
 class Measure:
-    """What a check measures, for tables and pages.
+    """One measure of a check.
 
-    A "rate" is 0 or 1 for each text and gets Wilson's interval; a "mean" is any number. `better` says which way is
-    good for an explanation, where one way is; `compared`, whether a method is compared with `random`; `range`, between
-    which limits its mean must lie.
+    A "rate" is 0 or 1 for each text and has Wilson's interval; a "mean" is any number. `better` is the direction that
+    is good for an explanation, if there is one; `compared` says whether methods are compared with `random`; `range` has
+    the limits of its mean.
     """
 
     says: str
@@ -50,10 +50,10 @@ class Measure:
 
 @dataclass(frozen=True)
 class Highlight:
-    """A number that stands for a check where there is little room: a column of methods, or a line on the model.
+    """The number that summarises a check: a column of the table of methods, or a line about the model.
 
-    `head` is the column's head; a number of the model (or of the one `method` named) has `says` alone. The row is the
-    first whose place has all of `at`.
+    `head` is the column's head; a number of the model (or of one `method`) has only `says`. The row is the first whose
+    place contains `at`.
     """
 
     measure: str
@@ -66,10 +66,10 @@ class Highlight:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """A number that `heedful compare` sets side by side.
+    """A number that `heedful compare` shows for both runs.
 
-    With `words`, it is one row of that name, of `method` (empty for the model), at the one place that has all of `at`;
-    without, one row for each method. `says` names it in a sentence. A `headline` is said first of both runs: {more}
+    With `words`, it is one row of that name, of `method` (empty for the model), at the one place that contains `at`;
+    without, one row for each method. `says` names it in a sentence. A `headline` comes first in the comparison: {more}
     stands for more or less, {a} and {b} for the runs; `symbol` names its number.
     """
 
@@ -84,12 +84,12 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class Finding:
-    """One number: of which check and method, of what, where, on one text.
+    """One number on one text: its check, method, measure and place.
 
-    `method` is empty where the check asks about the model and not about an explanation of it. NaN is a number that does
-    not exist for this text: it is counted, and never averaged in. `at` says what was changed ({"layer": 2, "head": 0},
-    {"masking": "delete"}); findings that agree in check, method, measure and `at` are summarised together over texts.
-    `details` are for looking at one text (positions, other weights): JSON, never summarised.
+    `method` is empty where the check measures the model and not an explanation. NaN is a number that does not exist for
+    this text: it is counted, and not averaged. `at` says what was changed ({"layer": 2, "head": 0}, {"masking":
+    "delete"}); findings with equal check, method, measure and `at` are summarised together over texts. `details` (JSON:
+    positions, other weights) describe one text and are not summarised.
     """
 
     check: str
@@ -101,7 +101,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """`at` as a text with one form for each meaning: {"layer": 2, "head": 0} -> '{"head":0,"layer":2}'."""
+        """`at` as JSON with sorted keys: {"layer": 2, "head": 0} -> '{"head":0,"layer":2}'."""
         return place(self.at)
 
 
@@ -112,7 +112,7 @@ def place(at: Place) -> str:
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of one check on all texts: for each thing found, a number per text, and which texts have one."""
+    """The findings of one check on all texts: for each key, a number per text, and which texts have one."""
 
     groups: Mapping[Key, Floats]
     there: Mapping[Key, Bools]
@@ -121,9 +121,9 @@ class Findings:
 
     @classmethod
     def of(cls, tables: Iterable[pa.Table], texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Findings:
-        """Tables with columns text, method, measure, at and value, one after the other; `texts` has the texts' numbers.
+        """From tables with columns text, method, measure, at and value; `texts` has the texts' numbers.
 
-        A run that is not complete may lack some: a text's place is its place among those that are there.
+        An incomplete run may lack some texts: a text's index is its index among those that exist.
         """
         n = len(texts["number"])
         groups: dict[Key, Floats] = {}
@@ -131,25 +131,25 @@ class Findings:
         for table in tables:
             places = np.searchsorted(texts["number"], table.column("text").to_numpy())
             values = table.column("value").to_numpy()
-            for key, some in _grouped(table):
+            for key, rows in _grouped(table):
                 if key not in groups:
                     groups[key], there[key] = np.full(n, np.nan), np.zeros(n, dtype=bool)
-                groups[key][places[some]], there[key][places[some]] = values[some], True
+                groups[key][places[rows]], there[key][places[rows]] = values[rows], True
         return cls(groups, there, texts, tuple(labels))
 
     def values(self, measure: str, method: str = "", at: Place | None = None) -> Floats:
         """One number for each text, in the run's order; NaN where there is none."""
-        found = self.groups.get((method, measure, place(at or {})))
-        return np.full(len(self.texts["number"]), np.nan) if found is None else found.copy()
+        numbers = self.groups.get((method, measure, place(at or {})))
+        return np.full(len(self.texts["number"]), np.nan) if numbers is None else numbers.copy()
 
     def methods(self, measure: str) -> list[str]:
         """The methods that have this measure."""
         return list(dict.fromkeys(method for method, name, _ in self.groups if name == measure))
 
     def places(self, measure: str, method: str | None = None) -> list[dict[str, Any]]:
-        """Where it was measured."""
-        found = dict.fromkeys(at for m, name, at in self.groups if name == measure and (method is None or m == method))
-        return [json.loads(at) if at else {} for at in found]
+        """The places of a measure."""
+        keys = dict.fromkeys(at for m, name, at in self.groups if name == measure and method in (None, m))
+        return [json.loads(at) if at else {} for at in keys]
 
     @cached_property
     def rows(self) -> list[Key]:
@@ -158,18 +158,18 @@ class Findings:
 
 
 def _grouped(table: pa.Table) -> Iterator[tuple[Key, Ints]]:
-    """(method, measure, at), and which rows have them."""
+    """Each (method, measure, at), and the rows that have it."""
     names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
     (a, _), (b, measures), (c, places) = names
     key = (a * max(1, len(measures)) + b) * max(1, len(places)) + c
     order = np.argsort(key, kind="stable")
-    for some in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
-        method, measure, at = (words[codes[some[0]]] for codes, words in names)
-        yield (method, measure, at), some
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
+        method, measure, at = (words[codes[rows[0]]] for codes, words in names)
+        yield (method, measure, at), rows
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
-    """A column of words as numbers, and the words."""
+    """A column of words as codes, and the words."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

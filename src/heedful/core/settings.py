@@ -3,7 +3,7 @@
     samples: Annotated[int, Ge(1)] = 100
     baseline: Literal["mask", "zero"] = "mask"
 
-A setting of a type not listed in `_WORDS` (a function, say) is taken as it is, and cannot be written on a command line.
+A setting of a type not listed in `_WORDS` (a function, say) is not checked, and cannot be written on a command line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from heedful.core.errors import BadInput, nearest
 
@@ -27,22 +27,38 @@ class _Bound:
     """A limit of a number, written in its annotation: Annotated[int, Ge(1)]."""
 
     limit: float
+    words: ClassVar[str]
+    compare: ClassVar[Callable[[Any, Any], bool]]
+
+    def accepts(self, value: float) -> bool:
+        return type(self).compare(value, self.limit)
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.limit:,}"
 
 
 class Ge(_Bound):
-    """At least so much."""
+    """At least this number."""
+
+    words, compare = "of at least", operator.ge
 
 
 class Gt(_Bound):
-    """More than this."""
+    """More than this number."""
+
+    words, compare = "above", operator.gt
 
 
 class Le(_Bound):
-    """At most so much."""
+    """At most this number."""
+
+    words, compare = "of at most", operator.le
 
 
 class Lt(_Bound):
-    """Less than this."""
+    """Less than this number."""
+
+    words, compare = "below", operator.lt
 
 
 @dataclass(frozen=True)
@@ -52,25 +68,12 @@ class Between:
     low: float
     high: float
 
+    def accepts(self, value: float) -> bool:
+        """Whether the value is in the range."""
+        return self.low <= value <= self.high
 
-_BOUNDS: Mapping[type, tuple[str, Callable[[Any, Any], bool]]] = {
-    Ge: ("of at least", operator.ge),
-    Gt: ("above", operator.gt),
-    Le: ("of at most", operator.le),
-    Lt: ("below", operator.lt),
-}
-
-
-def _accepts(bound: _Bound | Between, value: float) -> bool:
-    if isinstance(bound, Between):
-        return bound.low <= value <= bound.high
-    return _BOUNDS[type(bound)][1](value, bound.limit)
-
-
-def _bound_words(bound: _Bound | Between) -> str:
-    if isinstance(bound, Between):
-        return f"from {bound.low:,} to {bound.high:,}"
-    return f"{_BOUNDS[type(bound)][0]} {bound.limit:,}"
+    def __str__(self) -> str:
+        return f"from {self.low:,} to {self.high:,}"
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,14 @@ class Must:
     check: Callable[[Any], object]
 
 
+Count = Annotated[int, Ge(1)]
+Fraction = Annotated[float, Ge(0), Lt(1)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+
+
 class _NotThis(Exception):  # noqa: N818
-    """A value that is not of the wanted kind; caught where the kinds of a union are tried in turn."""
+    """The value is not of this kind; caught where the kinds of a union are tried in turn."""
 
 
 @dataclass(frozen=True)
@@ -95,43 +104,48 @@ class Setting:
     @property
     def words(self) -> str:
         """What it may hold, in words: "a whole number or 'all'"."""
-        return _either([word for one in _members(self.kind) for word in _described(one)])
+        described = dict.fromkeys(word for member in _members(self.kind) for word in _described(member))
+        order = sorted(described, key=lambda word: (word == "none", word.startswith("several"), word.startswith("'")))
+        return " or ".join([", ".join(order[:-1]), order[-1]]) if len(order) > 1 else order[0]
 
     def read(self, text: str) -> Any:
         """The value that a command line means: Setting("steps", int, 32).read("64") -> 64."""
         return self._tried(text, _parsed)
 
     def checked(self, value: Any) -> Any:
-        """The value itself, in the one form that its kind has: a list becomes a tuple, and 25 becomes 25.0."""
+        """The value in the standard form of its kind: a list becomes a tuple, and 25 becomes 25.0 for a float."""
         return self._tried(value, _checked)
 
     def _tried(self, value: Any, attempt: Callable[[Any, Any], Any]) -> Any:
         members = _members(self.kind)
-        for one in members:
+        for member in members:
             try:
-                return attempt(one, value)
+                return attempt(member, value)
             except _NotThis:
                 continue
         if self.choices is not None:
             choices = [str(choice) for choice in self.choices if choice is not None]
             hint = nearest(str(value), choices) or "."
             raise BadInput(f"{self.name} '{value}' is not one of {', '.join(choices)}{hint}")
-        if attempt is _parsed and not any(map(_writable, members)):
-            raise BadInput(f"{self.name} cannot be written as text; give it in Python.")
+        written = (tuple, Literal)  # origins of kinds that can be written as text
+        if attempt is _parsed and not any(
+            _plain(m) in (*_WORDS, NoneType) or get_origin(m) in written for m in members
+        ):
+            raise BadInput(f"{self.name} cannot be written as text; set it in Python.")
         raise BadInput(f"{self.name} is {self.words}, not {value!r}.")
 
     @property
     def choices(self) -> list[Any] | None:
         """The values that it may hold, where they can be listed."""
         members = _members(self.kind)
-        if not all(one is NoneType or get_origin(one) is Literal for one in members):
+        if not all(member is NoneType or get_origin(member) is Literal for member in members):
             return None
-        return [choice for one in members for choice in (get_args(one) if get_origin(one) is Literal else (None,))]
+        return [choice for member in members for choice in (get_args(member) or (None,))]
 
 
 def of(cls: Any) -> Mapping[str, Setting]:
     """The settings of a class, in order."""
-    return _of(cls)
+    return _of(cls)  # mypy does not accept a class as the hashable argument of a cached function
 
 
 @cache
@@ -150,24 +164,24 @@ def _of(cls: Any) -> Mapping[str, Setting]:
 
 
 class Checked:
-    """A dataclass of settings that refuses, when an object is made, values that its annotations do not allow."""
+    """A dataclass of settings whose constructor refuses values that its annotations do not allow."""
 
     def __post_init__(self) -> None:
         for name, setting in of(type(self)).items():
             setting.checked(getattr(self, name))
 
 
-def checked(cls: Any, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for settings of a class known as `name`, each checked and in its one form."""
+def checked(cls: Any, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for settings of a class known as `name`, each checked and in its standard form."""
     known = of(cls)
-    for wrong in sorted(set(given) - set(known)):
+    for wrong in sorted(set(arguments) - set(known)):
         raise BadInput(f"{name} has no setting '{wrong}'{_hint(wrong, known)}")
-    return {key: known[key].checked(value) for key, value in given.items()}
+    return {key: known[key].checked(value) for key, value in arguments.items()}
 
 
-def make(cls: Any, name: str, given: Mapping[str, Any] | None = None) -> Any:
-    """An object of a class with settings, known as `name`; each setting checked against its type."""
-    return cls(**checked(cls, name, given or {}))
+def make(cls: Any, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    """An object of a class with settings, known as `name`; each setting is checked against its type."""
+    return cls(**checked(cls, name, arguments or {}))
 
 
 def values(item: object) -> dict[str, Any]:
@@ -176,11 +190,11 @@ def values(item: object) -> dict[str, Any]:
 
 
 def draw_key(name: str, item: object) -> tuple[str, dict[str, Any]]:
-    """What stands for an object in the key of its random numbers: a name and settings, in the order of the fields.
+    """The part of a random key that stands for an object: a name and settings, in the order of the fields.
 
-    What was drawn once can be drawn again by later versions. So a class that is renamed says `key_name = "old name"`,
-    one with renamed settings `key_names = {"new": "old"}`, and one with settings that it did not always have
-    `key_added = ("setting",)`: these enter the key only where they are not at their defaults.
+    Later versions must draw the same numbers. So a renamed class has `key_name = "old name"`, one with renamed settings
+    `key_names = {"new": "old"}`, and one with added settings `key_added = ("setting",)`: these enter the key only where
+    they are not at their defaults.
     """
     names: Mapping[str, str] = getattr(item, "key_names", {})
     added: Sequence[str] = getattr(item, "key_added", ())
@@ -193,16 +207,16 @@ def draw_key(name: str, item: object) -> tuple[str, dict[str, Any]]:
 
 
 def read_assignments(
-    given: Sequence[str], owners: Sequence[tuple[str, Any]], full_name: Callable[[str], str] = str
+    assignments: Sequence[str], owners: Sequence[tuple[str, Any]], full_name: Callable[[str], str] = str
 ) -> list[dict[str, Any]]:
-    """The values that each owner (a name and a class) is given by `setting=value` or `owner.setting=value`.
+    """The values of each owner (a name and a class) from texts `setting=value` or `owner.setting=value`.
 
-    Without an owner the value is for all that have the setting. A value for a named owner wins over one for all, and
-    the last over the first.
+    Without an owner the value is for all that have the setting. A value for a named owner takes precedence over one for
+    all, and the last over the first.
     read_assignments(["steps=64"], [("integrated-gradients", IntegratedGradients)]) -> [{"steps": 64}]
     """
-    found: list[dict[str, Any]] = [{} for _ in owners]
-    for owner, setting, text in sorted(map(_split, given), key=lambda part: part[0] != ""):
+    by_owner: list[dict[str, Any]] = [{} for _ in owners]
+    for owner, setting, text in sorted(map(_split, assignments), key=lambda part: part[0] != ""):
         meant = [i for i, (name, _) in enumerate(owners) if owner == "" or name == full_name(owner)]
         if not meant:
             raise BadInput(f"'{owner}' is not among those chosen{_hint(owner, [name for name, _ in owners], 'chosen')}")
@@ -212,8 +226,8 @@ def read_assignments(
             known = sorted({name for i in meant for name in of(owners[i][1])})
             raise BadInput(f"{who} setting '{setting}'{_hint(setting, known)}")
         for i in having:
-            found[i][setting] = of(owners[i][1])[setting].read(text)
-    return found
+            by_owner[i][setting] = of(owners[i][1])[setting].read(text)
+    return by_owner
 
 
 def text_of(value: Any) -> str:
@@ -223,12 +237,12 @@ def text_of(value: Any) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def _split(given: str) -> tuple[str, str, str]:
+def _split(assignment: str) -> tuple[str, str, str]:
     """ "ig.steps=64" -> ("ig", "steps", "64"); without an owner its name is empty."""
-    left, equals, text = given.partition("=")
-    owner, _, setting = left.strip().rpartition(".")
+    name, equals, text = assignment.partition("=")
+    owner, _, setting = name.strip().rpartition(".")
     if not equals or not setting:
-        raise BadInput(f"'{given}' is not a setting; write name=value, or owner.name=value.")
+        raise BadInput(f"'{assignment}' is not a setting; write name=value, or owner.name=value.")
     return owner, setting.replace("-", "_"), text
 
 
@@ -245,15 +259,12 @@ def _plain(kind: Any) -> Any:
 
 
 def _members(kind: Any) -> tuple[Any, ...]:
-    """What a union may be, exact words before numbers before free text: "all" is no text where it is a Literal."""
-    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    flat = [inner for one in members for inner in (_members(one) if one is not kind else (one,))]
+    """The members of a union, in the order to try: Literals, numbers, tuples, then free text."""
+    if get_origin(kind) not in (Union, UnionType):
+        return (kind,)
+    flat = [inner for member in get_args(kind) for inner in _members(member)]
     order = {Literal: 0, tuple: 2}
-    return tuple(sorted(flat, key=lambda one: 3 if _plain(one) is str else order.get(get_origin(one), 1)))
-
-
-def _writable(kind: Any) -> bool:
-    return _plain(kind) in _WORDS or kind is NoneType or get_origin(kind) in (tuple, Literal)
+    return tuple(sorted(flat, key=lambda member: 3 if _plain(member) is str else order.get(get_origin(member), 1)))
 
 
 def _described(kind: Any) -> list[str]:
@@ -264,16 +275,8 @@ def _described(kind: Any) -> list[str]:
     if get_origin(kind) is tuple:
         return [*_described(get_args(kind)[0]), "several with commas between"]
     word = _WORDS.get(_plain(kind), getattr(_plain(kind), "__name__", str(kind)))
-    bounds = [_bound_words(mark) for mark in get_args(kind)[1:] if isinstance(mark, (_Bound, Between))]
+    bounds = [str(mark) for mark in get_args(kind)[1:] if isinstance(mark, (_Bound, Between))]
     return [" ".join([word, " and ".join(bounds)]).rstrip()]
-
-
-def _either(words: list[str]) -> str:
-    """["a", "b", "c"] -> "a, b or c"."""
-    ordered = sorted(
-        dict.fromkeys(words), key=lambda word: (word == "none", word.startswith("several"), word.startswith("'"))
-    )
-    return " or ".join([", ".join(ordered[:-1]), ordered[-1]]) if len(ordered) > 1 else ordered[0]
 
 
 def _parsed(kind: Any, text: str) -> Any:
@@ -286,7 +289,7 @@ def _parsed(kind: Any, text: str) -> Any:
             raise _NotThis
         return tuple(_parsed(get_args(kind)[0], part) for part in parts)
     if get_origin(kind) is Literal:
-        return _choice(kind, plain)
+        return _known({str(choice).casefold(): choice for choice in get_args(kind)}, plain)
     if kind is NoneType:
         return _known({"none": None}, plain)
     if kind is bool:
@@ -294,7 +297,7 @@ def _parsed(kind: Any, text: str) -> Any:
     if kind not in (int, float, str):
         raise _NotThis
     try:
-        # subtle: int() and float() also take "1_000", "nan" and "inf", which mean nothing here
+        # subtle: int() and float() also accept "1_000", "nan" and "inf", which are refused here
         value = text if kind is str else kind("x" if "_" in plain else plain)
     except ValueError:
         raise _NotThis from None
@@ -307,10 +310,6 @@ def _known(values: Mapping[str, Any], text: str) -> Any:
     return values[text.casefold()]
 
 
-def _choice(kind: Any, text: str) -> Any:
-    return _known({str(choice).casefold(): choice for choice in get_args(kind)}, text)
-
-
 def _checked(kind: Any, value: Any) -> Any:
     if get_origin(kind) is Annotated:
         plain = _checked(_plain(kind), value)
@@ -318,12 +317,12 @@ def _checked(kind: Any, value: Any) -> Any:
             if isinstance(mark, Must):
                 mark.check(plain)
             elif isinstance(mark, (_Bound, Between)):
-                _same(plain, _accepts(mark, plain))
+                _same(plain, mark.accepts(plain))
         return plain
     if get_origin(kind) is tuple:
         if not isinstance(value, (tuple, list)):
             raise _NotThis
-        return tuple(_checked(get_args(kind)[0], one) for one in value)
+        return tuple(_checked(get_args(kind)[0], item) for item in value)
     if get_origin(kind) is Literal:
         return _same(value, any(type(value) is type(choice) and value == choice for choice in get_args(kind)))
     if kind is int:

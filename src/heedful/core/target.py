@@ -21,7 +21,7 @@ Head = Literal["softmax", "sigmoid", "regression"]
 class Target:
     """What is explained: a label's logit or probability, or one label's minus another's.
 
-    None means the predicted label. `resolved` turns names into indices; only then can `of` read the number.
+    A label of None is the predicted one. `resolved` turns names into indices, which `of` needs.
     """
 
     label: str | int | None = None
@@ -37,7 +37,7 @@ class Target:
         label = predicted if self.label is None else label_index(self.label, labels)
         against = None if self.against is None else label_index(self.against, labels)
         if label == against:
-            raise BadInput(f"label '{labels[label]}' is set against itself; choose two different labels.")
+            raise BadInput(f"label '{labels[label]}' is compared with itself; choose two different labels.")
         return replace(self, label=label, against=against)
 
     def named(self, labels: Sequence[str]) -> Target:
@@ -65,7 +65,7 @@ class Target:
 
 
 def activation(logits: Float[Tensor, "b c"], head: Head) -> Float[Tensor, "b c"]:
-    """Logits to probabilities; a regression output stays as it is."""
+    """Logits to probabilities; a regression output is returned unchanged."""
     if head == "regression":
         return logits
     return logits.softmax(-1) if head == "softmax" else logits.sigmoid()
@@ -75,9 +75,9 @@ def label_index(label: str | int, labels: Sequence[str]) -> int:
     """The index of a label given by name, by name in another case, or by index (also written as digits)."""
     if isinstance(label, str):
         folded = [name.casefold() for name in labels]
-        for found, among in ((label, list(labels)), (label.casefold(), folded)):
-            if among.count(found) == 1:
-                return among.index(found)
+        for name, names in ((label, list(labels)), (label.casefold(), folded)):
+            if names.count(name) == 1:
+                return names.index(name)
         if not label.isdecimal():
             listed = ", ".join(f"'{name}'" for name in labels)
             raise BadInput(f"label '{label}' is not one of {listed}{nearest(label, tuple(labels)) or '.'}")

@@ -1,7 +1,7 @@
-"""Tokens: one text (or pair of texts), cut once; every score, mask and picture refers to that cut.
+"""Tokens: one text (or pair of texts), tokenized once; every score, mask and picture refers to these tokens.
 
-Pieces are the model's; words and sentences are the reader's, and are cut from the characters of the text by rules that
-do not depend on the tokenizer, so that two models can be compared word by word.
+Pieces come from the model's tokenizer. Words and sentences are cut from the characters of the text by rules that do not
+depend on the tokenizer, so that two models can be compared word by word.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ class Tokens:
     """A text as a model reads it. All tuples have one entry per piece.
 
     `spans` are characters of the text (segment 0) or of the pair (segment 1); special tokens have segment, span and
-    word None. `types` is what the model is given to tell the two texts apart, if it wants anything. `dropped` counts
-    the pieces that did not fit the model, of `total` that the text had. A view by words or sentences (`unit`) has no
-    `ids`.
+    word None. `types` are the token type ids, if the model uses them. `dropped` counts the pieces that were truncated,
+    of `total` that the text had. A view by words or sentences (`unit`) has no `ids`.
     """
 
     text: str
@@ -74,14 +73,14 @@ class Tokens:
 
     @property
     def notice(self) -> str | None:
-        """One sentence about what was cut off, or None."""
+        """One sentence about a truncated text, or None."""
         if not self.dropped:
             return None
-        kept = self.total - self.dropped
-        return f"the model reads {kept:,} of this text's {self.total:,} tokens: the other {self.dropped:,} were cut off"
+        n = self.total - self.dropped
+        return f"the model reads {n:,} of this text's {self.total:,} tokens: the other {self.dropped:,} were cut off"
 
     def surface(self, i: int) -> str:
-        """The characters of piece i as the user wrote them; the tokenizer's own piece where there are none."""
+        """The characters of piece i in the text; the tokenizer's piece where there are none."""
         span, segment = self.spans[i], self.segments[i]
         if span is None or segment is None:
             return self.pieces[i]
@@ -102,25 +101,25 @@ class Tokens:
         )
 
     def cut(self, limit: int | None) -> Tokens:
-        """At most `limit` pieces: the last pieces of the longer text go first, special tokens stay."""
+        """At most `limit` pieces: the longer text loses its last pieces first, special tokens stay."""
         if limit is None or len(self) <= limit:
             return self
         parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
         excess = len(self) - limit
         if excess >= sum(map(len, parts)):
             raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
-        first, second = (len(part) for part in parts)
+        first, second = map(len, parts)
         drop_first = min(first, max(0, first - second))  # what the longer text loses before both are equally long
         drop_second = min(second, max(0, second - first))
         drop_first, drop_second = min(drop_first, excess), min(drop_second, excess)
         rest = excess - drop_first - drop_second
         drop_first, drop_second = drop_first + rest - rest // 2, drop_second + rest // 2
         gone = set(parts[0][first - drop_first :]) | set(parts[1][second - drop_second :])
-        kept = self.take([i for i in range(len(self)) if i not in gone])
-        return replace(kept, dropped=self.dropped + len(gone), total=self.total or len(self.content))
+        shorter = self.take([i for i in range(len(self)) if i not in gone])
+        return replace(shorter, dropped=self.dropped + len(gone), total=self.total or len(self.content))
 
     def windows(self, limit: int | None, overlap: float = 0.5) -> list[tuple[int, ...]]:
-        """Positions of overlapping windows of at most `limit` pieces over the longer text; the shorter stays whole."""
+        """Positions of overlapping windows of at most `limit` pieces over the longer text; the shorter is not cut."""
         if limit is None or len(self) <= limit:
             return [tuple(range(len(self)))]
         parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
@@ -130,7 +129,7 @@ class Tokens:
             raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
         if size < 1:
             raise BadInput(
-                f"the shorter text of the pair takes {len(min(parts, key=len))} tokens and the model reads {limit}: "
+                f"the shorter text of the pair has {len(min(parts, key=len))} tokens and the model reads {limit}: "
                 "no window of the longer text fits beside it; shorten the pair."
             )
         step = max(1, round(size * (1 - overlap)))
@@ -139,7 +138,7 @@ class Tokens:
         return [tuple(sorted(fixed | set(moving[s : s + size]))) for s in starts]
 
     def by(self, unit: str | Splitter) -> tuple[Tokens, list[list[int]]]:
-        """The same text in larger units, and the pieces of each unit. Special tokens stay units of their own."""
+        """The same text in larger units, and the pieces of each unit. Each special token is its own unit."""
         if unit in ("token", "piece"):
             return self, [[i] for i in range(len(self))]
         split = splitter(unit)
@@ -184,7 +183,7 @@ class Tokens:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Tokens:
-        """The inverse of `to_dict`, also after a trip through JSON."""
+        """The inverse of `to_dict`, also after JSON."""
         tuples = {k: tuple(d[k]) for k in ("ids", "pieces", "words", "segments")}
         spans = tuple(None if s is None else (int(s[0]), int(s[1])) for s in d["spans"])
         types = None if d["types"] is None else tuple(d["types"])
@@ -192,7 +191,7 @@ class Tokens:
 
 
 def word_spans(text: str) -> list[Span]:
-    """Spans of the words and punctuation marks: words("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
+    """Spans of the words and punctuation marks: word_spans("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
     return [m.span() for m in WORD.finditer(text)]
 
 
@@ -204,7 +203,7 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def splitter(unit: str | Splitter) -> Splitter:
-    """The function that cuts a text into the named unit; a caller's own function is taken as it is."""
+    """The function that splits a text into the named unit; a caller's own function is returned unchanged."""
     if callable(unit):
         return unit
     known: dict[str, Splitter] = {"word": word_spans, "sentence": sentence_spans}
@@ -221,7 +220,7 @@ def _spans(split: Splitter, text: str) -> list[Span]:
         if isinstance(part, str):
             start = text.find(part, at)
             if start < 0:
-                raise BadInput(f"the splitter returned {part!r}, which does not follow in the text.")
+                raise BadInput(f"the splitter returned {part!r}, which is not in the rest of the text.")
             part = (start, start + len(part))
         try:
             start, end = map(operator.index, part)
@@ -237,15 +236,13 @@ def _spans(split: Splitter, text: str) -> list[Span]:
 def _unit_of(span: Span, units: Sequence[Span]) -> int:
     """Index of the unit in which a piece begins; between units, of the next one; after the last, of the last."""
     i = bisect_right(units, span[0], key=lambda unit: unit[0]) - 1
-    if i >= 0 and span[0] < units[i][1]:
-        return i
-    return min(i + 1, len(units) - 1)
+    return i if i >= 0 and span[0] < units[i][1] else min(i + 1, len(units) - 1)
 
 
 def word_indices(
     spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]
 ) -> list[int | None]:
-    """The word of each piece, counted through the text and on through its pair."""
+    """The index of each piece's word; the words of the pair are numbered after those of the text."""
     units = [word_spans(text) for text in texts]
     first = [0, len(units[0])]
     return [
@@ -257,7 +254,7 @@ def word_indices(
 
 
 def with_marks(spans: Sequence[Span | None], segments: Sequence[int | None], texts: Sequence[str]) -> list[Span | None]:
-    """Spans that take in the accents after them, which a tokenizer may have stripped: "cafe" + U+0301 is one word."""
+    """Spans extended by the accents after them, which a tokenizer may strip: "cafe" + U+0301 is one word."""
     starts = {(segment, span[0]) for span, segment in zip(spans, segments, strict=True) if span is not None}
     wider: list[Span | None] = []
     for span, segment in zip(spans, segments, strict=True):
@@ -271,7 +268,7 @@ def with_marks(spans: Sequence[Span | None], segments: Sequence[int | None], tex
 
 
 def trim(text: str, span: Span) -> Span:
-    """The span without the white space at its ends (byte-level and SentencePiece pieces carry it)."""
+    """The span without the white space at its ends (byte-level and SentencePiece pieces include it)."""
     start, end = span
     while start < end and text[start].isspace():
         start += 1
@@ -281,7 +278,7 @@ def trim(text: str, span: Span) -> Span:
 
 
 def check_text(text: str, name: str = "text") -> None:
-    """Refuse what no tokenizer can read: nothing but white space, NUL, or half of a surrogate pair."""
+    """Refuse what no tokenizer can read: white space only, NUL, or half of a surrogate pair."""
     if not isinstance(text, str):
         raise BadInput(f"the {name} is a {type(text).__name__}; give one string.")
     for i, ch in enumerate(text):

@@ -1,10 +1,10 @@
-"""Attribution trees (Hao et al. 2021): which words flow into which, from layer to layer. Needs no torch.
+"""Attribution trees (Hao et al. 2021): the flow of information between tokens, layer by layer. Needs no torch.
 
 With a^l_ij the interaction's weights summed over heads, a tree may use the edges i → j of layer l whose share
 a^l_ij / max a^l is above a threshold τ, and is worth Σ (a^l_ij − λ) over its edges.
 
-greedy   the authors' heuristic, top layer down: quick, without λ, and may hang two edges of one layer below each other
-exact    the most valuable tree, by integer programming: a token passes on only what it got in a higher layer
+greedy   the authors' heuristic, top layer down: fast, without λ; a child and its parent may be attached in one layer
+exact    the tree with the largest worth, by integer programming: a parent is attached in a higher layer than its child
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class Tree:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, for JSON."""
-        own = ("root", "how", "threshold", "penalty", "objective", "layers", "proven", "notes")
+        plain = ("root", "how", "threshold", "penalty", "objective", "layers", "proven", "notes")
         return {
             "heedful": JSON_FORMAT,
             "kind": "tree",
-            **{name: getattr(self, name) for name in own},
+            **{name: getattr(self, name) for name in plain},
             "edges": [asdict(edge) for edge in self.edges],
             "heights": {str(node): height for node, height in self.heights.items()},
             "tokens": self.tokens.to_dict(),
@@ -99,16 +99,15 @@ class Tree:
         }
 
     def to_json(self) -> str:
-        """One line of JSON; `Tree.from_dict` of what it holds is the same tree."""
+        """One line of JSON; `Tree.from_dict` reads its content back."""
         return json.dumps(self.to_dict(), allow_nan=False, default=str)
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Tree:
-        """The inverse of `to_dict`, also after a trip through JSON."""
-        if d.get("kind") != "tree" or d.get("heedful") != JSON_FORMAT:
-            raise BadInput(
-                f"this is not a tree of format {JSON_FORMAT}, but {d.get('kind')} of format {d.get('heedful')}."
-            )
+        """The inverse of `to_dict`, also after JSON."""
+        kind, version = d.get("kind"), d.get("heedful")
+        if kind != "tree" or version != JSON_FORMAT:
+            raise BadInput(f"the kind is {kind} and the format {version}; a tree of format {JSON_FORMAT} was expected.")
         return cls(
             **{name: d[name] for name in ("root", "how", "threshold", "penalty", "objective", "proven")},
             layers=tuple(d["layers"]),
@@ -151,27 +150,24 @@ def grow(
 ) -> Tree:
     """The attribution tree of an interaction.
 
-    `penalty` is λ, in the units of the weights; only "exact" uses it. `root` is a position, or None: "greedy" takes
-    the token that gets most, "exact" the one whose tree is worth most. `leave_out`: "cls" lets the classification token
-    be no parent and no measure of the largest weight (as the authors do), "special" lets no special token take part.
-    "exact" stops after `seconds` and then gives the best tree so far, with `proven` False.
+    `penalty` is λ, in the units of the weights; only "exact" uses it. `root` is a position, or None: "greedy" then
+    takes the row with the largest sum, "exact" the root of the best tree. `leave_out`: with "cls" the classification
+    token is no parent and does not count for the largest weight (as the authors do), with "special" no special token is
+    in the tree. "exact" stops after `seconds` and returns the best tree so far, with `proven` False.
     """
     check_options(how, threshold, penalty, leave_out)
     if not isinstance(explanation, Interaction):
-        raise BadInput(
-            f"a tree is made of an Interaction, and this is a {type(explanation).__name__}; explain with attattr, or "
-            "give a model and a text."
-        )
+        kind = type(explanation).__name__
+        raise BadInput(f"{kind} has no tree; give an Interaction (explain with attattr), or a model and a text.")
     if explanation.weights.shape[2] != len(explanation.tokens):
-        raise BadInput("this interaction has one query, not one per token, so no tree can be made of it.")
-    if explanation.attention != "self":
         raise BadInput(
-            f"{explanation.attention} attention reads the decoder's positions, which hold other tokens than the "
-            "encoder's, so no tree can be made of it; explain with kind='encoder'."
+            "this interaction has one query, and a tree needs one per token; use a model with self-attention."
         )
+    if explanation.attention != "self":
+        raise BadInput(f"{explanation.attention} attention has the decoder's tokens as queries; use kind='encoder'.")
     ground = Field.of(explanation, threshold, leave_out)
     if not ground.rows.any():
-        raise BadInput("every token of this text is special, so leave_out='special' leaves none for a tree.")
+        raise BadInput("every token of this text is special; use leave_out='nothing'.")
     if root is not None and not (0 <= root < len(ground.rows) and ground.rows[root]):
         raise BadInput(f"root {root} is not the position of a token that may be a parent.")
     if how == "greedy":
@@ -179,7 +175,7 @@ def grow(
     else:
         grown = exact_tree(ground, root, penalty, seconds)
     lack = f"has a share above {threshold:g}" if not ground.places() else "hangs from the root or is worth its penalty"
-    alone = () if grown.edges else (f"no edge {lack}, so the tree is its root alone",)
+    no_edges = () if grown.edges else (f"no edge {lack}, so the tree is its root alone",)
     return Tree(
         tokens=explanation.tokens,
         root=grown.root,
@@ -191,7 +187,7 @@ def grow(
         objective=float(sum(edge.weight - penalty for edge in grown.edges)),
         layers=ground.layers,
         proven=grown.proven,
-        notes=(*grown.notes, *alone),
+        notes=(*grown.notes, *no_edges),
         prediction=explanation.prediction,
         target=explanation.target,
         source=explanation.source,
@@ -199,7 +195,7 @@ def grow(
 
 
 def check_options(how: str, threshold: float, penalty: float, leave_out: str) -> None:
-    """Refuse what `grow` cannot do, before anything slow."""
+    """Refuse options that `grow` does not have, before anything slow."""
     if how not in ("greedy", "exact"):
         raise BadInput(f"how '{how}' is not one of greedy, exact.")
     if not 0 <= threshold < 1:
@@ -243,7 +239,7 @@ class TreeShape:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """What trees can grow on: per layer from the lowest up, a[q,k] and its shares, zero where no edge may be."""
+    """The edges that a tree may use: per layer from the lowest up, a[q,k] and its shares, zero where no edge may be."""
 
     layers: tuple[int, ...]
     a: Floats
@@ -252,7 +248,7 @@ class Field:
 
     @classmethod
     def of(cls, explanation: Interaction, threshold: float, leave_out: LeaveOut) -> Field:
-        """The interaction with its heads summed; a share is of the largest weight in the rows that may be parents."""
+        """The interaction summed over heads; a share is relative to the largest weight of the possible parents."""
         order = np.argsort(explanation.layers)
         a = explanation.weights[order].sum(1, dtype=np.float64)
         special = np.array(explanation.tokens.special)
@@ -284,7 +280,7 @@ class Field:
 
 
 def _classification_token(special: Bools) -> int | None:
-    """[CLS] stands first; in XLNet last, behind the closing token; where the text has neither, there is none."""
+    """The position of [CLS]: first, or in XLNet last, behind the closing token; None without either."""
     if special[0]:
         return 0
     return len(special) - 1 if special[-2:].all() and len(special) > 2 else None
@@ -293,8 +289,8 @@ def _classification_token(special: Bools) -> int | None:
 def greedy_tree(field: Field, root: int) -> TreeShape:
     """Hao et al.'s program: the last layer is skipped, the one below it serves the root, the others every node.
 
-    Rows and columns go in reading order, and a token may get a child in the layer in which it was itself attached. A
-    single layer is not skipped. Each step down is 1 / (number of layers), less where the tree is deeper than that.
+    Rows and columns are visited in reading order. A token may get a child in the layer in which it was itself attached.
+    A single layer is not skipped. Each step down is 1 / (number of layers), less where the tree is deeper than that.
     """
     layers = range(len(field.layers))[::-1]
     levels, edges, parents = {root: 0}, list[Edge](), set[int]()
@@ -318,8 +314,8 @@ def greedy_tree(field: Field, root: int) -> TreeShape:
 def exact_tree(field: Field, root: int | None, penalty: float, seconds: float) -> TreeShape:
     """The tree with the largest Σ (a − λ): each token is attached once, by the root or a token attached higher up.
 
-    An integer program, because the choice of the layer at which a token is attached makes this hard in general. A node
-    stands at the height of its layer, one step of 1 / (layers + 1) each.
+    An integer program, because the choice of the layer at which a token is attached makes this hard in general. The
+    height of a node is that of its layer, in steps of 1 / (layers + 1).
     """
     chosen, proven = _solve(field, field.places(), root, penalty, seconds)
     edges = tuple(field.edge(place) for place in chosen)
@@ -343,7 +339,7 @@ def _solve(
         return [], True
     roots = field.rows if root is None else np.arange(len(field.rows)) == root
     answer = milp(
-        # subtle: HiGHS stops at an absolute gap of 1e-6, so small weights are made large
+        # subtle: HiGHS stops at an absolute gap of 1e-6, so weights are scaled up
         np.concatenate([-worth * 1e3 / np.abs(worth).max(), np.zeros(len(roots))]),
         integrality=np.ones(len(worth) + len(roots)),
         bounds=Bounds(0, np.concatenate([np.ones(len(worth)), roots.astype(float)])),
@@ -351,9 +347,7 @@ def _solve(
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
     if answer.x is None:
-        raise BadInput(
-            f"no tree was found in {seconds:g} s among {len(places)} edges; raise the threshold or allow more seconds."
-        )
+        raise BadInput(f"no tree was found in {seconds:g} s among {len(places)} edges; raise threshold or seconds.")
     used = [place for place, x in zip(places, answer.x[: len(places)], strict=True) if x > 0.5]
     return sorted(used, key=lambda place: (-place[0], place[1:])), answer.status == 0
 

@@ -1,4 +1,4 @@
-"""Columns: which column of a table is the text, the pair, the label and the rationale; given, or guessed by name."""
+"""Columns: which column of a table is the text, the pair, the label and the rationale; set, or guessed by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from heedful.data.formats import name_list
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what: None is guessed from the names, "" says that there is none."""
+    """The name of each column: None means guess it from the names, "" means there is none."""
 
     text: str | None = None
     pair: str | None = None
@@ -21,7 +21,7 @@ class Columns:
 
 
 GUESSED = Columns()
-# of each line of names, the first line that has one in the data decides; two of the same line are ambiguous
+# the first line with a name in the data decides; two names of one line are ambiguous
 _NAMES = {
     "text": (
         "text",
@@ -41,37 +41,35 @@ _KNOWN = {name for tiers in _NAMES.values() for tier in tiers for name in tier.s
 _COUPLES = (("question", "sentence"), ("question", "passage"))  # QNLI and BoolQ put the question first
 
 
-def names_a_column(names: Sequence[str], given: Columns) -> bool:
-    """Whether these could be the names of columns: one is known, or was given."""
-    stated = {given.text, given.pair, given.label, given.rationale} - {None, ""}
-    return any(_plain(name) in _KNOWN or name.strip() in stated for name in names)
+def names_a_column(names: Sequence[str], columns: Columns) -> bool:
+    """Whether these could be column names: one is known, or is in `columns`."""
+    chosen = {columns.text, columns.pair, columns.label, columns.rationale} - {None, ""}
+    return any(_plain(name) in _KNOWN or name.strip() in chosen for name in names)
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[\s-]+", "_", name.strip().casefold())
 
 
-def resolve(names: Sequence[str], given: Columns, where: str) -> Columns:
-    """The columns of a row: those given, and for the others the one that its name gives away."""
+def resolve(names: Sequence[str], columns: Columns, where: str) -> Columns:
+    """The columns of a row: those that are set, and the others guessed from the names."""
     by_plain = {_plain(name): name for name in names}
     couple = next((c for c in _COUPLES if set(c) <= set(by_plain) and "text" not in by_plain), None)
-    if couple is not None and given.text is None and given.pair is None:
-        given = Columns(by_plain[couple[0]], by_plain[couple[1]], given.label, given.rationale)
-    text = _column("text", by_plain, given.text, where)
+    if couple is not None and columns.text is None and columns.pair is None:
+        columns = Columns(by_plain[couple[0]], by_plain[couple[1]], columns.label, columns.rationale)
+    text = _column("text", by_plain, columns.text, where)
     if text is None:
         raise BadInput(f"no column of {where} looks like the text ({name_list(names)}); name it with --text-column.")
     by_plain.pop(_plain(text))
-    return Columns(text, *(_column(w, by_plain, getattr(given, w), where) for w in ("pair", "label", "rationale")))
+    return Columns(text, *(_column(w, by_plain, getattr(columns, w), where) for w in ("pair", "label", "rationale")))
 
 
-def _column(what: str, by_plain: Mapping[str, str], given: str | None, where: str) -> str | None:
-    if given == "":
-        return None
-    if given is not None:
-        if given not in by_plain.values():
-            hint = nearest(given, tuple(by_plain.values())) or f"; check --{what}-column."
-            raise BadInput(f"{where} has no column '{given}' ({name_list(by_plain.values())}){hint}")
-        return given
+def _column(what: str, by_plain: Mapping[str, str], chosen: str | None, where: str) -> str | None:
+    if chosen is not None:
+        if chosen and chosen not in by_plain.values():
+            hint = nearest(chosen, tuple(by_plain.values())) or f"; check --{what}-column."
+            raise BadInput(f"{where} has no column '{chosen}' ({name_list(by_plain.values())}){hint}")
+        return chosen or None
     for tier in _NAMES[what]:
         candidates = [by_plain[name] for name in tier.split() if name in by_plain]
         if len(candidates) > 1:
@@ -88,4 +86,4 @@ def check_same(first: Columns, other: Columns, where: str) -> None:
         before, now = getattr(first, what), getattr(other, what)
         if before != now:
             difference = f"has no '{before}'" if before is not None else f"has the {what} '{now}'"
-            raise BadInput(f"{where} {difference}, unlike the rows before it; mend the row or name the column.")
+            raise BadInput(f"{where} {difference}, unlike the rows before it; correct the row or name the column.")

@@ -1,4 +1,4 @@
-"""Data: files, folders and datasets -> Examples, as a stream or as splits that are the same on every machine."""
+"""Data: files, folders and datasets -> Examples, as a stream or as splits. Splits are equal on every machine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DataSource = str | Path | Any
 
 @dataclass(frozen=True)
 class Example:
-    """One text with what is known about it: labels are names, the rationale is characters [start, end) of the text.
+    """One text with its labels (names) and its rationale (characters [start, end) of the text).
 
-    `where` says which line it came from, for error messages; two examples are equal without it.
+    `where` is its file and line, for error messages; it is not compared.
     """
 
     text: str
@@ -40,15 +40,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Splits:
-    """Examples for training, choosing and testing; an empty list is an absent split."""
+    """Examples for training, validation and test; an empty list is an absent split."""
 
     train: list[Example]
     dev: list[Example]
     test: list[Example]
 
 
-CORPUS = "corpus"  # the name of the package's own sentences
-SUFFIXES = {suffix for one in FORMATS.values() for suffix in one.suffixes}
+CORPUS = "corpus"  # the name of the embedded sentences
+SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
 _ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
 _ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
@@ -62,8 +62,8 @@ def read(
 ) -> Iterator[Example]:
     """The examples of a file, a folder of classes, a dataset or a list, one at a time, in their order.
 
-    "corpus" are the package's own sentences. `kind` is a name of `formats.FORMATS`, by default detected from the
-    ending or the first line; a label that is not among `labels` is refused.
+    "corpus" are the embedded sentences. `kind` is a name of `formats.FORMATS`, by default detected from the suffix or
+    the first line; a label that is not among `labels` is refused.
     """
     if source == CORPUS and not Path(CORPUS).exists():
         source = Path(str(files("heedful.data") / "assets" / "corpus.jsonl"))
@@ -74,7 +74,7 @@ def read(
     elif isinstance(source, Iterable):
         name, rows = "the data", objects(source)
     else:
-        raise BadInput(f"a {type(source).__name__} was given as data; give a path, a dataset or a list of examples.")
+        raise BadInput(f"the data is a {type(source).__name__}; give a path, a dataset or a list of examples.")
     return _examples(rows, columns, name, labels)
 
 
@@ -90,14 +90,14 @@ def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[FileR
         siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
         raise BadInput(f"'{path}' does not exist{nearest(path.name, siblings) or '; check the path.'}")
     if not os.access(path, os.R_OK):
-        raise BadInput(f"'{path}' cannot be read by you; change its permissions.")
+        raise BadInput(f"you have no permission to read '{path}'; change its permissions.")
     chosen = kind or format_of(path)
     if chosen not in FORMATS:
         hint = nearest(chosen, tuple(FORMATS)) or "."
-        raise BadInput(f"'{chosen}' is not a kind of data; the kinds are {', '.join(FORMATS)}{hint}")
+        raise BadInput(f"kind '{chosen}' is not one of {', '.join(FORMATS)}{hint}")
     if path.is_dir() != (chosen == "folder"):
         actual = "folder" if path.is_dir() else "file"
-        raise BadInput(f"'{path}' is a {actual}, from which kind '{chosen}' is not read; give another path or kind.")
+        raise BadInput(f"'{path}' is a {actual}, which kind '{chosen}' does not read; give another path or kind.")
     return FORMATS[chosen].read(path, lambda names: names_a_column(names, columns))
 
 
@@ -134,7 +134,7 @@ def _example(where: str, row: Mapping[str, Any], at: Columns) -> Example:
 def _text(value: Any, where: str, what: str) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(token, str) for token in value):
         value = " ".join(value)
-    # subtle: check_text looks at each character, and is slow where there is nothing to find
+    # subtle: check_text loops over characters, so valid texts skip it
     if not isinstance(value, str) or not value.strip() or _UNREADABLE.search(value):
         check_text(value, f"{what} in {where}")
     return str(value)
@@ -159,7 +159,7 @@ def _label_name(value: Any, where: str) -> str:
 
 
 def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Span, ...]:
-    """Marked spans in characters; given in characters, in tokens as single spaces part them, or as quotes."""
+    """Marked spans in characters, from characters, tokens separated by single spaces, or quotes."""
     if isinstance(value, (list, tuple)) and value and all(isinstance(quote, str) for quote in value):
         return _merged(span for quote in value for span in _quoted(quote, text, where))
     try:
@@ -179,15 +179,15 @@ def _rationale(value: Any, text: str, characters: bool, where: str) -> tuple[Spa
 
 
 def _quoted(quote: str, text: str, where: str) -> list[Span]:
-    """Wherever the quote stands in the text as whole words."""
+    """Every occurrence of the quote in the text as whole words."""
     spans = [m.span() for m in re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)] if quote else []
     if not spans:
-        raise BadInput(f"the rationale '{quote}' in {where} does not stand in its text; quote it, or give pairs.")
+        raise BadInput(f"the rationale '{quote}' in {where} is not in its text; quote the text, or give pairs.")
     return spans
 
 
 def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """In order, and overlapping ones joined."""
+    """Sorted, and overlapping spans joined."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -213,7 +213,7 @@ def label_names(examples: Iterable[Example]) -> tuple[str, ...]:
 
 
 def check_labels(examples: Iterable[Example], known: Sequence[str], file: str = "the data") -> None:
-    """Refuse the first label that is not known, and name its place."""
+    """Refuse the first unknown label, with its file and line."""
     allowed = set(known)
     for example in examples:
         for name in _names_of(example):
@@ -248,8 +248,8 @@ def splits(
 ) -> Splits:
     """Train, dev and test of a folder, a mapping of datasets, or one source that is divided.
 
-    A missing dev is split off train. A missing test stays empty, unless the source is a single file or list: that is
-    divided in three. Equal texts stay in one split, splits are stratified by label, and row order has no effect.
+    A missing dev is split off train. A missing test stays empty, unless the source is a single file or list, which is
+    divided into three. Equal texts are in one split, splits are stratified by label, and row order has no effect.
     `keep` drops every example with another label.
     """
     if not (min(dev_share, test_share) >= 0 and dev_share + test_share < 1):
@@ -257,7 +257,7 @@ def splits(
     sources = _parts(source)
     alone = not sources and dev is None and test is None
     sources = sources or {"train": [source]}
-    sources |= {role: [given] for role, given in (("dev", dev), ("test", test)) if given is not None}
+    sources |= {role: [part] for role, part in (("dev", dev), ("test", test)) if part is not None}
     parts = {
         role: [e for part in sources.get(role, ()) for e in read(part, columns, kind=kind)]
         for role in ("train", "dev", "test")
@@ -274,7 +274,7 @@ def splits(
 
 
 def _parts(source: Any) -> dict[str, list[Any]]:
-    """The splits that a folder or mapping has of its own, each one part or several shards; none for a single source."""
+    """The splits of a folder or mapping, each one part or several shards; none for a single source."""
     if isinstance(source, Mapping):
         what, named = "the data", {str(name): part for name, part in source.items()}
     elif isinstance(source, (str, Path)) and Path(source).expanduser().is_dir():
@@ -290,12 +290,12 @@ def _parts(source: Any) -> dict[str, list[Any]]:
             raise BadInput(f"{len(same)} parts of {what} could be {role} ({', '.join(same)}); give one of each.")
         parts |= {role: [named[name] for name in same]} if same else {}
     if not parts and (isinstance(source, Mapping) or not class_folders(Path(source).expanduser())):
-        raise BadInput(f"{what} has no part named train, dev or test ({name_list(named)}); name the parts so.")
+        raise BadInput(f"{what} has no part named train, dev or test ({name_list(named)}); rename its parts.")
     return parts
 
 
 def _check_alike(source: Any) -> None:
-    """Refuse to split off a dev where one seems to be there under another name (MNLI's dev_matched)."""
+    """Refuse to split off a dev if one seems to exist under another name (MNLI's dev_matched)."""
     if isinstance(source, Mapping):
         names = [str(name) for name in source]
     else:
@@ -308,33 +308,33 @@ def _check_alike(source: Any) -> None:
 
 def _with_labels(parts: Mapping[str, list[Example]], keep: Sequence[str]) -> dict[str, list[Example]]:
     known = label_names(e for examples in parts.values() for e in examples)
-    for name in keep:
-        if name not in known:
-            hint = nearest(name, known) or "."
-            raise BadInput(f"label '{name}' is to be kept and is not one of {', '.join(known)}{hint}")
-    wanted = set(keep)
-    return {role: [e for e in these if e.label and wanted.issuperset(_names_of(e))] for role, these in parts.items()}
+    for name in (name for name in keep if name not in known):
+        raise BadInput(f"label '{name}' of keep is not one of {', '.join(known)}{nearest(name, known) or '.'}")
+    return {
+        role: [e for e in examples if e.label and set(keep).issuperset(_names_of(e))]
+        for role, examples in parts.items()
+    }
 
 
 def _divided(examples: Sequence[Example], shares: Mapping[str, float], seed: int) -> Splits:
-    """Texts, label by label and in the order of a keyed hash, each given to the split that is owed most.
+    """Assign texts, by label and in the order of a keyed hash, each to the split that lacks most.
 
-    So the shares of every label and of the whole are met to within a few texts, if no text has many copies.
+    So the shares are met within a few texts, for every label and in total, if no text has many copies.
     """
     groups: dict[bytes, list[int]] = {}
     for i, example in enumerate(examples):
         groups.setdefault(_hash(seed, example.text, example.pair), []).append(i)
     labels = {key: sorted({_names_of(examples[i]) for i in members}) for key, members in groups.items()}
-    owed = {"train": 0.0, **{role: 0.0 for role, share in shares.items() if share > 0}}
-    due = {"train": 1 - sum(shares.values()), **shares}
-    side: dict[int, str] = {}
+    lacking = {"train": 0.0, **{role: 0.0 for role, share in shares.items() if share > 0}}
+    all_shares = {"train": 1 - sum(shares.values()), **shares}
+    split_of: dict[int, str] = {}
     for key in sorted(groups, key=lambda key: (_hash(seed, labels[key]), key)):
-        for role in owed:
-            owed[role] += due[role] * len(groups[key])
-        chosen = max(owed, key=lambda role: owed[role])
-        owed[chosen] -= len(groups[key])
-        side |= dict.fromkeys(groups[key], chosen)
-    return Splits(*([e for i, e in enumerate(examples) if side[i] == role] for role in ("train", "dev", "test")))
+        for role in lacking:
+            lacking[role] += all_shares[role] * len(groups[key])
+        chosen = max(lacking, key=lambda role: lacking[role])
+        lacking[chosen] -= len(groups[key])
+        split_of |= dict.fromkeys(groups[key], chosen)
+    return Splits(*([e for i, e in enumerate(examples) if split_of[i] == role] for role in ("train", "dev", "test")))
 
 
 def _hash(*parts: Any) -> bytes:

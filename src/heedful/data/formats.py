@@ -1,7 +1,7 @@
-"""Formats: a file, folder or dataset object -> rows, each a mapping with the place it came from.
+"""Formats: a file, folder or dataset object -> rows, each a mapping with its place (file and line).
 
-Every reader is a generator that holds one line, document, story or record batch. Formats with columns give them under
-their own names; the others give `text`, `pair`, `label` and `rationale_characters`.
+Every reader is a generator that holds one line, document, story or record batch. Rows of tables have the columns'
+names; other rows have `text`, `pair`, `label` and `rationale_characters`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ FileRow = tuple[str, Mapping[str, Any]]  # ("'reviews.csv' line 17", {"text": �
 IsHeader = Callable[[Sequence[str]], bool]
 Reader = Callable[[Path, IsHeader], Iterator[FileRow]]
 
-_PEEK = 200  # lines of a file without a header that are looked at to find its label
+_PEEK = 200  # lines of a file without a header that are read ahead to find its label
 _PIECE, _LONGEST = 1 << 16, 1 << 28  # characters of a JSON list that are held at once
 _WHOLE = re.compile(r"-?[0-9]+")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line with its number and its line end; only "\\n" ends a line, and a byte order mark is dropped."""
+    """Each line with its number and line end; only "\\n" ends a line, and a byte order mark is dropped."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, 1):
             try:
@@ -54,7 +54,7 @@ def _csv(path: Path, is_header: IsHeader) -> Iterator[FileRow]:
     if header is None:
         return
     if not is_header(header[1]):
-        unknown = f"'{path}' line {header[0]} names no column that heedful knows ({name_list(header[1])})"
+        unknown = f"'{path}' line {header[0]} has no known column name ({name_list(header[1])})"
         raise BadInput(f"{unknown}; add a header such as text,label or name the text with --text-column.")
     yield from _named(path, header[1], records)
 
@@ -88,7 +88,7 @@ def _named(path: Path, header: Sequence[str], records: Iterable[tuple[int, list[
 
 def _ragged(path: Path, line: int, fields: int, expected: str) -> BadInput:
     plural = "" if fields == 1 else "s"
-    return BadInput(f"'{path}' line {line} has {fields} field{plural} and {expected}; quote the text or mend the line.")
+    return BadInput(f"'{path}' line {line} has {fields} field{plural} and {expected}; quote the text or fix the line.")
 
 
 def _tsv(path: Path, is_header: IsHeader) -> Iterator[FileRow]:
@@ -104,10 +104,10 @@ def _tsv(path: Path, is_header: IsHeader) -> Iterator[FileRow]:
 
 
 def _tab_records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The records of a tsv file, in which a quote is text (as in GLUE) unless only quoting makes sense of it.
+    """The records of a tsv file, in which a quote is a character of the text (as in GLUE), with three exceptions.
 
-    It does where the header is quoted, where a line has too few or too many fields and one opens a quote, and where a
-    quoted field has what makes a csv writer quote: doubled quotes or a carriage return.
+    It quotes if the header is quoted, if a line has too few or too many fields and one begins with a quote, and if a
+    quoted field contains what a csv writer must quote: doubled quotes or a carriage return.
     """
     numbered = numbered_lines(path)
     width, quoted = 0, False
@@ -139,29 +139,29 @@ def _unquoted(field: str) -> str:
 
 
 def _columns_of(path: Path, records: Sequence[Sequence[str]]) -> list[str]:
-    """The columns of a tsv file without a header: CoLA's four, or a text and a label that cannot be mistaken."""
+    """The columns of a tsv file without a header: CoLA's four, or a text and a label that can be told apart."""
     if all(len(r) == 4 and r[1] in ("0", "1") and r[2] in ("", "*") for r in records):
         return ["source", "label", "annotation", "text"]
     if all(len(r) == 2 for r in records):
         likely = [_like_labels([r[i] for r in records]) for i in (0, 1)]
         if likely[0] != likely[1]:
             return ["label", "text"] if likely[0] else ["text", "label"]
-    unknown = f"'{path}' line 1 names no column that heedful knows ({name_list(records[0])})"
-    raise BadInput(f"{unknown} and the lines do not show which one is the label; add a header such as text, label.")
+    unknown = f"'{path}' line 1 has no known column name ({name_list(records[0])})"
+    raise BadInput(f"{unknown} and no column is clearly the label; add a header such as text, label.")
 
 
 def _like_labels(values: Sequence[str]) -> bool:
     if all(_WHOLE.fullmatch(value) for value in values):
         return True
-    # subtle: an unknown header looks like a label that never comes again
+    # subtle: an unknown header looks like a label that occurs once
     few = len(set(values)) <= len(values) / 2 and values[0] in values[1:]
     return few and all(len(value) <= 40 for value in values)
 
 
 def name_list(names: Iterable[object]) -> str:
-    """Names for an error message, cut where they are many or long."""
-    shown = [str(name)[:30] for name in names]
-    return "found: " + ", ".join(shown[:12]) + (", …" if len(shown) > 12 else "")
+    """Names for an error message, truncated if they are many or long."""
+    short = [str(name)[:30] for name in names]
+    return "found: " + ", ".join(short[:12]) + (", …" if len(short) > 12 else "")
 
 
 def _parquet(path: Path, _: IsHeader) -> Iterator[FileRow]:
@@ -170,17 +170,17 @@ def _parquet(path: Path, _: IsHeader) -> Iterator[FileRow]:
 
     number = 0
     try:
-        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PIECE) as file:  # subtle: else it holds all of it
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=_PIECE) as file:  # subtle: the default reads it whole
             metadata = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
             coded = _coded(json.loads(metadata).get("info", {}).get("features", {}))
             for batch in file.iter_batches(batch_size=256):
                 for row in batch.to_pylist():
                     number += 1
                     yield f"'{path}' row {number}", _decoded(row, coded, f"'{path}' row {number}")
-    # subtle: a damaged file may raise any of these: in its footer, its metadata, a page, or the bytes of a text
+    # subtle: a damaged footer, metadata, page or text may raise any of these
     except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as e:
         reason = " ".join(str(e).split())[:120].rstrip(".") or type(e).__name__
-        raise BadInput(f"'{path}' is not a whole parquet file ({reason}); write or download it again.") from e
+        raise BadInput(f"'{path}' is not a complete parquet file ({reason}); write or download it again.") from e
 
 
 def objects(source: Any) -> Iterator[FileRow]:
@@ -191,8 +191,8 @@ def objects(source: Any) -> Iterator[FileRow]:
         if isinstance(item, Mapping):
             yield where, _decoded(item, coded, where)
         elif hasattr(item, "rationale"):
-            given = {"text": item.text, "pair": item.pair, "label": item.label, "rationale_characters": item.rationale}
-            yield item.where or where, given
+            row = {"text": item.text, "pair": item.pair, "label": item.label, "rationale_characters": item.rationale}
+            yield item.where or where, row
         elif isinstance(item, (tuple, list)) and len(item) == 2:
             yield where, {"text": item[0], "label": item[1]}
         else:
@@ -200,7 +200,7 @@ def objects(source: Any) -> Iterator[FileRow]:
 
 
 def _coded(features: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """The columns that hold numbers of classes, with the classes' names: a ClassLabel, or a list of them."""
+    """The columns of class numbers, with the classes' names: a ClassLabel, or a list of them."""
 
     def of(feature: Any, name: str) -> Any:
         return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)
@@ -217,8 +217,8 @@ def _decoded(row: Mapping[str, Any], coded: Mapping[str, Sequence[str]], where: 
             return value
         code = int(value)
         if not -1 <= code < len(names):
-            raise BadInput(f"label {code} in {where} has no name; the dataset names {len(names)} ({name_list(names)}).")
-        return names[code] if code >= 0 else None  # -1 is how datasets hide the labels of a test set
+            raise BadInput(f"label {code} in {where} has no name; the dataset has {len(names)} ({name_list(names)}).")
+        return names[code] if code >= 0 else None  # -1 is the hidden label of a test set
 
     return {**row, **{c: name(row[c], names) for c, names in coded.items() if c in row}} if coded else row
 
@@ -238,12 +238,12 @@ def _jsonl(path: Path, _: IsHeader) -> Iterator[FileRow]:
 
 def _object(value: Any, where: str) -> FileRow:
     if not isinstance(value, dict):
-        raise BadInput(f'{where} holds a {type(value).__name__} and not an object such as {{"text": …}}.')
+        raise BadInput(f'{where} is a {type(value).__name__}; write an object such as {{"text": …}}.')
     return where, value
 
 
 def _json(path: Path, _: IsHeader) -> Iterator[FileRow]:
-    """The objects of one JSON list, decoded one by one, so that the list is never held."""
+    """The objects of one JSON list, decoded one by one, so that the list is never in memory."""
     decode, between = json.JSONDecoder().raw_decode, re.compile(r"[\s,\[\]]*")
     text, at, line, enough, closed = "", 0, 1, 0, False
     for piece in _pieces(path):
@@ -254,7 +254,7 @@ def _json(path: Path, _: IsHeader) -> Iterator[FileRow]:
             try:
                 value, end = decode(text, at)
             except (ValueError, RecursionError) as e:
-                enough = 2 * (len(text) - at)  # the object may go on: try again when there is twice as much of it
+                enough = 2 * (len(text) - at)  # the object may be incomplete: try again with twice as much of it
                 if enough > _LONGEST or (not piece and (enough or not closed)):
                     raise BadInput(f"'{path}' line {line} is not JSON, or is cut off; write a list of objects.") from e
                 break
@@ -263,7 +263,7 @@ def _json(path: Path, _: IsHeader) -> Iterator[FileRow]:
 
 
 def _pieces(path: Path) -> Iterator[str]:
-    """The file in pieces of bounded length; the last one is empty."""
+    """The file in pieces of limited length; the last one is empty."""
     decoder, line = codecs.getincrementaldecoder("utf-8-sig")(), 1
     with path.open("rb") as file:
         for raw in chain(iter(lambda: file.readline(_PIECE), b""), [b""]):
@@ -282,7 +282,7 @@ def _eraser(path: Path, _: IsHeader) -> Iterator[FileRow]:
             named = [mark["docid"] for mark in marks] or row.get("docids") or [row["annotation_id"]]
             label, query = row["classification"], row.get("query")
         except (KeyError, TypeError) as e:
-            raise BadInput(f"{where} is not an ERASER annotation ({e}).") from e
+            raise BadInput(f"{where} is not an ERASER annotation ({e}); give its kind, or correct the line.") from e
         text, spans = "", list[tuple[int, int]]()
         for docid in dict.fromkeys(named):
             text += "\n" if text else ""
@@ -315,7 +315,7 @@ def _evidence(document: str, offset: int, mark: Mapping[str, Any], where: str) -
 
 
 def _folder(path: Path, _: IsHeader) -> Iterator[FileRow]:
-    """One folder for each class with a .txt file for each text (Maas et al. 2011); `unsup` has no class."""
+    """A folder for each class with a .txt file for each text (Maas et al. 2011); `unsup` has no class."""
     classes = class_folders(path)
     if not classes:
         raise BadInput(f"'{path}' has no folder with .txt files for each class; give a file, or use splits().")
@@ -325,14 +325,14 @@ def _folder(path: Path, _: IsHeader) -> Iterator[FileRow]:
 
 
 def class_folders(path: Path) -> list[Path]:
-    """The folders that hold the texts of one class each."""
+    """The folders with the texts of one class each."""
     others = ("unsup", "train", "test")  # subtle: aclImdb/train has .txt files beside its classes
     inside = sorted(p for p in path.iterdir() if p.is_dir() and p.name not in others and p.name[0] != ".")
     return [folder for folder in inside if any(folder.glob("*.txt"))]
 
 
 def _sst(five: bool, phrases: bool) -> Reader:
-    """Socher et al. 2013: a tree in each line; two classes leave the neutral out, phrases are all subtrees."""
+    """Socher et al. 2013: a tree in each line; two classes exclude neutral texts, phrases are all subtrees."""
 
     def read(path: Path, _: IsHeader) -> Iterator[FileRow]:
         for number, line in numbered_lines(path):
@@ -346,7 +346,7 @@ def _sst(five: bool, phrases: bool) -> Reader:
 
 
 def _subtrees(line: str, where: str) -> list[tuple[int, str]]:
-    """Every subtree's score and words, the whole tree last; brackets and slashes as the reader knows them."""
+    """Every subtree's score and words, the whole tree last; escaped brackets and slashes are restored."""
     done: list[tuple[int, str]] = []
     stack: list[tuple[int, int]] = []
     words: list[str] = []
@@ -365,7 +365,7 @@ def _subtrees(line: str, where: str) -> list[tuple[int, str]]:
 
 
 def _babi(path: Path, _: IsHeader) -> Iterator[FileRow]:
-    """Weston et al. 2016: numbered statements and questions; the text of a question is its story so far."""
+    """Weston et al. 2016: numbered statements and questions; the text of a question is the story before it."""
     story, spans = "", dict[str, tuple[int, int]]()
     for number, line in numbered_lines(path):
         where = f"'{path}' line {number}"
@@ -385,16 +385,16 @@ def _babi(path: Path, _: IsHeader) -> Iterator[FileRow]:
         marks = support.split() if support is not None else []
         lost = [mark for mark in marks if mark not in spans]
         if lost:
-            raise BadInput(f"{where} is supported by statement {lost[0]}, which its story does not have.")
+            raise BadInput(f"{where} is supported by statement {lost[0]}, which is not in its story.")
         marked = [spans[mark] for mark in marks] if marks else None
         yield where, {"text": story, "pair": sentence.strip(), "label": answer.strip(), "rationale_characters": marked}
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of data: how it is read, the endings of its files, and what their first line looks like.
+    """A kind of data: its reader, the suffixes of its files, and a pattern of their first line (None matches any).
 
-    A first line of None may be anything. A file with an unknown ending is taken for a text file.
+    A file with an unknown suffix is read as a text file.
     """
 
     read: Reader
@@ -405,7 +405,7 @@ class Format:
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 FORMATS: dict[str, Format] = {
     "csv": Format(_csv, (".csv",)),
-    "tsv": Format(_tsv, (".tsv", ".txt"), r"(?!1 \S|\([0-4] )[^\t]*\t"),  # bAbI has tabs, too
+    "tsv": Format(_tsv, (".tsv", ".txt"), r"(?!1 \S|\([0-4] )[^\t]*\t"),  # bAbI also has tabs
     "jsonl": Format(_jsonl, _JSON_LINES),
     "json": Format(_json, (".json",), r"\s*\["),
     "parquet": Format(_parquet, (".parquet",)),
@@ -419,7 +419,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(path: Path) -> str:
-    """The kind of a file or folder, by its ending and, where several kinds have it, by its first line."""
+    """The kind of a file or folder, by its suffix and, if several kinds have it, by its first line."""
     if path.is_dir():
         return "folder"
     suffix = path.suffix.lower()
@@ -433,4 +433,4 @@ def format_of(path: Path) -> str:
     for name, form in sorted(likely.items(), key=lambda item: item[1].first_line is None):
         if form.first_line is None or re.match(form.first_line, first):
             return name
-    raise BadInput(f"'{path}' does not look like data that heedful knows; give its kind: {', '.join(FORMATS)}.")
+    raise BadInput(f"the kind of '{path}' was not recognised; give its kind: {', '.join(FORMATS)}.")

@@ -1,6 +1,6 @@
-"""Activations: functions from attention scores to weights. softmax, and two that give exact zeros.
+"""Activations: functions from attention scores to weights: softmax, and two with exact zeros.
 
-All three are the argmax over distributions p of p·scores + an entropy. The seam sees calls of each.
+All three are the argmax over distributions p of p·scores + an entropy. The seam intercepts calls of each.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 Activation = Literal["softmax", "sparsemax", "entmax15"]
 
-# a score this far below the highest gets no weight; masked scores are raised to it, so that nothing overflows
+# a score this far below the highest has weight 0; masked scores are clamped to it, to avoid overflow
 _FLOOR = -4.0
 
 
 def sparsemax(scores: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
     """Martins & Astudillo 2016: the distribution nearest to the scores. [.5, .3, -1] -> [.6, .4, 0]"""
-    if has_torch_function_unary(scores):  # true of any tensor while a mode such as the seam's is open
+    if has_torch_function_unary(scores):  # true for any tensor inside a mode such as the seam's
         weights: Tensor = handle_torch_function(sparsemax, (scores,), scores, dim)
         return weights
     return _Entmax.apply(scores, dim, 1)  # type: ignore[no-any-return, no-untyped-call]
@@ -54,7 +54,7 @@ class _Entmax(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None]:
-        """Inside the support, each gradient less their mean; of 1.5-entmax, both weighted by √p."""
+        """Inside the support, each gradient minus their mean; for 1.5-entmax, both weighted by √p."""
         (p,) = ctx.saved_tensors
         inside = p > 0
         # subtle: √1 outside the support, because the derivative of √0 is infinite
@@ -64,7 +64,7 @@ class _Entmax(torch.autograd.Function):
 
 
 def _shifted(scores: Tensor, dim: int) -> Tensor:
-    """Scores less their maximum, in single precision at least."""
+    """Scores minus their maximum, at least in single precision."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return (wide - wide.amax(dim, keepdim=True)).clamp_(min=_FLOOR)
 
@@ -72,8 +72,8 @@ def _shifted(scores: Tensor, dim: int) -> Tensor:
 def _above_threshold(z: Tensor, dim: int, power: Literal[1, 2]) -> Tensor:
     """max(z − τ, 0), with τ such that its power adds up to 1. The highest z is 0, so −1 ≤ τ < 0.
 
-    Newton's method from the left: the sum is convex and decreasing, so τ only rises, to the root. It stops where a
-    step moves it by no more than rounding. On a CPU, about twice as fast as sorting the scores.
+    Newton's method from the left: the sum is convex and decreasing, so τ rises to the root. It stops where a step is
+    no larger than rounding. On a CPU, about twice as fast as sorting the scores.
     """
     tau = torch.full_like(z.narrow(dim, 0, 1), -1.0)
     while True:
@@ -83,5 +83,5 @@ def _above_threshold(z: Tensor, dim: int, power: Literal[1, 2]) -> Tensor:
         else:
             step = (over.square().sum(dim, keepdim=True) - 1) / (2 * over.sum(dim, keepdim=True))
         tau = tau + step
-        if not bool((step > 4 * torch.finfo(z.dtype).eps).any()):  # nor where a score is NaN
+        if not bool((step > 4 * torch.finfo(z.dtype).eps).any()):  # also stops if a score is NaN
             return (z - tau).clamp_(min=0)

@@ -21,14 +21,14 @@ from heedful.maths.ranks import jensen_shannon_terms
 
 Distance = Literal["jsd", "tvd"]
 FLOAT32_EPS = float(np.finfo(np.float32).eps)
-VERTEX_TOLERANCE = 1e-10  # relative: one token whose output is on the border counts as inside
+VERTEX_TOLERANCE = 1e-10  # relative: a token whose output is on the border counts as inside
 
 
 @dataclass(frozen=True)
 class Problem:
     """Logits that are affine in attention: z(α) = logits + Σ (α − attention) · effects.
 
-    `attention` [h,n] is the network's own, `effects` [h,n,c] what a weight adds to each logit.
+    `attention` [h,n] is the network's own, `effects` [h,n,c] the effect of a weight on each logit.
     """
 
     attention: Floats
@@ -41,7 +41,7 @@ class Problem:
         return np.asarray(self.logits + np.einsum("mhn,hnc->mc", attention - self.attention, self.effects))
 
     def change(self, attention: Floats) -> Floats:
-        """[m,h,n] -> [m]: how far the output moves, as `heedful.maths.distances` has it."""
+        """[m,h,n] -> [m]: the change of the output, as in `heedful.maths.distances`."""
         return changes(torch.from_numpy(self.answers(attention)), torch.from_numpy(self.logits), self.head).tvd
 
 
@@ -49,7 +49,7 @@ class Problem:
 
 
 def distance_terms(p: Floats, q: Floats, distance: Distance) -> Floats:
-    """What each token adds to the distance of p and q."""
+    """The contribution of each token to the distance of p and q."""
     return np.abs(p - q) / 2 if distance == "tvd" else jensen_shannon_terms(p, q)
 
 
@@ -77,11 +77,11 @@ class Limits:
 
 
 def limits(problem: Problem, epsilon: float) -> tuple[Limits, Limits]:
-    """Constraints on the logits that are necessary, and those that are sufficient, for the output to move by ε at most.
+    """Necessary, and sufficient, constraints on the logits for the output to change by at most ε.
 
-    They are the same for one number (two classes; one output). For c classes, with p = softmax(z), it must hold that
-    log((p_c − ε)⁺ / (p_d + ε)) ≤ z_c − z_d ≤ log((p_c + ε) / (p_d − ε)⁺), and it suffices that no difference of logits
-    moves by more than 4 artanh ε, because TVD ≤ tanh(¼ max |Δ(z_c − z_d)|).
+    They are the same for one number (two classes; one output). For c classes, with p = softmax(z), it is necessary that
+    log((p_c − ε)⁺ / (p_d + ε)) ≤ z_c − z_d ≤ log((p_c + ε) / (p_d − ε)⁺), and sufficient that no difference of logits
+    changes by more than 4 artanh ε, because TVD ≤ tanh(¼ max |Δ(z_c − z_d)|).
     """
     c = len(problem.logits)
     if problem.head == "softmax":
@@ -103,7 +103,7 @@ def limits(problem: Problem, epsilon: float) -> tuple[Limits, Limits]:
 
 
 def _odds(p: Floats, q: Floats, epsilon: float) -> tuple[Floats, Floats]:
-    """The smallest and the largest log(p/q) when each may move by ε: ∓∞ where one may reach 0."""
+    """The smallest and the largest log(p/q) if each may change by ε: ∓∞ where one may reach 0."""
     with np.errstate(divide="ignore"):
         low = np.log(np.maximum(p - epsilon, 0)) - np.log(np.minimum(q + epsilon, 1))
         high = np.log(np.minimum(p + epsilon, 1)) - np.log(np.maximum(q - epsilon, 0))
@@ -111,7 +111,7 @@ def _odds(p: Floats, q: Floats, epsilon: float) -> tuple[Floats, Floats]:
 
 
 def _opposite(problem: Problem) -> bool:
-    """Whether two logits are one output and its negative, as heedful has a single sigmoid."""
+    """Whether two logits are one output and its negative: heedful's form of a single sigmoid."""
     both = np.concatenate([problem.logits[None], problem.effects.reshape(-1, len(problem.logits))])
     return problem.head == "sigmoid" and both.shape[1] == 2 and bool(np.array_equal(both[:, 0], -both[:, 1]))
 
@@ -137,7 +137,7 @@ def polytope(problem: Problem, limits: Limits) -> Polytope:
 
 
 def null_dimension(values: Floats, eps: float = FLOAT32_EPS) -> int:
-    """Dimension of the changes of attention that leave the head's output as it is: n − rank [V, 1], values [n,d]."""
+    """Dimension of the changes of attention that do not change the head's output: n − rank [V, 1], values [n,d]."""
     return int(len(values) - _column_space(values, eps).shape[1])
 
 
@@ -174,14 +174,14 @@ class Witness:
 
 @dataclass(frozen=True)
 class Bracket:
-    """No attention with the same output is further away than `upper`; `lower` is one that has it."""
+    """Bounds of the distance of attentions with the same output: `lower` is such an attention."""
 
     lower: Witness
     upper: float
 
 
 def exact_witness(problem: Problem, epsilon: float, distance: Distance) -> Witness | None:
-    """The furthest attention that moves the output by ε at most; None where there are several heads or numbers.
+    """The farthest attention that changes the output by at most ε; None for several heads or numbers.
 
     A convex distance is largest at a vertex of {α ≥ 0, Σα = 1, low ≤ Σ α_t z_t ≤ high}: one token, or two whose mixture
     lies on a border. All vertices are compared.
@@ -221,7 +221,7 @@ def _best_mixture(z: Floats, q: Floats, border: float, distance: Distance) -> tu
 
 
 def envelope(space: Polytope, distance: Distance) -> Bracket:
-    """The largest Σ α_t D(e_t) in the polytope, an upper bound, and the distance of the attention that has it."""
+    """The largest Σ α_t D(e_t) in the polytope, an upper bound, and the distance of its maximiser, a lower bound."""
     gains = one_hot_distances(space.centre, distance) / len(space.centre)
     optimum = _maximise(space, gains.ravel())
     if optimum is None:
@@ -241,7 +241,7 @@ def bracket(problem: Problem, epsilon: float, distance: Distance) -> Bracket:
 
 
 def _shrunk(problem: Problem, attention: Floats, epsilon: float) -> Floats:
-    """The solver's solution is right to 1e-7: moved towards the centre until the output moves by ε at most."""
+    """The solver's solution, exact to 1e-7, moved towards the centre until the output changes by at most ε."""
     for share in (1.0, 1 - 1e-7, 1 - 1e-6, 1 - 1e-5, 1 - 1e-4, 1 - 1e-3, 1 - 1e-2):
         inside = problem.attention + share * (attention - problem.attention)
         if problem.change(inside[None])[0] <= epsilon:
@@ -250,7 +250,7 @@ def _shrunk(problem: Problem, attention: Floats, epsilon: float) -> Floats:
 
 
 def tvd_bound(space: Polytope, seconds: float) -> Bracket:
-    """Total variation by mixed integer programming: the best found in this time, and the bound proved for all.
+    """Total variation by mixed integer programming: the best solution within the time limit, and the proven bound.
 
     α − α₀ = p − m with p_t ≤ (1 − α₀_t) b_t and m_t ≤ α₀_t (1 − b_t), b_t 0 or 1; Σ p is maximised.
     """
@@ -288,7 +288,7 @@ def _row_sums(centre: Floats) -> Floats:
 
 
 def _scaled(space: Polytope) -> tuple[Floats, Floats, Floats]:
-    """Rows with largest entry 1, for the solver's tolerance to mean the same for all; bounds of rows · (α − centre)."""
+    """Rows scaled to largest entry 1, for one meaning of the solver's tolerance; bounds of rows · (α − centre)."""
     size = np.abs(space.rows).max(axis=1, initial=0)
     size[size == 0] = 1
     rows = space.rows / size[:, None]

@@ -24,7 +24,7 @@ from heedful.core.settings import Checked, Ge
 from heedful.core.target import Head, activation
 from heedful.maths.adversary import Problem, attention_distance
 
-MAX_BATCH_WEIGHTS = 2**17  # that are searched together: more do not fit into a processor's cache
+MAX_BATCH_WEIGHTS = 2**17  # searched together: more do not fit into a processor's cache
 
 Decode = Callable[[Float[Tensor, "b k h n"]], Float[Tensor, "b k c"]]
 
@@ -53,7 +53,7 @@ class Padded:
 
 @dataclass(frozen=True)
 class Farthest:
-    """The attention [h,n] with the highest JSD among those within ε, that JSD, and how far its output moves."""
+    """The attention [h,n] with the highest JSD among those within ε, that JSD, and the change of its output."""
 
     attention: Floats
     jsd: float
@@ -63,7 +63,7 @@ class Farthest:
 def optimise(
     problems: Sequence[Problem], rngs: Sequence[torch.Generator], search: Search | None = None
 ) -> list[Floats]:
-    """Candidates [k,h,n] for each problem. All are of one network: heads, classes and kind of output are the same."""
+    """Candidates [k,h,n] for each problem. All problems have the same heads, classes and kind of output."""
     how = search or Search()
     starts = [initial_scores(p.attention.shape, rng, how) for p, rng in zip(problems, rngs, strict=True)]
     candidates: dict[int, Floats] = {}
@@ -76,7 +76,7 @@ def optimise(
 
 
 def farthest_candidate(attention: Floats, candidates: Floats, change: Floats, epsilon: float) -> Farthest:
-    """ε-max JSD: of the candidates and the network's own attention, the furthest whose output changes by ε at most."""
+    """ε-max JSD: of the candidates and the network's own attention, the farthest whose output changes by at most ε."""
     distances = np.where(change <= epsilon, attention_distance(candidates, attention, "jsd"), -1.0)
     best = int(distances.argmax())
     if distances[best] <= 0:
@@ -108,10 +108,10 @@ def loss_gradient(
     alpha = log.exp() * real
     k = search.candidates
     first, second = torch.combinations(torch.arange(k), 2).T
-    own = log - ((alpha + problem.attention[:, None]) / 2).masked_fill(~real, 1).log()
+    from_network = log - ((alpha + problem.attention[:, None]) / 2).masked_fill(~real, 1).log()
     middle = ((alpha[:, first] + alpha[:, second]) / 2).masked_fill(~real, 1).log()
     others = log * (k - 1) - torch.zeros_like(log).index_add_(1, first, middle).index_add_(1, second, middle)
-    divergence = (own + others / max(1, k * (k - 1))) / (2 * scores.shape[2])
+    divergence = (from_network + others / max(1, k * (k - 1))) / (2 * scores.shape[2])
     by_weight = _penalty_gradient(decode, problem, alpha, search) - divergence
     return alpha * (by_weight - (alpha * by_weight).sum(-1, keepdim=True))
 

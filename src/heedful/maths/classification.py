@@ -16,7 +16,7 @@ def accuracy(truth: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"]) -> fl
 
 
 def f1(truth: Bool[np.ndarray, "n"], predicted: Bool[np.ndarray, "n"]) -> float:
-    """F1 of the positive class: 2·correct / (predicted + true); 0 where there are neither."""
+    """F1 of the positive class: 2·correct / (predicted + true); 0 if both are 0."""
     correct, total = int((truth & predicted).sum()), int(truth.sum() + predicted.sum())
     return 2 * correct / total if total else 0.0
 
@@ -47,7 +47,7 @@ def multi_label(truth: Bool[np.ndarray, "n c"], probabilities: Float[np.ndarray,
 
 
 def _macro(columns: Sequence[tuple[Bools, Bools, Floats]]) -> dict[str, float]:
-    """The means over labels of F1, and of ROC-AUC where it exists; of each label the truth, predictions and scores."""
+    """The means over labels of F1 and of ROC-AUC, where it exists, from the truth, predictions and scores of each."""
     areas = np.array([roc_auc(truth, scores) for truth, _, scores in columns])
     known = areas[~np.isnan(areas)]
     scores = float(np.mean([f1(truth, predicted) for truth, predicted, _ in columns]))

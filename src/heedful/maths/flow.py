@@ -16,10 +16,10 @@ from torch import Tensor
 from heedful.core.arrays import Bools, Floats
 from heedful.maths.formulas import with_residual
 
-_FLOW_UNITS = 2**30  # scipy's capacities are 32-bit integers: this many are the upper limit of the flow
+_FLOW_UNITS = 2**30  # the upper limit of the flow, in scipy's 32-bit integer capacities
 _PRECISION = 1e-6  # relative to the upper limit of the flow
 _STRONGEST_EDGES = (16, 128)  # of each node, tried before all edges
-_HUBS = 4  # nodes with most flow, all of whose edges are kept
+_HUBS = 4  # nodes with most flow, which keep all their edges
 
 Matrix = Float[np.ndarray, "a b"]
 Allowed = Bool[np.ndarray, "a b"]
@@ -28,7 +28,7 @@ Allowed = Bool[np.ndarray, "a b"]
 def attention_flow(layers: Float[Tensor, "l t t"], pooled: Float[Tensor, "t"]) -> Float[Tensor, "t"]:
     """Abnar & Zuidema 2020, §3: the maximum flow from the pooled output to each input, capacities ½ A + ½ I.
 
-    A source gives each output position its share of what is pooled. One layer -> the pooled row of ½ A + ½ I.
+    A source feeds each output position by its share of the pooling. One layer -> the pooled row of ½ A + ½ I.
     """
     return maximum_flows(list(with_residual(layers).flip(0)), pooled)
 
@@ -42,10 +42,10 @@ def cross_attention_flow(
     """The same in an encoder-decoder, with the capacities of `cross_rollout`.
 
     A decoder layer sends half to the decoder's positions one layer below and half through cross attention to the top of
-    the encoder. What ends in the decoder's own input reaches no token.
+    the encoder. Flow into the decoder's own input reaches no token.
     """
     q, k = cross.shape[1:]
-    passing = torch.cat([cross.new_zeros(k, q), torch.eye(k).to(cross)], dim=1)  # already in the encoder: wait there
+    passing = torch.cat([cross.new_zeros(k, q), torch.eye(k).to(cross)], dim=1)  # already in the encoder: unchanged
     upper = [
         torch.cat([torch.cat([0.5 * mixing, 0.5 * reading], dim=1), passing])
         for mixing, reading in zip(with_residual(decoder).flip(0), cross.flip(0), strict=True)
@@ -63,21 +63,21 @@ def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, 
     that limits it an upper bound; where these differ, more edges are used.
     """
     matrices = [layer.detach().double().cpu().numpy() for layer in layers]
-    given = supply.detach().double().cpu().numpy()
-    mass = [given]
+    source = supply.detach().double().cpu().numpy()
+    mass = [source]
     for matrix in matrices:
         mass.append(mass[-1] @ matrix)
-    thin = [[_strongest(m, kept, above) for m, above in zip(matrices, mass, strict=False)] for kept in _STRONGEST_EDGES]
+    thin = [[_strongest(m, n, above) for m, above in zip(matrices, mass, strict=False)] for n in _STRONGEST_EDGES]
     whole = [np.ones_like(m, dtype=bool) & (above > 0)[:, None] for m, above in zip(matrices, mass, strict=False)]
-    flows = [_to_sink(matrices, given, [*thin, whole], sink) for sink in range(matrices[-1].shape[1])]
+    flows = [_to_sink(matrices, source, [*thin, whole], sink) for sink in range(matrices[-1].shape[1])]
     return torch.tensor(flows, dtype=torch.float64)
 
 
-def _strongest(matrix: Matrix, kept: int, mass: Floats) -> Allowed:
-    """The strongest edges out of each node, and all edges out of the nodes with most flow."""
-    kept = min(kept, matrix.shape[1])
+def _strongest(matrix: Matrix, n: int, mass: Floats) -> Allowed:
+    """The n strongest edges out of each node, and all edges out of the nodes with most flow."""
+    n = min(n, matrix.shape[1])
     use = np.zeros_like(matrix, dtype=bool)
-    np.put_along_axis(use, np.argpartition(-matrix, kept - 1, axis=1)[:, :kept], True, axis=1)
+    np.put_along_axis(use, np.argpartition(-matrix, n - 1, axis=1)[:, :n], True, axis=1)
     use[np.argsort(-mass)[:_HUBS]] = True
     return use & (mass > 0)[:, None]
 
@@ -93,7 +93,7 @@ def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Allo
     for masks in tried:
         used = [_towards(mask, below) for mask, below in zip(masks, need[1:], strict=True)]
         flow, reached = _solve(layers, used, supply, limit)
-        # subtle: a node from which nothing reaches the sink may lie on either side; on the source's it costs nothing
+        # subtle: a node that cannot reach the sink may be on either side; on the source's it adds no capacity
         sides = [side | (below == 0) for side, below in zip(reached, need, strict=True)]
         crossing = [above @ m @ ~below for above, m, below in zip(sides, layers, sides[1:], strict=False)]
         upper = min(limit, float(supply[~sides[0]].sum() + sum(crossing)))  # the cut's capacity in the whole network
@@ -103,7 +103,7 @@ def _to_sink(layers: list[Matrix], supply: Floats, tried: Sequence[Sequence[Allo
 
 
 def _towards(mask: Allowed, need: Floats) -> Allowed:
-    """Also all edges into the nodes from which most reaches the sink, and none into nodes from which nothing does."""
+    """Also all edges into the nodes with most flow to the sink, and none into nodes that cannot reach it."""
     use = mask.copy()
     use[:, np.argsort(-need)[:_HUBS]] = mask.any(1, keepdims=True)
     return use & (need > 0)

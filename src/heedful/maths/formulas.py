@@ -1,4 +1,4 @@
-"""Formulas: the mathematics of the methods. Pure: tensors in, tensors out; the source of each in its docstring."""
+"""Formulas: the mathematics of the methods. Pure: tensors in, tensors out; each docstring names the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 
-NESTED = (3, 5, 9, 17)  # how many nodes the nested rules have
+NESTED = (3, 5, 9, 17)  # numbers of nodes of the nested rules
 
 
 @cache
@@ -47,11 +47,11 @@ def _extended(nodes: Floats) -> Floats:
     n = len(nodes)
     at, weights = legendre.leggauss(2 * n)
     powers = legendre.legvander(at, n - 1) * np.sqrt(weights)[:, None]
-    even, odd, own = powers[:, 0 : n - 1 : 2], powers[:, 1 : n - 1 : 2], powers[:, n - 1]
+    even, odd, leading = powers[:, 0 : n - 1 : 2], powers[:, 1 : n - 1 : 2], powers[:, n - 1]
     through = (2 * (at[:, None] - nodes)).prod(1)[:, None]
     coefficients = np.zeros(n)
     coefficients[n - 1] = 1
-    coefficients[0 : n - 1 : 2] = -np.linalg.solve((odd * through).T @ even, (odd * through).T @ own)
+    coefficients[0 : n - 1 : 2] = -np.linalg.solve((odd * through).T @ even, (odd * through).T @ leading)
     zeros = np.sort(legendre.legroots(coefficients).real)
     return np.sort(np.concatenate([nodes, (zeros - zeros[::-1]) / 2]))
 
@@ -69,7 +69,7 @@ def nested_lobatto(n: int) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
 
 
 def riemann(n: int, side: Literal["left", "right"]) -> tuple[Float[Tensor, "n"], Float[Tensor, "n"]]:
-    """n equal steps on [0, 1], each read at its left or right end: n=2, right -> ([.5, 1.], [.5, .5])."""
+    """n equal steps on [0, 1], each with its left or right end as node: n=2, right -> ([.5, 1.], [.5, .5])."""
     nodes = (torch.arange(n, dtype=torch.float64) + (side == "right")) / n
     return nodes, torch.full((n,), 1 / n, dtype=torch.float64)
 
@@ -104,9 +104,9 @@ def cross_rollout(
 ) -> Float[Tensor, "q k"]:
     """Rollout of an encoder-decoder: how much of encoder token k is in decoder position q.
 
-    Each decoder layer mixes decoder positions (half residual), then adds, half and half, what cross attention reads
-    from the rolled-out encoder. The share that stems from the decoder's own input is not a score of the text and is
-    left out, so rows sum to less than one.
+    Each decoder layer mixes decoder positions (half residual), then averages this with cross attention to the
+    rolled-out encoder. The share of the decoder's own input is not a score of the text and is left out, so rows sum to
+    less than one.
     """
     return cross_chain(with_residual(encoder), 0.5 * with_residual(decoder), 0.5 * cross)
 
@@ -114,8 +114,8 @@ def cross_rollout(
 def null_projection(values: Float[Tensor, "*b k d"], eps: float | None = None) -> Float[Tensor, "*b k k"]:
     """The projection on the left null space of the values, {x: xᵀV = 0}, from the singular vectors of V.
 
-    Rank tolerance: largest singular value · max(k, d) · eps, for each matrix by itself; eps is that of the dtype in
-    which the values were computed, if that is coarser than theirs now.
+    Rank tolerance: largest singular value · max(k, d) · eps, for each matrix separately. `eps` is that of the dtype in
+    which the values were computed, if it is larger than that of their present dtype.
     """
     left, singular, _ = torch.linalg.svd(values, full_matrices=True)
     k, d = values.shape[-2:]
@@ -164,13 +164,13 @@ def cross_relevance(
     by its cross attention   R^de ← R^de + (R̄^dd)ᵀ Ā R̄^ee (eq. 10), in the paper's orientation;
     eq. 11, R^dd ← R^dd + Ā R^ed, adds nothing because the encoder never reads the decoder: R^ed = 0.
     """
-    own = torch.eye(cross.shape[1], dtype=cross.dtype, device=cross.device)
-    read = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
-    below = _balanced(relevance(encoder))
-    for mixing, reading in zip(decoder, cross, strict=True):
-        read, own = read + mixing @ read, own + mixing @ own
-        read = read + _balanced(own).T @ reading @ below
-    return read
+    r_dd = torch.eye(cross.shape[1], dtype=cross.dtype, device=cross.device)
+    r_de = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
+    r_ee = _balanced(relevance(encoder))
+    for self_layer, cross_layer in zip(decoder, cross, strict=True):
+        r_de, r_dd = r_de + self_layer @ r_de, r_dd + self_layer @ r_dd
+        r_de = r_de + _balanced(r_dd).T @ cross_layer @ r_ee
+    return r_de
 
 
 def _balanced(relevance: Float[Tensor, "t t"]) -> Float[Tensor, "t t"]:
@@ -181,14 +181,14 @@ def _balanced(relevance: Float[Tensor, "t t"]) -> Float[Tensor, "t t"]:
     return torch.where(total > 0, added / total, 0) + identity
 
 
-def cosine_distance(one: Float[Tensor, "*b d"], other: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
-    """1 − cos, as ½ ‖u − v‖² of the unit vectors: exactly 0 for equal vectors, and no digits lost near 0."""
-    unit, others = torch.nn.functional.normalize(one, dim=-1), torch.nn.functional.normalize(other, dim=-1)
-    return 0.5 * (unit - others).pow(2).sum(-1)
+def cosine_distance(u: Float[Tensor, "*b d"], v: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
+    """1 − cos, as ½ ‖u − v‖² of the unit vectors: exactly 0 for equal vectors, without cancellation near 0."""
+    unit_u, unit_v = (torch.nn.functional.normalize(x, dim=-1) for x in (u, v))
+    return 0.5 * (unit_u - unit_v).pow(2).sum(-1)
 
 
 def chain(layers: Float[Tensor, "l t t"]) -> Float[Tensor, "t t"]:
-    """C_L ⋯ C_1: rollout of matrices that already hold the residual connection, so that none is added."""
+    """C_L ⋯ C_1: rollout of matrices that already include the residual connection."""
     total = torch.eye(layers.shape[-1], dtype=layers.dtype, device=layers.device)
     for layer in layers:
         total = layer @ total
@@ -200,7 +200,7 @@ def cross_chain(
 ) -> Float[Tensor, "q k"]:
     """The same in an encoder-decoder; rows of decoder and cross, taken together, sum to one.
 
-    As in `cross_rollout`, the share that stems from the decoder's own input is left out.
+    As in `cross_rollout`, the share of the decoder's own input is left out.
     """
     read = torch.zeros(cross.shape[1:], dtype=cross.dtype, device=cross.device)
     below = chain(encoder)

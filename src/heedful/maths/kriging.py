@@ -1,4 +1,4 @@
-"""Kriging: a smooth prediction of a model's value for every set of words, from the sets that were run. Pure.
+"""Kriging: predictions of a model's value for every set of words, from the sets that were run. Pure.
 
 A set of words is a vector x of ±1. The prediction is that of a Gaussian process in which interactions of many words are
 small: covariance Π(1 + ρᵢ xᵢ x′ᵢ), so a product of k words has variance ρᵏ (Walsh functions as random effects).
@@ -51,11 +51,11 @@ class Solved:
     likelihood: float
 
     def residuals(self) -> Floats:
-        """Leave-one-out residuals: each value less its prediction from the others."""
+        """Leave-one-out residuals: each value minus its prediction from the others."""
         return np.asarray(self.weights / np.diag(self.applied(np.eye(len(self.factor)))))
 
     def reduction(self, covariances: Floats) -> Floats:
-        """How much the values reduce the prior variance of each row of [k,n] covariances."""
+        """The reduction of the prior variance by the values, for each row of [k,n] covariances."""
         return np.asarray((solve_triangular(self.factor, covariances.T, lower=True) ** 2).sum(0))
 
     def applied(self, covariances: Floats) -> Floats:
@@ -90,11 +90,11 @@ def with_level(x: Signs, y: Signs, rho: Floats) -> Floats:
     return covariance(x, y, rho) + MEAN_VARIANCE - 1
 
 
-# Shapley values: of Π xᵢ over an odd set of k words, each of them has 2/k; of an even one, none has any.
+# Shapley values of Π xᵢ over a set of k words: 2/k for each of them if k is odd, 0 if it is even.
 
 
 def _nodes(d: int) -> tuple[Floats, Floats]:
-    """Nodes on [0, 1]: exact up to 2 · MAX_NODES words, and to rounding beyond, where Σρ is a few units at most."""
+    """Nodes on [0, 1]: exact up to 2 · MAX_NODES words, and up to rounding beyond, where Σρ is small."""
     nodes, weights = np.polynomial.legendre.leggauss(min(d // 2 + 1, MAX_NODES))
     return (nodes + 1) / 2, weights / 2
 
@@ -121,7 +121,7 @@ def shapley_variance(rho: Floats) -> Floats:
     return np.asarray(2 * rho * (weight @ others))
 
 
-# LIME: the population coefficients are linear in the value, and sums over sets go over sizes and overlaps.
+# LIME: the population coefficients are linear in the value, and sums over sets reduce to sizes and overlaps.
 
 
 def size_covariances(d: int, rho: float, weight: Floats) -> tuple[Floats, Floats, Floats]:

@@ -26,15 +26,15 @@ MAX_LISTED_SUBSETS = 20_000  # of one size, up to which all are enumerated
 class Design:
     """Samples of a text: `keep[n,d]`, how many of lime's samples each `counts` for, its stratum and its pair.
 
-    `left` is the share of a sample's stratum that was not drawn, 1 where draws may repeat: an enumerated stratum has 0
-    and adds no sampling error. The first sample is the text itself.
+    `undrawn` is the share of a sample's stratum that was not drawn, 1 where draws may repeat: an enumerated stratum has
+    0 and adds no sampling error. The first sample is the text itself.
     """
 
     keep: Bools
     counts: Floats
     stratum: Ints
     pair: Ints
-    left: Floats
+    undrawn: Floats
 
     def __len__(self) -> int:
         return len(self.keep)
@@ -66,14 +66,12 @@ def lime_design(d: int, samples: int, rng: np.random.Generator) -> Design:
     return Design(keep, np.ones(samples), np.zeros(samples, int), np.arange(samples), np.ones(samples))
 
 
-def doubled(design_now: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
-    """A design with twice as many samples; with lime's sampling, the old samples are kept."""
-    d = design_now.keep.shape[1]
-    more = design(d, 2 * len(design_now), sampling, rng)
+def doubled(former: Design, sampling: Sampling, rng: np.random.Generator) -> Design:
+    """A design with twice as many samples; with lime's sampling, the former samples are kept."""
+    larger = design(former.keep.shape[1], 2 * len(former), sampling, rng)
     if sampling != "lime":
-        return more
-    keep = np.concatenate([design_now.keep, more.keep[len(design_now) :]])
-    return Design(keep, more.counts, more.stratum, more.pair, more.left)
+        return larger
+    return replace(larger, keep=np.concatenate([former.keep, larger.keep[len(former) :]]))
 
 
 def kernel(kept: Floats, width: float) -> Floats:
@@ -84,7 +82,7 @@ def kernel(kept: Floats, width: float) -> Floats:
 def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, width: float = 0.25) -> Design:
     """One stratum for each number of features removed: small ones enumerated, the others drawn without replacement.
 
-    Strata get samples in proportion to the kernel's weight, and count for as many as lime would have drawn from them.
+    Strata get samples in proportion to the kernel's weight; `counts` restores the number that lime would draw.
     """
     weight = kernel(np.arange(d - 1, -1, -1) / d, width)  # of 1 … d features removed
     available = [comb(d, s) for s in range(1, d + 1)]
@@ -96,14 +94,14 @@ def stratified(d: int, samples: int, rng: np.random.Generator, paired: bool, wid
     lengths = [len(part) for part in parts]
     stratum = np.repeat(np.arange(d + 1), lengths)
     counts = np.repeat([1.0, *(mass / n for n in lengths[1:])], lengths)
-    left = [0.0]  # the share of each stratum that its samples leave out; 1 where they may repeat
+    undrawn = [0.0]
     for n, whole in zip(sizes, available, strict=True):
-        left.append(1.0 if n < whole and (paired or whole > MAX_LISTED_SUBSETS) else 1 - n / whole)
+        undrawn.append(1.0 if n < whole and (paired or whole > MAX_LISTED_SUBSETS) else 1 - n / whole)
     # samples that were drawn together have the same number
     each = [np.arange(n) // 2 if paired else np.arange(n) for n in lengths]
     starts = np.cumsum([0, *(int(pair[-1]) + 1 for pair in each[:-1])])
     pairs = np.concatenate([pair + start for pair, start in zip(each, starts, strict=True)])
-    return Design(np.concatenate(parts), counts, stratum, pairs, np.repeat(left, lengths))
+    return Design(np.concatenate(parts), counts, stratum, pairs, np.repeat(undrawn, lengths))
 
 
 def allocate(weight: Floats, available: list[int], samples: int) -> list[int]:
@@ -154,7 +152,7 @@ def fit_surrogate(design: Design, values: Floats, width: float, ridge: float) ->
     normal = (centred * weights[:, None]).T @ centred + ridge * np.eye(x.shape[1])
     if ridge == 0 and np.linalg.matrix_rank(normal, hermitian=True) < len(normal):
         few = f"{len(design)} samples do not determine {len(normal)} coefficients"
-        raise BadInput(f"{few}; ask for more, or give a ridge.")
+        raise BadInput(f"{few}; raise samples, or set a ridge.")
     operator = np.linalg.solve(normal, (centred * weights[:, None]).T)
     mean = float(values[0] + weights @ (values - values[0]) / total)  # exact where all values are equal
     coefficients = operator @ (values - mean)
@@ -170,10 +168,10 @@ def fit_surrogate(design: Design, values: Floats, width: float, ridge: float) ->
 
 
 def smooth_fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:
-    """The same regression over all samples that lime could draw, with kriging's prediction of the values not computed.
+    """The same regression over all samples that lime could draw, with kriging's prediction of the unknown values.
 
-    The leave-one-out residuals of the prediction correct the coefficients, so that they are unbiased however good the
-    prediction is, and give their errors.
+    The leave-one-out residuals of the prediction correct the coefficients, so that they are unbiased even with a bad
+    prediction, and give their errors.
     """
     regression = fit_surrogate(design, values, width, ridge)
     keep, first, which = np.unique(design.keep, axis=0, return_index=True, return_inverse=True)
@@ -185,14 +183,14 @@ def smooth_fit(design: Design, values: Floats, width: float, ridge: float) -> Fi
     rho = kriging.best_rho(x[order], values[first][order], odd=False)
     solved = kriging.solved(kriging.with_level(x, x, np.full(d, rho)), values[first])
     residuals = values - (values[first] - solved.residuals())[which.ravel()]
-    # the prediction is exact where the model was run: it errs only on the other sets of each size
+    # the prediction is exact where the model was run: its errors are on the other sets of each size
     size, tried = keep.sum(1), np.bincount(keep.sum(1), minlength=d + 1)
     unseen = np.array([1 - int(n) / comb(d, s) for s, n in enumerate(tried)])[size][which.ravel()]
     correction = regression.operator @ (residuals * unseen)
     coefficients = population(design, rho, width, ridge, keep, solved.weights) + correction
     weights = design.counts * kernel(design.keep.mean(1), width)
     centre = weights @ design.keep / weights.sum()
-    drawn = replace(design, left=np.sign(design.left), pair=which.ravel())  # a set drawn twice counts once
+    drawn = replace(design, undrawn=np.sign(design.undrawn), pair=which.ravel())  # a set drawn twice counts once
     return replace(
         regression,
         coefficients=coefficients,
@@ -207,20 +205,20 @@ def population(design: Design, rho: float, width: float, ridge: float, keep: Boo
     kept = np.arange(d + 1)
     counts = np.r_[np.full(d, (design.counts.sum() - 1) / d), 1.0]  # of all samples that keep 0 … d words
     mass = counts * kernel(kept / d, width)
-    total, one = mass.sum(), mass @ kept / d
-    two = mass @ (kept * (kept - 1)) / (d * (d - 1)) if d > 1 else 0.0
-    normal = np.full((d, d), two) + (one - two) * np.eye(d) - one**2 / total + ridge * np.eye(d)
+    total, single = mass.sum(), mass @ kept / d  # Σ mass, Σ mass · P(a word is kept), Σ mass · P(two words are kept)
+    both = mass @ (kept * (kept - 1)) / (d * (d - 1)) if d > 1 else 0.0
+    normal = np.full((d, d), both) + (single - both) * np.eye(d) - single**2 / total + ridge * np.eye(d)
     every, inside, outside = kriging.size_covariances(d, rho, mass)
     size = keep.sum(1)
     level = kriging.MEAN_VARIANCE - 1
-    with_word = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * one
-    moment = weights @ (with_word - (one / total) * (every[size] + level * total)[:, None])
+    with_word = np.where(keep, inside[size][:, None], outside[size][:, None]) + level * single
+    moment = weights @ (with_word - (single / total) * (every[size] + level * total)[:, None])
     return np.asarray(np.linalg.solve(normal, moment))
 
 
 def _errors(influence: Floats, design: Design) -> Floats:
     """The standard error of a sum of influences [d,n] drawn by strata, in pairs."""
-    drawn = np.flatnonzero(design.left)
+    drawn = np.flatnonzero(design.undrawn)
     if len(drawn) == 0:
         return np.zeros(len(influence))
     pairs, first = np.unique(design.pair[drawn], return_index=True)
@@ -229,7 +227,7 @@ def _errors(influence: Floats, design: Design) -> Floats:
     strata = design.stratum[drawn][first]
     variance = np.zeros(len(influence))
     for stratum in np.unique(strata):
-        members = clusters[strata == stratum] * np.sqrt(design.left[drawn][first][strata == stratum][:, None])
+        members = clusters[strata == stratum] * np.sqrt(design.undrawn[drawn][first][strata == stratum][:, None])
         n = len(members)
         # a stratum with a single draw has no spread: its own square is used
         variance += ((members - members.mean(0)) ** 2).sum(0) * n / (n - 1) if n > 1 else members[0] ** 2

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from heedful.core.arrays import Floats
 
-_LP_ZERO = 1e-9  # what a linear program takes for zero
-MAX_CLIMB_STEPS = 8  # of each search; it stops earlier if a step gains nothing
+_LP_ZERO = 1e-9  # the tolerance of a linear program
+MAX_CLIMB_STEPS = 8  # of each search; it stops earlier without an improvement
 
 
 def numerical_rank(matrix: Float[Tensor, "n d"], side: int, eps: float) -> int:
@@ -27,7 +27,7 @@ def _above(singular: Float[Tensor, "r"], side: int, eps: float) -> Tensor:
 
 
 def reduced(values: Float[Tensor, "h n d"], out: Float[Tensor, "h d D"]) -> Float[Tensor, "h n r"]:
-    """V H in min(d, D) columns: Hᵀ = Q R makes it (V Rᵀ) Qᵀ, and Qᵀ leaves null space and singular values alone."""
+    """V H in min(d, D) columns: with Hᵀ = Q R it is (V Rᵀ) Qᵀ, and Qᵀ changes no null space and no singular value."""
     triangle: Tensor = torch.linalg.qr(out.transpose(-1, -2))[1]
     return values @ triangle.transpose(-1, -2)
 
@@ -54,7 +54,7 @@ def effective_rank(matrix: Float[Tensor, "n d"], eps: float) -> float:
     """
     centred = matrix - matrix.mean(0)
     variance = torch.linalg.svdvals(centred).square()
-    # subtle: of equal rows only rounding is left, which has an entropy too
+    # subtle: equal rows leave only rounding errors, which also have an entropy
     if float(variance.sum()) <= (eps * max(matrix.shape)) ** 2 * float(matrix.square().sum()):
         return float("nan")
     share = variance / variance.sum()
@@ -62,7 +62,7 @@ def effective_rank(matrix: Float[Tensor, "n d"], eps: float) -> float:
 
 
 def pearson(a: Float[Tensor, "*n"], b: Float[Tensor, "*n"], eps: float) -> float:
-    """Pearson's correlation of all numbers; NaN where either is constant but for rounding."""
+    """Pearson's correlation of all numbers; NaN where either is constant up to rounding."""
     x, y = a.flatten(), b.flatten()
     size = float(x.abs().max())
     if min(float(v.max() - v.min()) for v in (x, y)) <= 8 * eps * size:
@@ -85,10 +85,10 @@ class Around:
         return forms
 
     def farthest(self, starts: int, rng: np.random.Generator) -> Floats:
-        """One that is far away. The farthest maximises the convex ½ ‖δ‖₁, so it is a vertex.
+        """A distribution far from `weights`. The farthest maximises the convex ½ ‖δ‖₁, so it is a vertex.
 
         A linear program maximises c·δ for random signs c and their opposites; then for c = the signs of its solution δ,
-        as long as that gains anything. In one dimension there are two vertices, and no search.
+        as long as this improves. In one dimension there are two vertices, and no search.
         """
         if self.kernel.shape[1] == 1:
             deltas = [self._stretched(self.kernel[:, 0]), self._stretched(-self.kernel[:, 0])]
@@ -119,7 +119,7 @@ class Around:
         return best
 
     def _stretched(self, direction: Floats, limit: float = np.inf) -> Floats:
-        """As far in a direction as no weight becomes negative, at most `limit` times it."""
+        """The direction, scaled until a weight reaches 0, at most by `limit`."""
         down = direction < 0
         factor = float(np.min(self.weights[down] / -direction[down], initial=limit))
         return direction * (factor if np.isfinite(factor) else 0.0)

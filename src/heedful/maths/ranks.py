@@ -1,7 +1,7 @@
 """Rank correlations, overlaps and divergences of scores over the same words. Needs no torch.
 
-First two scorings at a time, then m scorings `rows[m,n]` at once, which gives matrices [m,m] in the time of a few
-matrix products. Most of these use one table, see `concordance`.
+First for two scorings, then for m scorings `rows[m,n]` at once, which takes a few matrix products for matrices [m,m].
+Most of these use one table, see `concordance`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def jensen_shannon(p: Float[Floats, "*b n"], q: Float[Floats, "*#b n"]) -> Float
 
 
 def jensen_shannon_terms(p: Floats, q: Floats) -> Floats:
-    """What each place adds to the divergence."""
+    """The contribution of each position to the divergence."""
     middle = np.maximum((p + q) / 2, np.finfo(np.float64).tiny)
     return np.asarray((xlogy(p, p / middle) + xlogy(q, q / middle)) / 2)
 
@@ -82,7 +82,7 @@ def jensen_shannon_terms(p: Floats, q: Floats) -> Floats:
 
 
 def merge_ties(rows: Float[Floats, "m n"]) -> Float[Floats, "m n"]:
-    """Scores that differ by rounding only, relative to themselves, made equal: a softmax of equal numbers is not flat.
+    """Scores whose relative difference is within rounding, made equal: a softmax of equal numbers is not flat.
 
     Small scores keep their order: 1e-9 and 2e-9 are different numbers in float32.
     """
@@ -97,7 +97,7 @@ def merge_ties(rows: Float[Floats, "m n"]) -> Float[Floats, "m n"]:
 
 
 def concordance(rows: Float[Floats, "m n"]) -> Float[Floats, "n m m"]:
-    """C[i,a,b] = Σ_j sgn(a_i − a_j) sgn(b_i − b_j): concordant less discordant pairs (i, j) of scorings a and b.
+    """C[i,a,b] = Σ_j sgn(a_i − a_j) sgn(b_i − b_j): concordant minus discordant pairs (i, j) of scorings a and b.
 
     C[i,a,a] is the number of words whose score in a differs from word i's. Whole numbers of at most n, which float32
     holds exactly.
@@ -115,7 +115,7 @@ def tau_b_matrix(table: Float[Floats, "n m m"]) -> Float[Floats, "m m"]:
 
 
 def tau_b_p_values(table: Float[Floats, "n m m"]) -> Float[Floats, "m m"]:
-    """The two-sided p of tau-b as scipy's kendalltau has it: exact for up to 33 words without ties, else normal.
+    """The two-sided p of tau-b as in scipy's kendalltau: exact for up to 33 words without ties, else normal.
 
     For more than 33 words, scipy computes p exactly also where all pairs, or all but one, agree: both are close to 0.
     """
@@ -133,7 +133,7 @@ def tau_b_p_values(table: Float[Floats, "n m m"]) -> Float[Floats, "m m"]:
 
 
 def _tau_variance(ties: Float[Floats, "n m"], n: int) -> Floats:
-    """Of agreeing less contradicting pairs, with ties (Kendall 1970, §4); sums over ties are taken over words."""
+    """The variance of concordant minus discordant pairs, with ties (Kendall 1970, §4); ties are summed over words."""
     two, three, five = (((ties - 1) * other).sum(0) for other in (1, ties - 2, 2 * ties + 5))
     m = n * (n - 1)
     return np.asarray(
@@ -174,7 +174,7 @@ def top_k_membership(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m n"]
 
 
 def top_k_overlap(rows: Float[Floats, "m n"], k: int) -> Float[Floats, "m m"]:
-    """The expected share of the k highest words that two have in common, ties at the k-th place broken at random.
+    """The expected share of the k highest words that two scorings share, ties at the k-th place broken at random.
 
     NaN where one is constant, or k is all words: nothing is selected then.
     """
@@ -232,7 +232,7 @@ def jensen_shannon_matrix(rows: Float[Floats, "m n"]) -> Float[Floats, "m m"]:
     with np.errstate(invalid="ignore"):
         shares = np.abs(rows) / np.abs(rows).sum(1, keepdims=True)
     each = entropies(shares)
-    table = [entropies((shares + row) / 2) - (each + own) / 2 for row, own in zip(shares, each, strict=True)]
+    table = [entropies((shares + row) / 2) - (each + h) / 2 for row, h in zip(shares, each, strict=True)]
     return np.asarray(np.maximum(np.array(table), 0))
 
 
@@ -248,6 +248,6 @@ def _correlation(products: Floats) -> Floats:
 
 
 def _ratio(products: Floats, squares: Floats) -> Floats:
-    """products / √squares, NaN where nothing varies; rounding does not lead out of [−1, 1]."""
+    """products / √squares, clipped to [−1, 1]; NaN where nothing varies."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.clip(np.where(squares > 0, products / np.sqrt(squares), np.nan), -1, 1)

@@ -98,9 +98,9 @@ def regressed(keep: Bools, values: Floats) -> Values:
     of a regression on a random design, and 0 for sizes that were enumerated.
     """
     d = keep.shape[1]
-    x = kriging.signs(keep[3::2]) / 2  # the set's half of each pair but the first
+    x = kriging.signs(keep[3::2]) / 2  # the set of each pair, without the first pair
     if len(x) < d or np.linalg.matrix_rank(np.r_[x, np.ones((1, d))]) < d:
-        raise BadInput(f"{len(keep)} samples do not determine the scores of {d} words; ask for more, or use kriging.")
+        raise BadInput(f"{len(keep)} samples do not determine the scores of {d} words; use more, or kriging.")
     size = keep[3::2].sum(1)
     drawn = np.bincount(size, minlength=d + 1)
     # subtle: of size d/2 there are half as many pairs as sets, so their total weight is half
@@ -132,7 +132,7 @@ def regressed(keep: Bools, values: Floats) -> Values:
 def kriged(keep: Bools, values: Floats) -> Values:
     """The Shapley values of kriging's prediction, from the differences within pairs.
 
-    Strong words interact more: a first round finds them. The full and the empty set are a pair, so the sum is right.
+    Strong words interact more: a first round finds them. The full and the empty set are a pair, so the sum is exact.
     """
     d = keep.shape[1]
     x = kriging.signs(keep[0::2])

@@ -24,12 +24,12 @@ MeasureKind = Literal["mean", "rate"]
 Range = tuple[float, float]
 CONFIDENCE = 0.95  # of an interval
 MINIMUM = 30  # texts: nothing is decided below
-SKEWNESS_TEXTS = 10  # that differ from all others: so few do not show the skewness
-ROUNDING = 1e-12  # relative: differences below are those of floating-point numbers, not of texts
+SKEWNESS_TEXTS = 10  # that differ from all others: too few to estimate the skewness
+ROUNDING = 1e-12  # relative: smaller differences are rounding errors
 
 
 class Decision(StrEnum):
-    """What a difference says of a against b, after the correction for all comparisons that were made."""
+    """The decision about a against b, after the correction for all comparisons."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -39,9 +39,9 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measure over texts: `n` that have it and `missing` that do not; `std` is the population's, as papers print.
+    """A measure over texts: `n` that have it and `missing` that do not; `std` is the population's, as in papers.
 
-    Numbers that do not exist are NaN: all of them without a text, and the limits of a single one.
+    Numbers that do not exist are NaN: all of them without a text, and the limits with a single one.
     """
 
     n: int
@@ -59,7 +59,7 @@ class Estimate:
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough texts to decide anything."""
+        """Whether there are enough texts for a decision."""
         return enough(self.n)
 
 
@@ -67,7 +67,7 @@ class Estimate:
 class Difference:
     """The mean of a − b over the `n` texts that have both, its interval, and p of a mean of zero.
 
-    `decide` adds p after Holm's correction, the decision, and whether the difference is good, where one way is.
+    `decide` adds p after Holm's correction, the decision, and whether it is better, if the measure has a direction.
     """
 
     n: int
@@ -81,15 +81,15 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether one of the two is decidedly higher."""
+        """Whether one of the two is significantly higher."""
         return self.decision in (Decision.HIGHER, Decision.LOWER)
 
 
 def estimate(values: Float[Floats, "n"], kind: MeasureKind = "mean", within: Range | None = None) -> Estimate:
-    """A measure over texts. NaN is counted and left out; a rate that is not 0 or 1 everywhere is a mean.
+    """A measure over texts. NaN is counted as missing; a rate that is not 0 or 1 everywhere is a mean.
 
-    The interval is clipped to the measure's range, `within`, unless a value lies outside: a regression model has no
-    probabilities, so that its changes have other limits.
+    The interval is clipped to the measure's range, `within`, unless a value is outside: the changes of a regression
+    model, which has no probabilities, have other limits.
     """
     x = _existing(values)
     n, missing = len(x), len(values) - len(x)
@@ -113,12 +113,12 @@ def mean_interval(x: Float[Floats, "n"], level: float = CONFIDENCE) -> tuple[flo
 def mean_intervals(
     rows: Float[Floats, "m n"], level: float = CONFIDENCE
 ) -> tuple[Float[Floats, "m"], Float[Floats, "m"]]:
-    """The interval of the mean of each row: Student's t, its skewness taken out by a cubic (Hall 1992).
+    """The interval of the mean of each row: Student's t, corrected for skewness by a cubic (Hall 1992).
 
-    It errs at O(1/n) on either side, as the studentised bootstrap does, and covered as often in simulation, without
-    resampling. Where nearly all values are the same, skewness is a matter of which sign those few happen to have, and
-    the interval reaches as far as Student's own if that is wider. Where all are equal it is that value alone: this many
-    texts showed no other, which does not say that none exists.
+    Its coverage error is O(1/n) on either side, as that of the studentised bootstrap, with the same coverage in
+    simulation, without resampling. Where nearly all values are equal, the skewness depends on the signs of the few
+    others, and the interval includes Student's own. Where all are equal it is that value alone, although other values
+    may exist.
     """
     shape = _shape(rows)
     low, high = _limits(shape, level)
@@ -145,10 +145,10 @@ def wilson(successes: int, n: int, level: float = CONFIDENCE) -> tuple[float, fl
 def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = CONFIDENCE) -> Difference:
     """The mean of a − b over the texts where both exist.
 
-    The interval holds both Hall's and Student's: Hall's is the surer for skewed differences, Student's for differences
+    The interval includes both Hall's and Student's: Hall's is safer for skewed differences, Student's for differences
     that are mostly zero. p is the larger of the two tests', so that p < .05 where the 95 % interval excludes zero; and
-    no smaller than 2^(1 − k) for k differences that are not zero, the least that flipping their signs at random can
-    give. A permutation test of d draws has p ≥ 1 / (d + 1), which a correction for many comparisons does not survive.
+    at least 2^(1 − k) for k differences that are not zero, the smallest p of a sign-flip test. A permutation test of d
+    draws has p ≥ 1 / (d + 1), which is not significant after a correction for many comparisons.
     """
     with np.errstate(invalid="ignore"):  # ∞ − ∞: no difference exists
         x = _existing(np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0, a - b))
@@ -158,13 +158,13 @@ def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = CONFIDEN
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
-    """McNemar's exact test, two-sided: are texts on which only a is right as many as those on which only b is?"""
+    """McNemar's exact two-sided test of equal numbers of texts on which only a, and only b, is right."""
     n = only_a + only_b
     return float(min(1.0, 2 * bdtr(min(only_a, only_b), n, 0.5))) if n else 1.0
 
 
 def holm(p: Float[Floats, "n"]) -> Float[Floats, "n"]:
-    """Holm 1979: adjusted p, for all to be right at once: [.01, .04, .03] -> [.03, .06, .06]. NaN is no comparison."""
+    """Holm 1979: adjusted p (family-wise error): [.01, .04, .03] -> [.03, .06, .06]. NaN is no comparison."""
     adjusted = np.full(len(p), np.nan)
     order = np.argsort(p, kind="stable")[: int((~np.isnan(p)).sum())]  # NaN sorts last
     adjusted[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
@@ -172,7 +172,7 @@ def holm(p: Float[Floats, "n"]) -> Float[Floats, "n"]:
 
 
 def enough(n: int) -> bool:
-    """Whether this many texts can decide anything."""
+    """Whether this many texts are enough for a decision."""
     return n >= MINIMUM
 
 
@@ -196,18 +196,18 @@ def _decided(difference: Difference, p: float, better: str | None, alpha: float)
 
 
 def unpaired(a: Estimate, b: Estimate) -> Difference:
-    """The mean of a less that of b, over different texts, from the two estimates.
+    """The mean of a minus that of b, over different texts, from the two estimates.
 
-    The interval holds both Welch's (1947) and that of the estimates' own limits, d ± √(distance² + distance²)
-    (Newcombe 1998 for Wilson's rates; Zou & Donner 2008 for any), which knows of skewness and of rates near 0 and 1. p
-    is what makes the interval just reach zero, and no smaller than the least that dealing out the texts at random to
-    the two samples can give. `n` is that of the smaller sample.
+    The interval includes both Welch's (1947) and that of the estimates' own limits, d ± √(distance² + distance²)
+    (Newcombe 1998 for Wilson's rates; Zou & Donner 2008 for any), which accounts for skewness and for rates near 0 and
+    1. p is that of the interval that just reaches zero, and at least the smallest p of a permutation test. `n` is that
+    of the smaller sample.
     """
     n, d = min(a.n, b.n), a.mean - b.mean
     if n < 2:
         return Difference(n, d, np.nan, np.nan, np.nan)
     errors = a.std**2 / (a.n - 1), b.std**2 / (b.n - 1)
-    # Satterthwaite's degrees of freedom; where nothing varies, the fewest that he could give
+    # Satterthwaite's degrees of freedom; where nothing varies, their smallest value
     freedom = (
         float(sum(errors) ** 2 / sum(e**2 / (k - 1) for e, k in zip(errors, (a.n, b.n), strict=True)))
         if sum(errors) > 0
@@ -249,7 +249,7 @@ def _shape(rows: Float[Floats, "m n"]) -> _Shape:
 
 
 def _means(rows: Float[Floats, "m n"]) -> Float[Floats, "m"]:
-    """Free of the order of the values, and exact where all are equal."""
+    """Means that do not depend on the order of the values, and are exact where all are equal."""
     return np.asarray(np.clip(np.sort(rows, 1).mean(1), rows.min(1), rows.max(1)), dtype=np.float64)
 
 
@@ -262,10 +262,10 @@ def _limits(shape: _Shape, level: float) -> tuple[Floats, Floats]:
 
 
 def _bent(t: Floats, shape: _Shape) -> Floats:
-    """Hall 1992: the cubic t + γ(t²/3 + 1/6)/√n + γ²t³/(27n), which takes the skewness of t out up to O(1/n).
+    """Hall 1992: the cubic t + γ(t²/3 + 1/6)/√n + γ²t³/(27n), which corrects the skewness of t up to O(1/n).
 
-    Beyond the place where it lies flat, t = −3√n/γ, it says nothing of t; there it goes on straight, at a third of the
-    slope of Student's, so that few texts or a far outlier make the interval at most about three times as wide.
+    Beyond its stationary point, t = −3√n/γ, it is replaced by a line with a third of the slope of Student's, so that
+    few texts or an outlier make the interval at most about three times as wide.
     """
     slant = shape.skewness / np.sqrt(shape.n)
     cubic = t + slant * (t**2 / 3 + 1 / 6) + slant**2 * t**3 / 27
@@ -273,7 +273,7 @@ def _bent(t: Floats, shape: _Shape) -> Floats:
 
 
 def _unbent(z: float, shape: _Shape) -> Floats:
-    """The t that is bent to z: 3(∛(1 + u) − 1)√n/γ with u = γz/√n − γ²/(6n), written so that γ may be zero."""
+    """The inverse of `_bent`: 3(∛(1 + u) − 1)√n/γ with u = γz/√n − γ²/(6n), written so that γ may be zero."""
     slant = shape.skewness / np.sqrt(shape.n)
     root = np.cbrt(np.maximum(0, 1 + slant * (z - slant / 6)))
     return np.asarray(3 * (z - slant / 6) / (root**2 + root + 1), dtype=np.float64)

@@ -25,7 +25,7 @@ MAX_BATCH_NUMBERS = 1 << 16  # held at a time: they should fit into the cache
 
 @dataclass(frozen=True)
 class Heads:
-    """The matrices of the network; `out` is the row of W_ℓ that makes the explained number."""
+    """The matrices of the network; `out` is the row of W_ℓ for the explained number."""
 
     query: Float[Floats, "k a e"]
     key: Float[Floats, "k a e"]
@@ -45,7 +45,7 @@ class Heads:
 def gradient(heads: Heads, vectors: Float[Floats, "t e"], query_term: bool = True) -> Float[Floats, "t e"]:
     """Theorem 4.1: ∇_{e_t} f = mean over heads of α_t [W_vᵀ W_ℓᵀ + (s_t − Σ_r α_r s_r) W_kᵀ q / √d_att].
 
-    The theorem holds q constant; [CLS] makes q, so its own row (the first) lacks
+    The theorem treats q as constant; q depends on [CLS], so its row (the first) lacks
     W_qᵀ Σ_r α_r (s_r − Σ_u α_u s_u) k_r / √d_att, which `query_term` adds.
     """
     attracting, moving = heads.attention_directions(vectors[0]), heads.logit_directions()
@@ -69,8 +69,8 @@ def _exp(scores: Float[Floats, "k t"]) -> Float[Floats, "k t"]:
 class Masses:
     """f of a text in which some words are replaced: a mean over heads of ratios of sums over words.
 
-    Of each word, summed over its occurrences: attention mass Σ g_t and output Σ g_t s_t, when it is kept and when it
-    is replaced; and the same of the positions that always stay ([CLS], padding). Masses of a head have a common factor.
+    For each word, summed over its occurrences: attention mass Σ g_t and output Σ g_t s_t, if it is kept and if it is
+    replaced; and the same for the positions that always stay ([CLS], padding). Masses of a head have a common factor.
     """
 
     kept: Float[Floats, "k d"]
@@ -96,7 +96,7 @@ class Masses:
         return np.array([whole - empty])
 
     def centred(self) -> Masses:
-        """The same, less each head's value for the whole text."""
+        """The same, minus each head's value for the whole text."""
         output, mass = self.kept_output.sum(-1) + self.fixed_output, self.kept.sum(-1) + self.fixed
         whole = (output / mass)[:, None]
         return replace(
@@ -130,7 +130,7 @@ def lime_paper(m: Masses) -> Float[Floats, "d"]:
 
 @dataclass(frozen=True)
 class Draws:
-    """How LIME draws: m of d words are kept, m = 0 … d − 1 equally often; `kernel` is its weight of such a sample."""
+    """LIME's samples: m of d words are kept, m = 0 … d − 1 equally often; `kernel` is the weight of such a sample."""
 
     kernel: Float[Floats, "d"]
 
@@ -156,7 +156,7 @@ class Draws:
 
     @cached_property
     def spread(self) -> float:
-        """E[u (1 − u)] · d / (d − 1): the variance of a word's presence, less its covariance with another's."""
+        """E[u (1 − u)] · d / (d − 1): the variance of a word's presence, minus its covariance with another's."""
         d = len(self.kernel)
         return float(self.mean(self.fraction * (1 - self.fraction))) * d / (d - 1)
 
@@ -176,10 +176,8 @@ def draws(d: int, width: float | None) -> Draws:
     """LIME's draws of a text with d ≥ 2 distinct words."""
     law = Draws(_shared(kernel_weights(d, width)[:-1]))
     if not (law.total > 0 and law.variance * d**2 > 1e-5):
-        raise BadInput(
-            f"with kernel width {width}, LIME's samples of {d} words that count all keep as many words as each other, "
-            "which leaves its coefficients open; use a wider kernel."
-        )
+        narrow = f"with kernel width {width}, all samples of {d} words that have weight keep the same number of words"
+        raise BadInput(f"{narrow}, so LIME's coefficients are not determined; use a wider kernel.")
     return law
 
 
@@ -187,7 +185,7 @@ def lime_derived(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
     """LIME's limit, but with the mean of each head's ratio taken as the ratio of its means.
 
     β_j = E[u(1−u) φ_j] / spread + Cov(u, F) / (d Var(u)), where F(u) = E[f | m] and
-    φ_j(u) = E[f | m, j kept] − E[f | m, j replaced], u = m/d. Good where no word has much of the attention.
+    φ_j(u) = E[f | m, j kept] − E[f | m, j replaced], u = m/d. Accurate if no word has a large share of attention.
     """
     d = m.kept.shape[1]
     if d == 1:
@@ -225,7 +223,7 @@ def lime_exact(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
     if d == 1:
         return m.only()
     law = draws(d, width)
-    # the mixture holds the whole text too, which LIME does not draw again: f is measured from there, so it adds nothing
+    # the mixture includes the whole text, which LIME does not draw again: f is centred there, so that it adds nothing
     f, joint = _expected(m.centred(), *mixture(d, width))
     level = float(joint.sum()) / d  # Σ w E[u f]
     covariance = (level - law.mean_fraction * f) / law.total
@@ -233,7 +231,7 @@ def lime_exact(m: Masses, width: float | None = 0.25) -> Float[Floats, "d"]:
 
 
 def _expected(m: Masses, nodes: Float[Floats, "q"], weights: Float[Floats, "q"]) -> tuple[float, Float[Floats, "d"]]:
-    """Σ_q w_q E[f] and Σ_q w_q E[z_j f], each word being kept with probability u_q by itself."""
+    """Σ_q w_q E[f] and Σ_q w_q E[z_j f], where each word is kept independently with probability u_q."""
     least = m.fixed + np.minimum(m.kept, m.gone).sum(-1)
     most = m.fixed + np.maximum(m.kept, m.gone).sum(-1)
     rates, amounts = inverse(float((most / np.maximum(least, 1e-290)).max()))
@@ -252,8 +250,8 @@ def _summed(
 ) -> tuple[float, Float[Floats, "d"]]:
     """The same summed over some heads; 1/Z is a sum of exponentials of these rates and amounts [k,l].
 
-    Of exp(−λ kept) and exp(−λ gone) the larger is set aside, so that of the two numbers c one is 1 and the other a fall
-    from it: no word's share underflows. Words come first in [d,k,l,q], which makes their product quick.
+    exp(−λ kept) and exp(−λ gone) are divided by the larger of both, so that one of the two numbers c is 1 and the other
+    below it: no word's share underflows. Words are the first axis of [d,k,l,q], which makes their product fast.
     """
     (u, weights), (rate, amount) = draws, inverse
     chance = np.array([u, 1 - u])  # [2,q]
@@ -285,7 +283,7 @@ def inverse(ratio: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
 def trapezoid(ratio: float, step: float) -> tuple[Float[Floats, "l"], Float[Floats, "l"]]:
     """The same for any ratio; 1/z = ∫₀^∞ exp(−λ z) dλ by the trapezoidal rule in y.
 
-    λ = exp(y − exp(−y)): both ends of it fall off quickly.
+    λ = exp(y − exp(−y)), with which the integrand falls fast at both ends.
     """
     tail = -math.log(1e-10)
     y = np.arange(-math.log(tail), math.log(ratio * tail) + step, step)
@@ -296,7 +294,7 @@ def trapezoid(ratio: float, step: float) -> tuple[Float[Floats, "l"], Float[Floa
 
 @cache
 def _fitted(halves: int) -> tuple[Floats, Floats]:
-    """The same for a ratio of 2^(halves/2), not large, with about half the terms: amounts are fitted to given rates."""
+    """The same for a small ratio 2^(halves/2), with about half the terms: amounts fitted to fixed rates."""
     ratio, n = 2 ** (halves / 2), 8 + halves
     z = ratio ** ((np.cos(np.linspace(0, np.pi, 20 * n)) - 1) / 2)
     rates: Floats = 0.6 * (20 * ratio) ** np.linspace(0, 1, n)
@@ -308,8 +306,8 @@ def _fitted(halves: int) -> tuple[Floats, Floats]:
 def mixture(d: int, width: float | None) -> tuple[Float[Floats, "q"], Float[Floats, "q"]]:
     """Probabilities u and weights w with Σ_q w_q Binomial(m; d, u_q) = the kernel's weight of m, for m = 0 … d.
 
-    Nodes are Gauss–Legendre's; weights are the least-squares solution. It is exact for d < 14, and lacks most (1e-3 at
-    worst) at m near 0, where the kernel has a vertical tangent; no coefficient moves by 1e-8 for it.
+    Nodes are Gauss–Legendre's; weights are the least-squares solution. It is exact for d < 14; its largest error (1e-3)
+    is at m near 0, where the kernel has a vertical tangent, and changes no coefficient by 1e-8.
     """
     nodes = gauss_legendre(min(d + 1, 2 * math.isqrt(d) + 8))[0].numpy()
     ways = np.array([math.lgamma(d + 1) - math.lgamma(m + 1) - math.lgamma(d - m + 1) for m in range(d + 1)])

@@ -1,4 +1,4 @@
-"""Batch: texts of one shape for the model, and which texts to run together."""
+"""Batch: equally long inputs of the model, and which texts to run together."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torch import Tensor
 from heedful.core.tokens import Tokens
 
 Side = Literal["right", "left"]
-BUDGET = 4096  # tokens that run at a time
+BUDGET = 4096  # tokens of a batch
 
 
 def copies_per_batch(width: int) -> int:
-    """How many changed copies of a text of this width run together with it."""
+    """The number of changed copies of a text of this width that fit in a batch with it."""
     return max(1, BUDGET // width - 1)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts of one shape for the model: token ids, which of them attention may use (1), and token types if any.
+    """Equally long inputs: token ids, attention mask (1 where allowed), and token types if any.
 
     `hidden` are tokens of the text that attention may not use; all others with mask 0 are padding.
     """
@@ -38,15 +38,15 @@ class Batch:
 
     @property
     def real(self) -> Bool[Tensor, "b t"]:
-        """Which cells hold a token of the text."""
+        """Which positions hold a token of the text."""
         return self.mask.bool() if self.hidden is None else self.mask.bool() | self.hidden
 
     def row(self, i: int) -> Batch:
-        """One text of the batch, as padded as it is there."""
+        """One text of the batch, with its padding."""
         return self._each(lambda x: x[i : i + 1])
 
     def repeat(self, copies: int) -> Batch:
-        """Each row `copies` times, one after the other."""
+        """Each row repeated `copies` times."""
         return self._each(lambda x: x.repeat_interleave(copies, 0))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -56,14 +56,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class Padding:
-    """How a model's texts are made equally long: on which side, and with which token and token type."""
+    """How texts are padded: the side, the token and the token type."""
 
     side: Side
     token: int
     type: int = 0
 
     def batch(self, texts: Sequence[Tokens], device: torch.device, width: int = 0) -> Batch:
-        """Texts in one batch, as wide as the longest or as `width`."""
+        """Texts in one batch, padded to the longest or to `width`."""
         width = max(width, *(len(tokens) for tokens in texts))
 
         def rows(values: Sequence[Sequence[int]], fill: int) -> Tensor:
@@ -80,7 +80,7 @@ class Padding:
 
 
 def grouped(texts: Sequence[Tokens], budget: int, mixes: Callable[[Tokens, Tokens], bool]) -> list[list[int]]:
-    """Which texts to run together: of like length, at most `budget` tokens, and only what `mixes`."""
+    """Which texts to run together: of similar length, at most `budget` tokens, and only pairs that `mixes` allows."""
     groups: list[list[int]] = []
     for i in sorted(range(len(texts)), key=lambda i: len(texts[i])):
         # subtle: sorted by length, so the newest text is the widest

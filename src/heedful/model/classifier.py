@@ -1,8 +1,8 @@
-"""Classifier: a model and its tokenizer behind a few questions. Read, never changed.
+"""Classifier: a model and its tokenizer behind a few methods. The model is never changed.
 
-tokens(text, pair)      the cut of a text                    logits(batch)           what the model says
+tokens(text, pair)      tokenize                             logits(batch)           the model's output
 attention(edit)         read and edit attention              embeddings(edit)        read and edit word vectors
-read(batch)             attention, and what the head pools   gradient(of, by)        derivatives, counted
+read(batch)             attention, and the head's pooling    gradient(of, by)        derivatives, counted
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from heedful.model.projection import Projection
 class Reading:
     """One forward pass: logits, attention and value vectors by site, and which positions the head pools.
 
-    `projections` are the linear maps (W_O) that the heads' outputs go through, where they were seen.
+    `projections` are the linear maps (W_O) of the heads' outputs, where they were found.
     """
 
     logits: Float[Tensor, "b c"]
@@ -60,10 +60,7 @@ class Classifier:
         if type(model).__name__.endswith(huggingface.OTHER_HEADS):
             raise Unsupported(_no_classifier(model))
         if holds_bf16(model) and (fault := bf16_fault()) is not None:
-            raise BadInput(
-                f"the model's weights are bf16, which this machine's CPU cannot use ({fault}); give it as "
-                "float32: model.float()."
-            )
+            raise BadInput(f"the model is bf16, which this CPU cannot compute ({fault}); convert it: model.float().")
         self.model: Any = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__
@@ -82,7 +79,7 @@ class Classifier:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held for one job on the model; jobs of other threads, through any classifier of this model, wait."""
+        """Held by one job on the model; jobs of other threads, through any classifier of this model, wait."""
         return lock_of(self.model)
 
     # what the model is
@@ -110,22 +107,22 @@ class Classifier:
 
     @cached_property
     def limit(self) -> int | None:
-        """How many tokens the model reads, or None for no limit."""
+        """The largest number of tokens, or None for no limit."""
         return huggingface.limit(self.model, self.tokenizer)
 
     @cached_property
     def sites(self) -> list[tuple[str, int]]:
-        """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
+        """(kind, layer) of each attention matrix, in the order of a forward pass."""
         return huggingface.sites(self.model)
 
     @property
     def main_kind(self) -> str:
-        """The kind of attention that brings the text to the pooled position: "cross" in encoder-decoders."""
+        """The kind of attention from the pooled position to the text: "cross" in encoder-decoders."""
         return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the configuration and of every weight; computed again when the weights have changed."""
+        """A hash of the configuration and of every weight; computed again after the weights change."""
         with self.lock:
             state = huggingface.state(self.model)
             if self._fingerprint[0] != state:
@@ -135,45 +132,43 @@ class Classifier:
     # texts
 
     def tokens(self, text: str, pair: str | None = None) -> Tokens:
-        """The whole text as the model's tokens, nothing cut off."""
+        """The whole text as the model's tokens, not truncated."""
         check_text(text)
         if pair is not None:
             check_text(pair, "pair")
         with lock_of(self.tokenizer):
             tokens = huggingface.tokenize(self.tokenizer, text, pair)
         unknown = getattr(self.tokenizer, "unk_token_id", None)
-        marks = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
-        if all(tokens.ids[i] in marks for i in tokens.content):
-            raise BadInput("the text has nothing but special tokens for this model; give at least one word.")
+        special = set(getattr(self.tokenizer, "all_special_ids", ())) - {unknown}
+        if all(tokens.ids[i] in special for i in tokens.content):
+            raise BadInput("the text has only special tokens for this model; give at least one word.")
         table = huggingface.word_embeddings(self.model)
         if table is None:
             raise Unsupported("it has no table of word embeddings.", self._full_name)
         if max(tokens.ids) >= table.num_embeddings:
-            raise BadInput(
-                f"the tokenizer gives token {max(tokens.ids)} and the model {self.name} knows {table.num_embeddings} "
-                "tokens: they do not belong together; give the model's own tokenizer."
-            )
+            sizes = f"token id {max(tokens.ids)}, and the model {self.name} has {table.num_embeddings} tokens"
+            raise BadInput(f"the tokenizer returned {sizes}; give the model's own tokenizer.")
         return tokens
 
     def batch(self, texts: Sequence[Tokens]) -> Batch:
-        """Texts of any lengths as one padded batch, on the side where padding does not move this model's logits."""
+        """Texts of any lengths as one batch, padded on the side where padding does not change this model's logits."""
         equal = len({len(tokens) for tokens in texts}) == 1
         side = "right" if equal else self.padding
         if side is None:
-            raise BadInput(f"{self.name} answers differently when padded; give texts of one length to a batch.")
+            raise BadInput(f"{self.name} has other logits when padded; give texts of one length.")
         return self.padding_with(side).batch(texts, self.device)
 
     def batches(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[list[int]]:
-        """Which texts to run together: of like length, at most `budget` tokens, never mixing what the model cannot."""
+        """Which texts to run together: of similar length, at most `budget` tokens, and of one `kind`."""
 
         def mixes(a: Tokens, b: Tokens) -> bool:
-            alike = self.kind(np.array(a.ids)) == self.kind(np.array(b.ids))
-            return bool(alike) and (len(a) == len(b) or self.padding is not None)
+            same_kind = self.kind(np.array(a.ids)) == self.kind(np.array(b.ids))
+            return bool(same_kind) and (len(a) == len(b) or self.padding is not None)
 
         return grouped(texts, budget, mixes)
 
     def kind(self, ids: Ints) -> Ints:
-        """What all texts of a batch must have in common: an encoder-decoder's head wants equally many </s> in each."""
+        """What all texts of a batch must share: an encoder-decoder's head needs the same number of </s> in each."""
         if not getattr(self.config, "is_encoder_decoder", False):
             return np.zeros(ids.shape[:-1], dtype=np.int64)
         return np.asarray((ids == getattr(self.config, "eos_token_id", None)).sum(-1))
@@ -186,7 +181,7 @@ class Classifier:
 
     @contextmanager
     def fast_inference(self) -> Iterator[None]:
-        """Inside, forward passes run as fast as they can: no gradients, torch's fused attention where it is safe."""
+        """Inside, forward passes have no gradients, and use torch's fused attention where its logits agree."""
         with self.lock, ExitStack() as stack:
             if self.fused_attention_agrees:
                 stack.enter_context(seam.implementation(self.model, "sdpa"))
@@ -194,7 +189,7 @@ class Classifier:
             stack.enter_context(torch.inference_mode())
             yield
 
-    # found by trying
+    # probes
 
     padding = LockedProperty(probes.padding_side)
     mask_hides_words = LockedProperty(probes.mask_hides_words)
@@ -202,17 +197,16 @@ class Classifier:
     can_branch = LockedProperty(probes.can_branch)
     attention_fault = LockedProperty(probes.attention_fault)
 
-    # answers
+    # outputs
 
     def logits(
         self, batch: Batch, branch: Sequence[tuple[int, int]] = (), counted: bool = True
     ) -> Float[Tensor, "b c"]:
         """One row per text and one column per label.
 
-        `branch`, pairs (layer, m) in the order of layers, is for one text: it is row 0, and m copies that part from it
-        at each of these layers follow. Where the model `can_branch`, derivatives of a copy do not go below its layer.
-
-        Gradients are recorded unless the caller is in `torch.no_grad()`.
+        `branch`, pairs (layer, m) in the order of layers, is for one text: it is row 0, followed by m copies that
+        branch off at each of these layers. If the model `can_branch`, gradients of a copy stop at its layer. Gradients
+        are recorded unless the caller is in `torch.no_grad()`.
         """
         with self.lock:
             if not branch:
@@ -229,7 +223,7 @@ class Classifier:
             return self.to_logits(self.run_branched(batch, branch))
 
     def run(self, batch: Batch) -> Tensor:
-        """The model's own output, neither counted nor checked."""
+        """The model's output, not counted and not checked."""
         with seam.evaluation_mode(self.model), self._padding_token(batch) as ids:
             out = getattr(self.model(**self.inputs(batch, ids)), "logits", None)
         if not isinstance(out, Tensor) or out.ndim != 2:
@@ -248,12 +242,12 @@ class Classifier:
     def to_logits(self, out: Tensor) -> Tensor:
         """The model's output, checked, with a column for each label."""
         if out.isnan().any():
-            raise BadInput(f"{self.name} answered NaN for this text; its weights or its precision are broken.")
+            raise BadInput(f"{self.name} returned NaN for this text; check its weights and its dtype.")
         return torch.cat([-out, out], dim=-1) if self.config.num_labels == 1 and self.head == "sigmoid" else out
 
     @contextmanager
     def _padding_token(self, batch: Batch) -> Iterator[Tensor]:
-        """Decoder heads refuse batches without a padding token: lend them one that is in none of the texts."""
+        """Decoder heads refuse batches without a padding token: set one temporarily that is in none of the texts."""
         config = huggingface.text_config(self.model)
         if getattr(config, "pad_token_id", None) is not None or len(batch) == 1 or not hasattr(config, "pad_token_id"):
             yield batch.ids
@@ -267,7 +261,7 @@ class Classifier:
             config.pad_token_id = None
 
     def predictions(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[Prediction]:
-        """What the model says of each text."""
+        """The prediction for each text."""
         predictions: dict[int, Prediction] = {}
         with self.lock, torch.no_grad():
             for group in self.batches(texts, budget):
@@ -276,7 +270,7 @@ class Classifier:
         return [predictions[i] for i in range(len(texts))]
 
     def prediction(self, logits: Float[Tensor, "c"]) -> Prediction:
-        """Logits of one text, named."""
+        """The prediction from the logits of one text."""
         return self._predictions(logits[None])[0]
 
     def _predictions(self, logits: Tensor) -> list[Prediction]:
@@ -288,7 +282,7 @@ class Classifier:
         ]
 
     def gradient(self, of: Float[Tensor, "b"], by: Sequence[Tensor]) -> list[Tensor]:
-        """∂ Σ of / ∂ each of `by`; zeros for what does not matter. Counted as one backward pass per text."""
+        """∂ Σ of / ∂ each of `by`; zeros without a dependence. Counted as one backward pass per text."""
         with self.lock:
             self.backwards += len(of)
             if not of.requires_grad:
@@ -300,10 +294,10 @@ class Classifier:
 
     @contextmanager
     def attention(self, edit: Edit | None = None, values: bool = False) -> Iterator[seam.Seen]:
-        """Inside, every forward pass computes its attention openly: `seen[i]` maps site -> weights of forward i.
+        """Inside, every forward pass records its attention: `seen[i]` maps site -> weights of forward i.
 
-        `edit` changes the weights; `values=True` keeps the value vectors too, in `seen.values[i]`. The first use checks
-        that all this is true of the model, and raises `Unsupported` where it is not.
+        `edit` changes the weights; `values=True` records the value vectors too, in `seen.values[i]`. The first use
+        checks that the seam works for the model, and raises `Unsupported` if not.
         """
         with self.lock, self._named("its attention cannot be read"):
             self.check_attention()
@@ -312,7 +306,7 @@ class Classifier:
 
     @contextmanager
     def embeddings(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
-        """Inside, the word vectors [b,t,d] of every forward pass go through `edit`."""
+        """Inside, `edit` changes the word vectors [b,t,d] of every forward pass."""
         with self.lock, self._named("its word vectors cannot be edited"), seam.embeddings(self.model, edit):
             yield
 
@@ -326,13 +320,13 @@ class Classifier:
             raise Unsupported(f"{what}: {e.reason}", self._full_name) from e
 
     def check_attention(self) -> None:
-        """Raise `Unsupported`, with the model's name, unless the seam holds for this model."""
+        """Raise `Unsupported`, with the model's name, unless the seam works for this model."""
         if (fault := self.attention_fault) is not None:
             reason = f"its attention cannot be read ({fault}); methods that need no attention still work."
             raise Unsupported(reason, self._full_name)
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
-        """One forward pass with its attention, ready for derivatives."""
+        """One forward pass with its attention, and with gradients recorded."""
         names = ("decoder_hidden_states", "hidden_states")
         with self.lock:
             self.forwards += len(batch)
@@ -350,14 +344,11 @@ class Classifier:
         return Reading(logits, seen[0], seen.values[0], pooled, seen.projections[0])
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
-        """The share of each position in what the head reads: all of the first, all of the last, or a mean.
-
-        Where sentences are attended to, it is their weights: each at the place of its last word.
-        """
+        """The share of each position in the head's pooling: the first, the last, or a mean; see `pooled_shares`."""
         return self.read(batch).pooled
 
     def run_branched(self, batch: Batch, branch: Sequence[tuple[int, int]]) -> Tensor:
-        """As `run`, with copies of the text that join it at some layers."""
+        """As `run`, with copies of the text that branch off at some layers."""
         blocks = seam.blocks(self.model, len(self.sites))
         with seam.branched([(blocks[layer], copies) for layer, copies in branch], huggingface.batch_axis(self.model)):
             return self.run(batch)

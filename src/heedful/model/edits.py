@@ -1,7 +1,7 @@
-"""Edits: what can be done to an attention matrix while the model runs. Pure: tensors in, tensors out.
+"""Edits: changes of an attention matrix during a forward pass. Pure: tensors in, tensors out.
 
 An Edit is a function (site, weights[b,h,q,k]) -> weights of the same shape and dtype, zero wherever `site.allowed` is
-False. Rows without any allowed key (a padded query, say) are put back by the seam, whatever an edit makes of them.
+False. The seam restores rows without any allowed key (a padded query, say) after an edit.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from heedful.core.errors import BadInput
 
 @dataclass(frozen=True)
 class Site:
-    """One attention matrix of a forward pass: which it is, and where its softmax was not masked.
+    """One attention matrix of a forward pass: its kind and layer, and where its softmax was not masked.
 
     `kind` is "self" (the only one in encoders and in decoder-only models), "decoder", "cross", or "sentence" in a
-    network that attends to words and then to sentences. Two sites are the same if kind and layer are.
+    network that attends to words and then to sentences. Two sites are equal if kind and layer are.
     """
 
     kind: str
@@ -44,8 +44,8 @@ def uniform(site: Site, weights: Float[Tensor, "b h q k"]) -> Float[Tensor, "b h
 def permuted(rng: torch.Generator, together: bool = False) -> Edit:
     """Each row's weights, shuffled among its allowed keys.
 
-    Rows, heads and texts are shuffled independently; with `together`, one random order of the keys serves them all (a
-    causal row uses the part of that order that it may see).
+    Rows, heads and texts are shuffled independently; with `together`, all share one random order of the keys (a causal
+    row uses the allowed part of it).
     """
 
     def edit(site: Site, weights: Tensor) -> Tensor:
@@ -62,8 +62,8 @@ def shuffle(
     """The j-th allowed key of a row gets the weight of the key that is j-th in `order` among the allowed ones."""
     allowed = allowed.expand_as(weights)
     where = (~allowed).to(torch.int8).argsort(dim=-1, stable=True)  # allowed keys first, in reading order
-    taken = order.expand_as(weights).masked_fill(~allowed, torch.inf).argsort(dim=-1, stable=True)
-    return torch.zeros_like(weights).scatter(-1, where, weights.gather(-1, taken))
+    source = order.expand_as(weights).masked_fill(~allowed, torch.inf).argsort(dim=-1, stable=True)
+    return torch.zeros_like(weights).scatter(-1, where, weights.gather(-1, source))
 
 
 def scaled(factor: float | Tensor) -> Edit:
@@ -87,19 +87,19 @@ def without_heads(heads: Mapping[int, Collection[int]] | Collection[tuple[int, i
 
 
 def without_positions(gone: Bool[Tensor, "b k"]) -> Edit:
-    """Keys set to zero, and the rest of each row scaled to the row's former sum; zero where nothing is left."""
+    """Keys set to zero, and the rest of each row scaled to the row's former sum; zero if no weight remains."""
 
     def edit(site: Site, weights: Tensor) -> Tensor:
-        kept = weights.masked_fill(gone.to(weights.device)[:, None, None, :], 0)
-        left = kept.sum(-1, keepdim=True)
-        factor = torch.where(left > 0, weights.sum(-1, keepdim=True) / left.clamp(min=torch.finfo(left.dtype).tiny), 0)
-        return kept * factor
+        rest = weights.masked_fill(gone.to(weights.device)[:, None, None, :], 0)
+        total = rest.sum(-1, keepdim=True)
+        tiny = torch.finfo(total.dtype).tiny
+        return rest * torch.where(total > 0, weights.sum(-1, keepdim=True) / total.clamp(min=tiny), 0)
 
     return edit
 
 
 def replaced(weights: Mapping[Any, Tensor]) -> Edit:
-    """Given weights, by Site or by (kind, layer); other sites keep their own."""
+    """These weights, by Site or by (kind, layer); other sites keep their own."""
     table = {(key.kind, key.layer) if isinstance(key, Site) else tuple(key): value for key, value in weights.items()}
 
     def edit(site: Site, old: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def at(edit: Edit, layers: Collection[int] | None = None, kind: str | None = Non
 
 
 def then(first: Edit, second: Edit) -> Edit:
-    """The first edit, then the second on what it made."""
+    """The first edit, then the second on its result."""
     return lambda site, weights: second(site, first(site, weights))
 
 
@@ -135,5 +135,5 @@ def leaf(site: Site, weights: Tensor) -> Tensor:
 
 
 def tracked(site: Site, weights: Tensor) -> Tensor:
-    """The same weights, in the graph: derivatives with respect to them go on through later layers' attention."""
+    """The same weights, in the graph: their gradients include the effect on the attention of later layers."""
     return weights if weights.requires_grad else weights.detach().clone().requires_grad_()

@@ -1,6 +1,6 @@
-"""Plain: any function from texts to probabilities as a Classifier. It has no attention and no gradients.
+"""Plain: any function from texts to probabilities as a Classifier, without attention and gradients.
 
-It is the one classifier whose texts are changed as characters: words are cut out of the string, or spliced into it.
+It is the only classifier whose texts are changed as strings: words are deleted or replaced in the text.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from heedful.model.locks import lock_of
 from heedful.model.probes import PROBE
 
 Predict = Callable[[list[Any]], Any]
-ROWS = 64  # texts given to the function at a time
+ROWS = 64  # texts per call of the function
 KNOWN_BY = (PROBE, "The film was good, and not bad at all.", "No! It is the worst of 3.")
 _LEAST = 1e-12  # a probability of zero has no logarithm
 
 
 class Plain(Classifier):
-    """`predict(texts) -> probabilities [n, labels]`; a pair of texts reaches the function as a tuple.
+    """`predict(texts) -> probabilities [n, labels]`; a pair of texts is passed as a tuple.
 
     The logit of a label is the logarithm of its probability.
     """
@@ -43,29 +43,29 @@ class Plain(Classifier):
         self.forwards = self.backwards = 0
         self.answered = None
         self.recalled = 0
-        columns = self._asked([PROBE]).shape[1]
+        columns = self._probabilities([PROBE]).shape[1]
         self.labels = tuple(map(str, labels)) if labels is not None else tuple(f"LABEL_{i}" for i in range(columns))
         if len(self.labels) != columns:
-            raise BadInput(f"{len(self.labels)} labels were given and {self.name} answers with {columns} columns.")
+            raise BadInput(f"{len(self.labels)} labels for {columns} columns of {self.name}; give one for each column.")
         if len(set(self.labels)) < columns:
             raise BadInput(f"two labels of {self.name} have the same name; give each its own.")
-        self._said = [[f"{chance:.5f}" for chance in row] for row in self._asked(list(KNOWN_BY)).tolist()]
+        self._outputs = [[f"{p:.5f}" for p in row] for row in self._probabilities(list(KNOWN_BY)).tolist()]
         self.limit = None
         self.head: Head = "softmax"
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Held for one job: the function is called by one thread at a time."""
+        """Held by one job: the function is called by one thread at a time."""
         return lock_of(self)
 
     @property
     def fingerprint(self) -> str:
-        """A function cannot be hashed: its name, its labels and what it said of a few texts are."""
-        return hashlib.sha256(repr((self.name, self.labels, self._said)).encode()).hexdigest()[:16]
+        """A hash of the function's name, its labels and its outputs for a few texts."""
+        return hashlib.sha256(repr((self.name, self.labels, self._outputs)).encode()).hexdigest()[:16]
 
     @property
     def device(self) -> torch.device:
-        """Where answers are kept."""
+        """The device of the outputs."""
         return torch.device("cpu")
 
     def tokens(self, text: str, pair: str | None = None) -> Tokens:
@@ -91,7 +91,7 @@ class Plain(Classifier):
         return [list(range(i, min(i + ROWS, len(texts)))) for i in range(0, len(texts), ROWS)]
 
     def predictions(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[Prediction]:
-        """What the function says of each text."""
+        """The prediction for each text."""
         whole = [t.text if t.pair is None else (t.text, t.pair) for t in texts]
         return self._predictions(self.of_texts(whole))
 
@@ -99,26 +99,23 @@ class Plain(Classifier):
         """Logits [n,c] of texts, a few at a time."""
         with self.lock:
             self.forwards += len(texts)
-            parts = [self._asked(list(texts[i : i + ROWS])) for i in range(0, len(texts), ROWS)]
+            parts = [self._probabilities(list(texts[i : i + ROWS])) for i in range(0, len(texts), ROWS)]
         return torch.cat(parts).clamp_min(_LEAST).log()
 
-    def _asked(self, texts: list[Any]) -> Tensor:
-        given = self.predict(texts)
+    def _probabilities(self, texts: list[Any]) -> Tensor:
+        output = self.predict(texts)
+        expected = "it must return one row per text and one probability per label"
         try:
-            answer = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError) as e:  # ragged, words, or a tensor that torch keeps to itself
-            raise BadInput(
-                f"{self.name} answered with a {type(given).__name__} that is not a table of numbers; it must return "
-                "one row per text and one probability per label."
-            ) from e
-        if answer.ndim != 2 or len(answer) != len(texts) or answer.shape[1] < 2:
-            raise BadInput(
-                f"{self.name} answered {len(texts)} texts with an array of shape {answer.shape}; it must return one "
-                "row per text and one probability per label."
-            )
-        if not np.isfinite(answer).all() or answer.min() < 0 or np.abs(answer.sum(1) - 1).max() > 1e-3:
-            raise BadInput(f"{self.name} answered with numbers that are not probabilities: rows must add up to 1.")
-        return torch.from_numpy(answer.copy())  # torch takes no reversed view, and warns of a read-only one
+            table = np.asarray(output, dtype=np.float64)
+        except (TypeError, ValueError, RuntimeError) as e:  # ragged, words, or a tensor that requires gradients
+            kind = type(output).__name__
+            raise BadInput(f"{self.name} returned a {kind} that is not a table of numbers; {expected}.") from e
+        if table.ndim != 2 or len(table) != len(texts) or table.shape[1] < 2:
+            shape = f"an array of shape {table.shape} for {len(texts)} texts"
+            raise BadInput(f"{self.name} returned {shape}; {expected}.")
+        if not np.isfinite(table).all() or table.min() < 0 or np.abs(table.sum(1) - 1).max() > 1e-3:
+            raise BadInput(f"{self.name} returned numbers that are not probabilities; each row must sum to 1.")
+        return torch.from_numpy(table.copy())  # torch refuses a reversed view, and warns about a read-only one
 
     # what a function does not have
 
@@ -133,5 +130,5 @@ class Plain(Classifier):
 
     @contextmanager
     def fast_inference(self) -> Iterator[None]:
-        """Nothing needs to be prepared."""
+        """Without effect: a function has no modes."""
         yield

@@ -1,4 +1,4 @@
-"""Hugging Face: what a model says of itself, read from its configuration, its modules and its weights."""
+"""Hugging Face: properties of a model, from its configuration, its modules and its weights."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OTHER_HEADS = (
     "Model", "LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification",
     "ForQuestionAnswering", "ForMultipleChoice", "ForPreTraining", "ForNextSentencePrediction",
 )  # fmt: skip
-_RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # positions by distance: any length
-# what a configuration says of its file, not of its model
+_RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # relative positions: any length
+# fields of a configuration that describe its file, not its model
 _UNSTEADY = (
     "_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures",
     "_attn_implementation_internal",
@@ -33,12 +33,12 @@ def text_config(model: Any) -> Any:
 
 
 def batch_axis(model: Any) -> int:
-    """The axis of texts in a model's hidden states: 0 in [b,t,d], and 1 in xlnet, which computes with [t,b,d]."""
+    """The batch axis of a model's hidden states: 0 in [b,t,d], and 1 in xlnet, which has [t,b,d]."""
     return 1 if getattr(model.config, "model_type", "") == "xlnet" else 0
 
 
 def head_count(model: Any, kind: str = "self") -> int:
-    """How many heads a layer of this kind of attention has, as the configuration says; 1 where it does not."""
+    """The number of heads of this kind of attention in the configuration; 1 if it is not there."""
     config = text_config(model)
     names = ("decoder_attention_heads",) if kind == "cross" else ()
     known = (getattr(config, name, None) for name in (*names, "num_attention_heads", "heads"))
@@ -46,7 +46,7 @@ def head_count(model: Any, kind: str = "self") -> int:
 
 
 def output_head(config: Any) -> Head:
-    """How logits become probabilities. One logit is a yes/no question unless the model says regression."""
+    """How logits become probabilities. One logit is a yes/no output unless the problem type is regression."""
     kind = getattr(config, "problem_type", None)
     if kind == "regression":
         return "regression"
@@ -54,7 +54,7 @@ def output_head(config: Any) -> Head:
 
 
 def config_labels(config: Any) -> tuple[str, ...]:
-    """Names from `id2label`; a single logit answers no and yes: two names, or label and 'not label'."""
+    """Names from `id2label`; a single logit has two labels: its two names, or 'not label' and label."""
     names = {int(k): str(v) for k, v in (getattr(config, "id2label", None) or {}).items()}
     if config.num_labels == 1 and len(names) == 2 and output_head(config) == "sigmoid":
         return (names[0], names[1])
@@ -63,19 +63,19 @@ def config_labels(config: Any) -> tuple[str, ...]:
 
 
 def limit(model: Any, tokenizer: Any) -> int | None:
-    """How many tokens the model reads, or None for no limit."""
+    """The largest number of tokens, or None for no limit."""
     config = text_config(model)
     positions = getattr(config, "max_position_embeddings", None) or 0
-    given = [int(positions)] if positions > 0 and getattr(config, "model_type", "") not in _RELATIVE else []
+    limits = [int(positions)] if positions > 0 and getattr(config, "model_type", "") not in _RELATIVE else []
     for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None and given:
-            given = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
-    stated = getattr(tokenizer, "model_max_length", None)
-    return min([*given, *([int(stated)] if stated and stated < 1e9 else [])], default=None)
+        if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None and limits:
+            limits = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
+    max_length = getattr(tokenizer, "model_max_length", None)
+    return min([*limits, *([int(max_length)] if max_length and max_length < 1e9 else [])], default=None)
 
 
 def sites(model: Any) -> list[tuple[str, int]]:
-    """(kind, layer) of each attention matrix, in the order in which a forward pass makes them."""
+    """(kind, layer) of each attention matrix, in the order of a forward pass."""
     if hasattr(model, "attention_sites"):
         return list(model.attention_sites)
     config = text_config(model)
@@ -88,7 +88,7 @@ def sites(model: Any) -> list[tuple[str, int]]:
 
 
 def reported(out: Any) -> list[Tensor]:
-    """What a model itself reports as its attention, in the order of `sites`."""
+    """The attention in a model's own output, in the order of `sites`."""
     if getattr(out, "cross_attentions", None):
         decoder = [w for pair in zip(out.decoder_attentions, out.cross_attentions, strict=True) for w in pair]
         return [*out.encoder_attentions, *decoder]
@@ -105,7 +105,7 @@ def word_embeddings(model: Any) -> nn.Embedding | None:
 
 
 def model_fingerprint(model: Any) -> str:
-    """A hash of a model: of each tensor its name, shape, dtype, the exact sum of its bits, and 1024 of its bytes."""
+    """A hash of the configuration and, for each tensor, its name, shape, dtype, sum of its bits, and 1024 bytes."""
     config = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
     steady = {k: v for k, v in config.items() if k not in _UNSTEADY}
     header = json.dumps([type(model).__name__, steady], sort_keys=True, default=str)
@@ -119,13 +119,13 @@ def model_fingerprint(model: Any) -> str:
 
 
 def state(model: Any) -> list[tuple[int, int]]:
-    """What changes whenever a weight is changed in place or exchanged: cheap to compare, meaningless otherwise."""
+    """A value that changes when a weight is changed in place or replaced; it is cheap to compare."""
     tensors = model.state_dict(keep_vars=True).values()
     return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
 
 
 def tokenize(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
-    """The whole text as the tokenizer cuts it, nothing left out; offsets are reconstructed where it keeps none."""
+    """The whole text tokenized, not truncated; offsets are reconstructed if the tokenizer keeps none."""
     cut = _with_offsets if getattr(tokenizer, "is_fast", False) else _without_offsets
     ids, spans, segments, types = cut(tokenizer, text, pair)
     spans = with_marks(spans, segments, (text, pair or ""))
@@ -152,7 +152,7 @@ def _with_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
         None if segment is None else trim(texts[segment], (int(a), int(b)))
         for segment, (a, b) in zip(segments, encoding["offset_mapping"], strict=True)
     ]
-    # subtle: the "▁" that SentencePiece puts before a text is said to be the text's first character
+    # subtle: the "▁" that SentencePiece puts before a text has the span of the text's first character
     for i, piece in enumerate(encoding.tokens(0)[:-1]):
         here, after = spans[i], spans[i + 1]
         if piece == "▁" and here is not None and after is not None and here[0] == after[0]:
@@ -162,7 +162,7 @@ def _with_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
 
 @contextmanager
 def _unchanged(tokenizer: Any) -> Iterator[None]:
-    """A call without truncation and padding turns them off for good in the tokenizer's backend; turn them on again."""
+    """Restore truncation and padding, which a call without them turns off permanently in the tokenizer's backend."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     truncation, padding = getattr(backend, "truncation", None), getattr(backend, "padding", None)
     try:
@@ -179,33 +179,30 @@ def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
     ids, special = encoding["input_ids"], encoding["special_tokens_mask"]
     first = len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
     content = [i for i, mark in enumerate(special) if not mark]
-    marked = tokenizer.unk_token_id in ids and _marks_continuation(tokenizer)  # matters only next to unknown words
+    unknown = tokenizer.unk_token_id
+    # whether a WordPiece vocabulary marks continuations, which matters only next to unknown words
+    marked = unknown in ids and any(tokenizer.convert_tokens_to_ids(f"##{c}") not in (None, unknown) for c in "aeinrst")
     segments: list[int | None] = [None] * len(ids)
     spans: list[Span | None] = [None] * len(ids)
     for segment, (part, source) in enumerate(((content[:first], text), (content[first:], pair or ""))):
         pieces = tokenizer.convert_ids_to_tokens([ids[i] for i in part])
-        known = [None if ids[i] == tokenizer.unk_token_id else piece for i, piece in zip(part, pieces, strict=True)]
-        places = align_pieces(
-            source, [None if piece is None else _surface(tokenizer, piece, marked) for piece in known]
-        )
-        for i, span in zip(part, places, strict=True):
+        surfaces = [
+            None if ids[i] == unknown else _surface(tokenizer, piece, marked)
+            for i, piece in zip(part, pieces, strict=True)
+        ]
+        for i, span in zip(part, align_pieces(source, surfaces), strict=True):
             segments[i], spans[i] = segment, span
     return ids, spans, segments, encoding.get("token_type_ids")
 
 
 def _surface(tokenizer: Any, piece: str, marked: bool) -> str | None:
-    """What a piece looks like in the text: "##ing" -> "ing", "low</w>" -> "low", "▁film" -> " film".
+    """The characters of a piece in the text: "##ing" -> "ing", "low</w>" -> "low", "▁film" -> " film".
 
-    A space in front says that a word begins there; where "##" is `marked`, so does its absence. None: part of a letter.
+    A leading space means that a word begins there; where "##" is `marked`, so does its absence. None: part of a letter.
     """
-    shown = str(tokenizer.convert_tokens_to_string([piece]))
-    if not shown or "\ufffd" in shown:
+    text = str(tokenizer.convert_tokens_to_string([piece]))
+    if not text or "\ufffd" in text:
         return " " if piece in ("▁", "</w>") else None
-    bare = shown.removeprefix("##").removesuffix("</w>").removesuffix("@@").replace("▁", " ").strip()
+    bare = text.removeprefix("##").removesuffix("</w>").removesuffix("@@").replace("▁", " ").strip()
     begins = piece.startswith(("▁", "Ġ")) or (marked and not piece.startswith("##"))
     return " " + bare if begins else bare
-
-
-def _marks_continuation(tokenizer: Any) -> bool:
-    """Whether this is a WordPiece vocabulary."""
-    return any(tokenizer.convert_tokens_to_ids(f"##{c}") not in (None, tokenizer.unk_token_id) for c in "aeinrst")

@@ -1,8 +1,8 @@
 """Inference: many variants of one or many texts -> logits, fast.
 
-Identical inputs run once. Inputs of one length run together without padding; a few of like length share a batch. A
-batch holds at most `budget` tokens, and half as many whenever memory runs out. Only the masks and the answers of all
-variants are held at once, so memory grows with the budget and not with the number of samples.
+Identical inputs run once. Inputs of one length run together without padding; a few of similar length share a batch. A
+batch has at most `budget` tokens, and half as many after each out-of-memory error. Only masks and logits of all
+variants are held at once, so memory depends on the budget, hardly on the number of samples.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from heedful.model.masking import InputRows, Variants, joined
 from heedful.model.precision import bf16_fault, has_bf16_units
 
 Precision = Literal["float32", "bf16"]
-CHUNK_VARIANTS = 4096  # variants made into inputs at a time
-MIN_UNPADDED_GROUP = 8  # same-length inputs that get a batch of their own
+CHUNK_VARIANTS = 4096  # variants turned into inputs at a time
+MIN_UNPADDED_GROUP = 8  # same-length inputs that get their own batch
 MAX_PADDING_SHARE = 0.15  # of a batch
 MIN_CHECKED = 5  # inputs that run in both precisions
 
@@ -37,8 +37,8 @@ MIN_CHECKED = 5  # inputs that run in both precisions
 class Answers:
     """Logits [n,c] of n variants, in float64. `which` maps each to its distinct input.
 
-    Under bf16 they are moved by the mean difference to float32 on a random part of the inputs: `rough` are that part's
-    moved logits, `exact` its logits in float32.
+    Under bf16 they are shifted by the mean difference to float32 on a random part of the inputs: `rough` are that
+    part's shifted logits, `exact` its logits in float32.
     """
 
     logits: Tensor
@@ -49,7 +49,7 @@ class Answers:
 
     @property
     def distinct(self) -> int:
-        """How many different inputs there were."""
+        """The number of different inputs."""
         return int(self.which.max(initial=-1)) + 1
 
     def values(self, classifier: Classifier, target: Target) -> Floats:
@@ -57,23 +57,23 @@ class Answers:
         return target.of(self.logits, classifier.head).numpy()
 
     def noise(self, classifier: Classifier, target: Target) -> tuple[float, int]:
-        """The standard deviation of a value's error from the precision, and on how many inputs it was measured."""
+        """The standard deviation of a value's rounding error, and the number of inputs on which it was measured."""
         if self.rough is None or self.exact is None:
             return 0.0, 1
-        off = target.of(self.exact, classifier.head) - target.of(self.rough, classifier.head)
-        if len(off) < 2:  # one input, moved to where it belongs
+        errors = target.of(self.exact, classifier.head) - target.of(self.rough, classifier.head)
+        if len(errors) < 2:  # the shift makes a single input exact
             return 0.0, 1
-        return float(off.std(correction=1)), len(off)
+        return float(errors.std(correction=1)), len(errors)
 
     def rounding(self, weights: Floats, classifier: Classifier, target: Target, start: int = 0) -> Floats:
-        """The standard error that the precision gives to Σ weights[d,n] · values[start:start+n], for each of d."""
+        """The standard error of Σ weights[d,n] · values[start:start+n] from rounding, for each of d."""
         sigma, checked = self.noise(classifier, target)
         if sigma == 0:
             return np.zeros(len(weights))
         which = self.which[start : start + weights.shape[1]]
-        together = np.zeros((len(weights), int(which.max()) + 1))
-        np.add.at(together.T, which, weights.T)  # the same input has the same error wherever it stands
-        return np.asarray(sigma * np.sqrt((together**2).sum(1) + together.sum(1) ** 2 / checked))
+        by_input = np.zeros((len(weights), int(which.max()) + 1))
+        np.add.at(by_input.T, which, weights.T)  # variants with the same input have the same error
+        return np.asarray(sigma * np.sqrt((by_input**2).sum(1) + by_input.sum(1) ** 2 / checked))
 
 
 def answers(
@@ -83,7 +83,7 @@ def answers(
     rng: torch.Generator | None = None,
     budget: int = BUDGET,
 ) -> Answers:
-    """What the model says of every variant, in order."""
+    """The logits of every variant, in order."""
     return Engine(classifier, precision, rng, budget).ask(variants)
 
 
@@ -91,8 +91,8 @@ def answers(
 def sharing(classifier: Classifier) -> Iterator[None]:
     """Inside, an input that any method or check has run in float32 is not run again.
 
-    It still counts as a pass asked for, so that a method's cost does not depend on what was run before it. Other
-    threads wait until the block ends.
+    It still counts as a forward pass, so that a method's cost does not depend on the methods before it. Other threads
+    wait until the block ends.
     """
     with classifier.lock:
         before = classifier.answered
@@ -104,7 +104,7 @@ def sharing(classifier: Classifier) -> Iterator[None]:
 
 
 def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice]]]:
-    """Slices of the variants, about CHUNK at a time."""
+    """Slices of the variants, about CHUNK_VARIANTS at a time."""
     chunk: list[tuple[Variants, slice]] = []
     size = 0
     for text in variants:
@@ -121,7 +121,7 @@ def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice
 
 @dataclass
 class Engine:
-    """Answers questions about one classifier, and remembers every input that it has run."""
+    """Runs variants through one classifier, and caches the logits of every input."""
 
     classifier: Classifier
     precision: Precision = "float32"
@@ -129,7 +129,7 @@ class Engine:
     budget: int = BUDGET
     known: dict[Any, int] = field(default_factory=dict)
     logits: list[Tensor] = field(default_factory=list)
-    shifts: list[bool] = field(default_factory=list)  # which parts of `logits` were rounded, and are to be moved
+    shifts: list[bool] = field(default_factory=list)  # which parts of `logits` are bf16, and must be shifted
     rough: list[Tensor] = field(default_factory=list)
     exact: list[Tensor] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -137,9 +137,8 @@ class Engine:
     def __post_init__(self) -> None:
         if self.precision not in ("float32", "bf16"):
             raise BadInput(f"precision '{self.precision}' is not one of float32, bf16.")
-        if self.precision == "float32" or isinstance(self.classifier, Plain):  # a function has its own precision
-            return
-        if self.classifier.device.type != "cpu":
+        # a function has its own precision
+        if self.precision == "float32" or isinstance(self.classifier, Plain) or self.classifier.device.type != "cpu":
             return
         if (fault := bf16_fault()) is not None:
             self.precision = "float32"
@@ -148,7 +147,7 @@ class Engine:
             self.notes.append("this processor has no bf16 units: float32 would be faster")
 
     def ask(self, variants: Sequence[Variants]) -> Answers:
-        """What the model says of every variant, in order."""
+        """The logits of every variant, in order."""
         answer = self._answer_texts if isinstance(self.classifier, Plain) else self._answer_ids
         with self.classifier.lock:
             which = np.concatenate([answer(chunk) for chunk in _chunks(variants)])
@@ -157,11 +156,12 @@ class Engine:
             return Answers(torch.cat(self.logits)[index], which, tuple(self.notes))
         rough, exact = torch.cat(self.rough), torch.cat(self.exact)
         shift = (exact - rough).mean(0)
-        logits = torch.cat([part + shift if off else part for part, off in zip(self.logits, self.shifts, strict=True)])
+        parts = zip(self.logits, self.shifts, strict=True)
+        logits = torch.cat([part + shift if rounded else part for part, rounded in parts])
         return Answers(logits[index], which, tuple(self.notes), rough + shift, exact)
 
     def _new(self, keys: Sequence[Any]) -> dict[Any, int]:
-        """The keys never seen, and where each stands first."""
+        """The keys that are not known, and the first index of each."""
         new: dict[Any, int] = {}
         for i, key in enumerate(keys):
             if key not in self.known:
@@ -169,12 +169,12 @@ class Engine:
         return new
 
     def _which(self, keys: Sequence[Any], new: Iterable[Any]) -> Ints:
-        """Which distinct input each key is, once the new ones have been answered."""
+        """The distinct input of each key; the logits of the new ones were just added."""
         self.known |= {key: len(self.known) + i for i, key in enumerate(new)}
         return np.array([self.known[key] for key in keys])
 
     def _answer_texts(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
-        """A function of texts gets texts."""
+        """Run a function of texts."""
         classifier = self.classifier
         assert isinstance(classifier, Plain)
         texts = [t for variants, part in chunk for t in variants.texts(classifier, part)]
@@ -183,7 +183,7 @@ class Engine:
         return self._which(texts, new)
 
     def _answer_ids(self, chunk: Sequence[tuple[Variants, slice]]) -> Ints:
-        """A model gets token ids."""
+        """Run a model on token ids."""
         rows = joined([variants.rows(self.classifier, part) for variants, part in chunk])
         keys = rows.keys()
         if new := self._new(keys):
@@ -194,7 +194,7 @@ class Engine:
         return self._which(keys, new)
 
     def _recall(self, keys: Sequence[Any], run: Callable[[Ints], Tensor]) -> None:
-        """Run those inputs that nobody has asked before, and take the others from what is shared, if anything is."""
+        """Run the inputs that are not in the shared cache, and take the others from there."""
         shared = {} if self.classifier.answered is None else self.classifier.answered
         fresh = [i for i, key in enumerate(keys) if key not in shared]
         self.classifier.forwards += len(keys) - len(fresh)
@@ -205,11 +205,11 @@ class Engine:
         self.shifts.append(False)
 
     def _answer_roughly(self, rows: InputRows) -> bool:
-        """In bf16, with a part of the inputs in float32 too; False, and a note, where the model fails under bf16."""
+        """Run in bf16, and part of the inputs in float32 too; False, and a note, if the model fails under bf16."""
         checked = torch.randperm(len(rows), generator=self.rng)[: max(MIN_CHECKED, len(rows) // 20)]
         try:
             rough = self._run(rows, rough=True)
-        except Exception as e:  # a family's own code; what is wrong in float32 too will raise again there
+        except Exception as e:  # a family's own code; an error that is not due to bf16 is raised again in float32
             self.precision = "float32"
             self.notes.append(f"bf16 failed ({type(e).__name__}): float32 was used")
             return False
@@ -266,7 +266,7 @@ def _out_of_memory(e: BaseException) -> bool:
 
 
 def _groups(classifier: Classifier, rows: InputRows, budget: Callable[[], int]) -> Iterator[Ints]:
-    """Which rows run together. The budget is asked for each time: it may shrink on the way."""
+    """Which rows run together. `budget` is a function because it may shrink meanwhile."""
     kinds = classifier.kind(np.where(np.arange(rows.ids.shape[1]) < rows.lengths[:, None], rows.ids, -1))
     for kind in np.unique(kinds):
         lengths = {int(n): np.flatnonzero((kinds == kind) & (rows.lengths == n)) for n in np.unique(rows.lengths)}

@@ -1,4 +1,4 @@
-"""Loading: a folder, a hub name, a pipeline or nothing at all -> a Classifier. Executes nothing that it loads."""
+"""Loading: a folder, a hub name, a pipeline or None -> a Classifier. No loaded code is executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
-_LOADING = RLock()  # what `_silence` changes belongs to the whole process
+_LOADING = RLock()  # `_silence` changes global settings of the process
 
 
 def load(
@@ -39,9 +39,8 @@ def load(
 ) -> Classifier:
     """A classifier from a folder or hub name, a Hugging Face pipeline, a (model, tokenizer) pair, or the default.
 
-    Weights are read from safetensors only and no code of the repository runs. Numbers are float32 unless `dtype` says
-    otherwise ("auto" keeps the checkpoint's own; bf16 becomes float32 on a CPU that cannot compute it). A pipeline
-    keeps its device and dtype.
+    Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
+    is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
     """
     if isinstance(model, (str, Path)) or model is None:
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
@@ -49,7 +48,10 @@ def load(
         if model is None:
             classifier.name = "heedful-default"
         if device is not None:
-            _move(classifier, device)
+            try:
+                classifier.model.to(torch.device(device))
+            except (RuntimeError, AssertionError) as e:
+                raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
         here = model is not None and Path(source).expanduser().exists()
         arguments = {
             "model": str(Path(source).expanduser().absolute()) if here else model,
@@ -65,16 +67,14 @@ def load(
         return Classifier(*model)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
-            raise BadInput("a pipeline has its own revision, device and dtype; set them where you make it.")
+            raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
         return Classifier(model.model, model.tokenizer)
-    raise BadInput(
-        f"a {type(model).__name__} was given as the model; give a folder, a hub name, a text-classification "
-        "pipeline or a (model, tokenizer) pair."
-    )
+    expected = "a folder, a hub name, a text-classification pipeline or a (model, tokenizer) pair"
+    raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
 
 
 def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
-    """How another process loads the same classifier, as JSON: from where it came, or from a copy saved in `folder`."""
+    """How another process loads the same classifier, as JSON: from its source, or from a copy saved in `folder`."""
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
     about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
@@ -94,12 +94,12 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
 
 
-def restore_classifier(described: Mapping[str, Any]) -> Classifier:
-    """The classifier that `describe_classifier` described."""
-    classifier = load(**{name: described[name] for name in ("model", "revision", "device", "dtype")})
-    classifier.name = described["name"]
-    if described["attention"] != getattr(classifier.config, "_attn_implementation", None):
-        classifier.model.set_attn_implementation(described["attention"])
+def restore_classifier(description: Mapping[str, Any]) -> Classifier:
+    """The inverse of `describe_classifier`."""
+    classifier = load(**{name: description[name] for name in ("model", "revision", "device", "dtype")})
+    classifier.name = description["name"]
+    if description["attention"] != getattr(classifier.config, "_attn_implementation", None):
+        classifier.model.set_attn_implementation(description["attention"])
     return classifier
 
 
@@ -111,13 +111,6 @@ def _dtype(dtype: str | torch.dtype | None) -> Any:
     if not isinstance(kind, torch.dtype) or not kind.is_floating_point:
         raise BadInput(f"dtype '{dtype}' is not one of float32, float64, float16, bfloat16, auto.")
     return kind
-
-
-def _move(classifier: Classifier, device: str | torch.device) -> None:
-    try:
-        classifier.model.to(torch.device(device))
-    except (RuntimeError, AssertionError) as e:
-        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
 
 
 def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> Classifier:
@@ -140,13 +133,13 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
         folder = folder if folder.is_dir() else _download(source, revision)
         model = _model(source, folder, dtype)
         tokenizer = _tokenizer(source, folder)
-    if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto", and a checkpoint in bf16
+    if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto" and a bf16 checkpoint
         model.float()
     return Classifier(model, tokenizer, name=source)
 
 
 def wrapped(tokenizer: Any, special: Mapping[str, str]) -> Any:
-    """A `tokenizers.Tokenizer` as transformers would give it; `special` says what its special tokens are for."""
+    """A `tokenizers.Tokenizer` as a transformers tokenizer; `special` maps roles to special tokens."""
     from transformers import PreTrainedTokenizerFast
 
     named = ["input_ids", "token_type_ids", "attention_mask"]
@@ -154,12 +147,12 @@ def wrapped(tokenizer: Any, special: Mapping[str, str]) -> Any:
 
 
 def _download(source: str, revision: str | None) -> Path:
-    """The folder of a hub model in the local cache. Only descriptions and the weights that they name are fetched."""
+    """The folder of a hub model in the local cache. Only descriptions and the weights in them are downloaded."""
     from huggingface_hub import snapshot_download
 
     try:
         descriptions = ["*.json", "*.txt", "*.model"]
-        # subtle: "*" matches slashes, too
+        # subtle: "*" also matches slashes
         folder = Path(snapshot_download(source, revision=revision, allow_patterns=descriptions, ignore_patterns="*/*"))
         names = weight_names(folder, _config(folder))
         return Path(snapshot_download(source, revision=revision, allow_patterns=names))
@@ -170,7 +163,7 @@ def _download(source: str, revision: str | None) -> Path:
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """config.json as it is; empty where it is damaged, which transformers will say."""
+    """The content of config.json; empty if it is damaged, which transformers reports later."""
     try:
         config = json.loads((folder / "config.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -179,7 +172,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _pretrained(auto: Any, source: str, folder: Path, **more: Any) -> Any:
-    """A model from a checked folder: from safetensors files in it alone, no larger than these, no code executed."""
+    """A model from a checked folder: only from its safetensors files, no larger than these, without running code."""
     _check_folder(folder, auto.__name__)
     config = _config(folder)
     contents = Contents.read(source, weight_files(folder, weight_names(folder, config)))
@@ -196,28 +189,22 @@ def _pretrained(auto: Any, source: str, folder: Path, **more: Any) -> Any:
 def _check_folder(folder: Path, loader: str) -> None:
     names = {path.name for path in folder.iterdir()}
     if "config.json" not in names:
-        raise BadInput(f"'{folder}' has no config.json, so it is not a model folder; give one made by save_pretrained.")
+        raise BadInput(f"'{folder}' has no config.json, so it is not a model folder; save one with save_pretrained.")
     if not any(name.endswith(".safetensors") for name in names):
         pickled = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt", ".pkl")))
         if pickled:
-            raise BadInput(
-                f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded; if you "
-                f"trust them, convert them once with {loader}.from_pretrained(folder, "
-                "use_safetensors=False).save_pretrained(folder)."
-            )
+            convert = f"{loader}.from_pretrained(folder, use_safetensors=False).save_pretrained(folder)"
+            unsafe = f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded"
+            raise BadInput(f"{unsafe}; if you trust them, convert them once with {convert}.")
         raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
     if "adapter_config.json" in names:
-        raise Unsupported(
-            f"'{folder}' holds an adapter, whose base model would be loaded from elsewhere; join them with peft's "
-            "merge_and_unload and save the result."
-        )
+        adapter = f"'{folder}' holds an adapter, whose base model is stored elsewhere"
+        raise Unsupported(f"{adapter}; merge them with peft's merge_and_unload and save the result.")
     if names & set(_TOKENIZER_FILES):
         return
     config = (folder / "tokenizer_config.json").read_text("utf-8") if "tokenizer_config.json" in names else ""
     if "ByT5Tokenizer" not in config and "CanineTokenizer" not in config:  # of bytes, characters: no vocabulary file
-        raise BadInput(
-            f"'{folder}' has no tokenizer (such as tokenizer.json); save it there with tokenizer.save_pretrained."
-        )
+        raise BadInput(f"'{folder}' has no tokenizer (such as tokenizer.json); save it with tokenizer.save_pretrained.")
 
 
 def _model(source: str, folder: Path, dtype: Any) -> Any:
@@ -227,21 +214,19 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
     model, report = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if missing:
-        shown = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        names = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         kind = ", ".join(model.config.architectures or ["unknown"])
-        raise Unsupported(
-            f"'{source}' ({kind}) has no trained weights for {shown}: as a classifier it would answer at random; "
-            "give a model that was fine-tuned for sequence classification."
-        )
+        untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
+        raise Unsupported(f"{untrained}; give a model that was fine-tuned for sequence classification.")
     return model
 
 
 def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:
-    """A pretrained encoder with a new head for these labels, its tokenizer, and how many tokens it reads."""
+    """A pretrained encoder with a new head for these labels, its tokenizer, and its largest number of tokens."""
     from transformers import AutoModelForSequenceClassification
 
     if not source:
-        raise BadInput("no encoder was given; set encoder=FOLDER, or a Hugging Face hub name.")
+        raise BadInput("encoder is empty; set encoder=FOLDER, or a Hugging Face hub name.")
     folder = Path(source).expanduser()
     numbers = {name: i for i, name in enumerate(labels)}
     options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
@@ -273,13 +258,13 @@ def _masked_model(source: str) -> tuple[Any, Any]:
 
 
 def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
-    """A masked language model in a folder as a function: Batch -> chances [b,t,v], none for special tokens.
+    """A masked language model in a folder as a function: Batch -> probabilities [b,t,v], 0 for special tokens.
 
-    It must cut texts into the same token ids as the classifier's tokenizer.
+    It must have the same token ids as the classifier's tokenizer.
     """
     model, its_tokenizer = _masked_model(str(Path(source).expanduser()))
     if its_tokenizer.get_vocab() != tokenizer.get_vocab():
-        raise BadInput(f"'{source}' has another vocabulary than the classifier; its words cannot fill the gaps.")
+        raise BadInput(f"'{source}' has another vocabulary than the classifier; give a model with the same one.")
     special = sorted(set(its_tokenizer.all_special_ids))
     limit = huggingface.limit(model, its_tokenizer)
 
@@ -292,7 +277,7 @@ def language_model(source: str, tokenizer: Any) -> Callable[[Batch], Tensor]:
         with torch.no_grad():
             scores = model(**inputs).logits.float()
         scores[..., special] = -torch.inf
-        scores[..., len(its_tokenizer) :] = -torch.inf  # rows of the table that no token uses
+        scores[..., len(its_tokenizer) :] = -torch.inf  # unused rows of the embedding table
         return torch.softmax(scores, -1)
 
     return chances
@@ -305,24 +290,22 @@ def _tokenizer(source: str, folder: Path) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
     except Exception as e:
         raise BadInput(f"the tokenizer of '{source}' cannot be read ({_first_line(e)}).") from e
-    # subtle: transformers builds an empty tokenizer, everything unknown, where it finds no vocabulary
+    # subtle: without a vocabulary, transformers builds an empty tokenizer, for which all words are unknown
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
         raise BadInput(f"the tokenizer of '{source}' has an empty vocabulary; save it with tokenizer.save_pretrained.")
     return tokenizer
 
 
 def _explained(e: Exception, source: str) -> HeedfulError:
-    """What went wrong while loading, in one sentence."""
+    """An error of loading, in one sentence."""
     message = f"{type(e).__name__}: {e}"
     if "SafetensorError" in message or "header" in message.lower():
         return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
     signs = ("Unrecognized configuration class", "Unrecognized model", "does not recognize")
     if any(sign in message for sign in signs):
-        return Unsupported(
-            f"'{source}' is of a kind for which transformers has no sequence classifier ({_first_line(e)})."
-        )
+        return Unsupported(f"'{source}' has no sequence classifier in transformers ({_first_line(e)}).")
     if "trust_remote_code" in message:
-        return Unsupported(f"'{source}' needs code of its own to run, which heedful does not execute.")
+        return Unsupported(f"'{source}' needs its own code, which heedful does not execute.")
     if Path(source).exists():
         return BadInput(f"the model in '{source}' cannot be loaded ({_first_line(e)}).")
     return BadInput(
@@ -338,7 +321,7 @@ def _first_line(e: BaseException) -> str:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """No progress bars and no reports on stderr while loading: what matters becomes an error of ours."""
+    """No progress bars and no log messages while loading; problems are raised as errors."""
     from transformers.utils import logging as hf
 
     hub = logging.getLogger("huggingface_hub")

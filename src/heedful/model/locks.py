@@ -1,7 +1,7 @@
-"""Locks: jobs on one model wait for each other, whichever threads and classifiers they come from.
+"""Locks: jobs on one model wait for each other, across threads and classifiers.
 
 A job changes the model while it runs (hooks, evaluation mode, the implementation of attention, a padding token) and
-counts its passes. The lock is re-entrant: a job may consist of others.
+counts its passes. The lock is re-entrant: a job may contain others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMON_LOCK = RLock()  # of objects that cannot be the key of a dictionary
 
 
 def lock_of(owner: Any) -> AbstractContextManager[Any]:
-    """The lock of a model or a tokenizer: one for each, as long as it lives. Nothing is stored in the object."""
+    """The one lock of a model or a tokenizer. Nothing is stored in the object."""
     try:
         with _NEW_LOCK:
             if owner not in _LOCKS:
@@ -32,10 +32,10 @@ def lock_of(owner: Any) -> AbstractContextManager[Any]:
 
 
 class LockedProperty(Generic[Value]):
-    """A cached property that is computed while its owner holds its `lock`.
+    """A cached property that is computed under its owner's `lock`.
 
-    subtle: `functools.cached_property` has a lock of its own until Python 3.12. One thread that waits in it for the
-    model, and one that holds the model and waits for it, would wait for ever.
+    subtle: `functools.cached_property` has a lock of its own before Python 3.12. A thread that holds it and waits for
+    the model, and one that holds the model and waits for it, would deadlock.
     """
 
     def __init__(self, func: Callable[[Any], Value]) -> None:

@@ -1,13 +1,13 @@
 """Masking: ways of removing words. keep[n,d] over features -> token ids for the model, never a decoded text.
 
-delete          the pieces are left out, and what follows moves up
+delete          the pieces are deleted, which shortens the text
 mask, unk, pad  that token replaces each piece
-attention       they stay, and no position may attend to them
+attention       the pieces stay, and no position may attend to them
 token:WORD      the token WORD replaces each piece
-mlm:FOLDER      a masked language model with the same vocabulary fills them in, drawn at random
+mlm:FOLDER      tokens drawn from a masked language model with the same vocabulary replace them
 
-Special tokens are never removed. A text of which nothing is left is its special tokens, or one token that says nothing.
-A classifier that reads plain texts gets strings: words are cut out ("delete") or replaced ("token:WORD").
+Special tokens are never removed. An empty text consists of its special tokens, or of one neutral token. A classifier of
+plain texts gets strings: words are deleted ("delete") or replaced ("token:WORD").
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from heedful.model.classifier import Classifier
 Unit = Literal["token", "word", "bag"]
 
 TOKENS = {"mask": "mask_token_id", "unk": "unk_token_id", "pad": "pad_token_id"}
-MLM_BATCH_TOKENS = 512  # that a language model reads at a time: its answer is the whole vocabulary for each
+MLM_BATCH_TOKENS = 512  # per batch of a language model, whose output has the whole vocabulary for each
 
 
 def check_masking(way: str) -> None:
-    """Refuse what is not a masking."""
+    """Refuse an unknown masking."""
     name, _, argument = way.partition(":")
     operator = MASKINGS.get(name)
     if operator is not None and (bool(argument) if operator.argument else way == name):
@@ -63,7 +63,7 @@ def features(tokens: Tokens, unit: Unit = "word") -> list[list[int]]:
 
 
 def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) -> Bools:
-    """keep[n,d] over features -> keep[n,t] over positions; what is in no feature stays."""
+    """keep[n,d] over features -> keep[n,t] over positions; positions outside all features stay."""
     table = np.ones((len(keep), length), dtype=bool)
     for j, group in enumerate(groups):
         table[:, list(group)] = keep[:, j : j + 1]
@@ -71,7 +71,7 @@ def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) ->
 
 
 def spread_scores(groups: Sequence[Sequence[int]], scores: Floats, length: int) -> Floats:
-    """A score per feature -> a score per token, in equal parts, so that a feature's tokens add up to its score."""
+    """A score per feature -> a score per token: each token of a feature gets an equal part of its score."""
     by_token = np.zeros(length)
     for group, score in zip(groups, scores, strict=True):
         by_token[list(group)] = score / len(group)
@@ -80,7 +80,7 @@ def spread_scores(groups: Sequence[Sequence[int]], scores: Floats, length: int) 
 
 @dataclass(frozen=True)
 class InputRows:
-    """Inputs flush left: the first `lengths` cells of each row count, and attention may use those that are `seen`."""
+    """Inputs, aligned left: the first `lengths` cells of each row are real, and attention may use those in `seen`."""
 
     ids: Ints
     seen: Bools
@@ -91,16 +91,16 @@ class InputRows:
         return len(self.ids)
 
     def take(self, index: Ints) -> InputRows:
-        """Some of the rows, no wider than they need."""
+        """Some of the rows, no wider than the longest."""
         width = int(self.lengths[index].max(initial=1))
         types = None if self.types is None else self.types[index, :width]
         return InputRows(self.ids[index, :width], self.seen[index, :width], types, self.lengths[index])
 
     def keys(self) -> list[bytes]:
-        """What makes two rows the same input."""
+        """A hash of each row; identical inputs have equal hashes."""
         parts = [self.ids, self.seen] if self.types is None else [self.ids, self.seen, self.types]
         cells = np.stack(parts, axis=-1).astype(np.int32)
-        real = (row[:length] for row, length in zip(cells, self.lengths, strict=True))  # however wide the table is
+        real = (row[:length] for row, length in zip(cells, self.lengths, strict=True))  # whatever the table's width
         return [blake2b(row.tobytes(), digest_size=16).digest() for row in real]
 
     def wider(self, width: int) -> InputRows:
@@ -111,7 +111,7 @@ class InputRows:
 
 
 def joined(parts: Sequence[InputRows]) -> InputRows:
-    """Rows of several texts under each other."""
+    """The rows of several texts in one table."""
     if len(parts) == 1:
         return parts[0]
     wide = [part.wider(max(p.ids.shape[1] for p in parts)) for part in parts]
@@ -126,7 +126,7 @@ def joined(parts: Sequence[InputRows]) -> InputRows:
 
 @dataclass(frozen=True)
 class Variants:
-    """Many variants of one text: which of its positions stay in each (keep[n,t]), and what happens to the others."""
+    """Many variants of one text: which positions stay in each (keep[n,t]), and how the others are removed."""
 
     tokens: Tokens
     keep: Bools
@@ -149,12 +149,12 @@ class Variants:
             None if self.tokens.types is None else np.broadcast_to(np.array(self.tokens.types), keep.shape),
             np.full(len(keep), keep.shape[1]),
         )
-        return _with_something(classifier, self.operator.rows(self, classifier, rows, keep))
+        return _without_empty(classifier, self.operator.rows(self, classifier, rows, keep))
 
     def texts(self, classifier: Classifier, at: slice) -> list[str | tuple[str, str]]:
         """The inputs of some of the variants for a classifier that reads plain texts."""
         if self.operator.text is None:
-            raise BadInput(f"{classifier.name} reads plain text, so words can be removed by delete or token:WORD only.")
+            raise BadInput(f"{classifier.name} reads plain text; use masking=delete or token:WORD.")
         word = self.operator.text(self.argument)
         texts = [self.tokens.text] if self.tokens.pair is None else [self.tokens.text, self.tokens.pair]
         rows = [[_splice(text, self.tokens, s, row, word) for s, text in enumerate(texts)] for row in self.keep[at]]
@@ -162,7 +162,7 @@ class Variants:
 
     @property
     def operator(self) -> Operator:
-        """What happens to the positions that do not stay."""
+        """How positions are removed."""
         return MASKINGS[self.way.partition(":")[0]]
 
     @property
@@ -173,9 +173,9 @@ class Variants:
 
 @dataclass(frozen=True)
 class Operator:
-    """One masking: of token ids, and (if it can) of plain text, where None cuts a word out.
+    """One masking: of token ids, and (if supported) of plain text, where None deletes a word.
 
-    `argument` names what stands after a colon, if something does.
+    `argument` names what follows a colon, if anything does.
     """
 
     rows: Callable[[Variants, Classifier, InputRows, Bools], InputRows]
@@ -193,10 +193,8 @@ def _delete(variants: Variants, classifier: Classifier, rows: InputRows, keep: B
 
 def _hide(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     if not classifier.mask_hides_words:
-        raise BadInput(
-            f"{classifier.name} still reads a word that attention may not use (it pools words of the text, or has a "
-            "decoder); use masking=delete or another way."
-        )
+        reason = "depends on words that attention may not use (it pools words of the text, or has a decoder)"
+        raise BadInput(f"{classifier.name} {reason}; use masking=delete or another way.")
     return replace(rows, seen=keep)
 
 
@@ -205,7 +203,7 @@ def _replace(variants: Variants, classifier: Classifier, rows: InputRows, keep: 
 
 
 def _fill_in(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
-    """Each gap drawn from what the language model gives for it, with all gaps masked; independent of each other."""
+    """Each removed token drawn independently from the language model's distribution, with all of them masked."""
     from heedful.model.loading import language_model
 
     filler = language_model(variants.argument, classifier.tokenizer)
@@ -235,7 +233,7 @@ WAYS = tuple(name for name, operator in MASKINGS.items() if not operator.argumen
 
 
 def special_token(classifier: Classifier, name: str, instead: str) -> int:
-    """The tokenizer's mask, unk or pad token; where it has none, the error says what to use instead."""
+    """The tokenizer's mask, unk or pad token; without one, the error says what to use instead."""
     token = getattr(classifier.tokenizer, TOKENS[name], None)
     if token is None:
         raise BadInput(f"the tokenizer of {classifier.name} has no {name} token; use {instead}.")
@@ -254,12 +252,12 @@ def stand_in(classifier: Classifier, way: str) -> int:
     if len(pieces) != 1:
         raise BadInput(f"'{word}' is {len(pieces)} tokens for {classifier.name}; give a word that is one token.")
     if pieces[0] == getattr(classifier.tokenizer, "unk_token_id", None):
-        raise BadInput(f"{classifier.name} does not know '{word}'; give a word of its vocabulary, or masking=unk.")
+        raise BadInput(f"'{word}' is not in the vocabulary of {classifier.name}; give another word, or masking=unk.")
     return pieces[0]
 
 
-def _with_something(classifier: Classifier, rows: InputRows) -> InputRows:
-    """A text without special tokens of which nothing is left becomes one token that says nothing."""
+def _without_empty(classifier: Classifier, rows: InputRows) -> InputRows:
+    """An input without any token gets one neutral token."""
     empty = ~(rows.seen & (np.arange(rows.ids.shape[1]) < rows.lengths[:, None])).any(1)
     if not empty.any():
         return rows
@@ -271,7 +269,7 @@ def _with_something(classifier: Classifier, rows: InputRows) -> InputRows:
 
 
 def _splice(text: str, tokens: Tokens, segment: int, keep: Bools, word: str | None) -> str:
-    """Cut a word out with the white space before it (after it, if it is the first), or put another in its place."""
+    """Delete words with the white space before them (after it, if it is the first), or replace them by `word`."""
     places = zip(tokens.segments, tokens.spans, keep, strict=True)
     spans = [(span, stays) for side, span, stays in places if side == segment and span is not None]
     parts: list[str] = []

@@ -1,7 +1,7 @@
-"""Precision: whether this machine's CPU can compute in bf16, tried in a child process before it is used here.
+"""Precision: whether this machine's CPU can compute in bf16, tested in a child process.
 
 Some virtual machines announce AMX and kill the process with SIGILL at the first bf16 product. No query of the CPU finds
-them, so a short child process runs a few bf16 products first. Where it dies, heedful computes in float32.
+them, so a short child process runs a few bf16 products first. If it dies, heedful computes in float32.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 import torch
 
 TIMEOUT_SECONDS = 120
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # another text after each start of a Linux machine
-# matrices large enough for oneDNN's AMX and AVX512 kernels, forward and backward, and what training uses
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # changes at each boot of a Linux machine
+# matrices large enough for oneDNN's AMX and AVX512 kernels, forward and backward, in the layers of training
 TRIAL = """
 try:
     import resource
@@ -42,7 +42,7 @@ out.float().sum().backward()
 
 @cache
 def bf16_fault() -> str | None:
-    """Why bf16 cannot be used on this machine's CPU; None where it can. Tried once, then remembered for this boot."""
+    """Why bf16 cannot be used on this machine's CPU, or None. Tested once, then cached for this boot."""
     file = _cache_file()
     try:
         if file is not None:
@@ -55,15 +55,15 @@ def bf16_fault() -> str | None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps({"fault": fault}), "utf-8")
-        except OSError:  # the next process tries again
+        except OSError:  # the next process tests again
             pass
     return fault
 
 
 def _try_bf16() -> tuple[str | None, bool]:
-    """What went wrong in a child process that computes in bf16, and whether that is certain to happen again."""
+    """The fault of a child process that computes in bf16, or None, and whether the result may be cached."""
     if not sys.executable or getattr(sys, "frozen", False):
-        return "there is no Python interpreter to try it with", False
+        return "there is no Python interpreter to test it with", False
     try:
         # -P: a torch.py in the current folder must not be imported
         command = [sys.executable, "-P", "-c", TRIAL]
@@ -81,7 +81,7 @@ def _try_bf16() -> tuple[str | None, bool]:
 
 
 def _cache_file() -> Path | None:
-    """Where the answer is remembered: for this processor, this torch and this boot of the machine."""
+    """The cache file for this processor, this torch and this boot of the machine."""
     try:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "heedful"
     except RuntimeError:  # no home
@@ -108,13 +108,13 @@ def holds_bf16(model: torch.nn.Module) -> bool:
 
 
 def autocast(bf16: bool) -> torch.autocast:
-    """bf16 on the CPU if asked for; float32, and one line in the log, where this machine cannot."""
+    """bf16 on the CPU if `bf16` is set; float32, and a warning in the log, if this machine cannot."""
     return torch.autocast("cpu", torch.bfloat16, enabled=bf16 and use_bf16())
 
 
 @cache
 def use_bf16() -> bool:
-    """Whether bf16 can be used on this machine's CPU; if not, one line in the log says why."""
+    """Whether bf16 can be used on this machine's CPU; if not, a warning in the log gives the reason."""
     fault = bf16_fault()
     if fault is not None:
         logging.getLogger("heedful").warning("bf16 cannot be used on this machine (%s): float32 is used.", fault)

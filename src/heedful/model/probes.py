@@ -1,6 +1,6 @@
-"""Probes: what a model can do, found by trying it on a short text, because no configuration says it.
+"""Probes: properties of a model that no configuration states, measured on a short text.
 
-Each runs once for a classifier, while it holds its lock (see `LockedProperty`); edits that are open are paused.
+Each runs once for a classifier, under its lock (see `LockedProperty`); open edits are paused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROBE = "A short probe, read twice."
 
 
 def padding_side(classifier: Classifier) -> Side | None:
-    """The side on which padding does not change the logits; None if it does on both."""
+    """The side on which padding does not change the logits; None if there is none."""
     tokens = [classifier.tokens(PROBE).cut(classifier.limit and classifier.limit - 2)] * 2
     sides: tuple[Side, ...] = ("right", "left")
     with torch.no_grad(), seam.paused(classifier.model):
@@ -33,14 +33,14 @@ def padding_side(classifier: Classifier) -> Side | None:
         tolerance = _tolerance(unpadded) * max(1.0, float(unpadded.abs().max()))
         for side in sides:
             batch = classifier.padding_with(side).batch(tokens, classifier.device, width=len(tokens[0]) + 2)
-            change = float((classifier.run(batch) - unpadded).abs().max())  # NaN where a row has nothing to attend to
+            change = float((classifier.run(batch) - unpadded).abs().max())  # NaN if a row has no allowed key
             if change < tolerance:
                 return side
     return None
 
 
 def mask_hides_words(classifier: Classifier) -> bool:
-    """Whether a word under the attention mask has no effect: the logits are the same whatever word it is."""
+    """Whether a word under the attention mask has no effect: the logits are the same for another word."""
     tokens = classifier.tokens(PROBE).cut(classifier.limit)
     batch = classifier.padding_with("right").batch([tokens] * 4, classifier.device)
     ids, hidden = batch.ids.clone(), torch.zeros_like(batch.ids, dtype=torch.bool)
@@ -53,7 +53,7 @@ def mask_hides_words(classifier: Classifier) -> bool:
 
 
 def fused_attention_agrees(classifier: Classifier) -> bool:
-    """Whether the model can run torch's fused attention, and then gives the logits that it gives now."""
+    """Whether the model can run torch's fused attention with the same logits up to rounding."""
     if not getattr(classifier.model, "_supports_sdpa", False) or classifier.tokenizer is None:
         return False
     batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
@@ -75,7 +75,7 @@ def can_branch(classifier: Classifier) -> bool:
     batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
     with torch.no_grad(), seam.paused(classifier.model), ExitStack() as stack:
         if classifier.attention_fault is None:
-            stack.enter_context(seam.eager(classifier.model))
+            stack.enter_context(seam.implementation(classifier.model, "eager"))
         branch = [(layer, 2) for layer in range(layers)]
         copies = classifier.logits(batch.repeat(1 + 2 * layers), counted=False)
         try:
@@ -86,14 +86,14 @@ def can_branch(classifier: Classifier) -> bool:
 
 
 def attention_fault(classifier: Classifier) -> str | None:
-    """Why the seam does not hold for this model; None where it does."""
+    """Why the seam does not work for this model, or None."""
     if not classifier.sites:
         return "it has none"
     model = classifier.model
     try:
         with torch.inference_mode(False), torch.enable_grad(), seam.paused(model):
             batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
-            with seam.evaluation_mode(model), seam.eager(model), seam.reporting(model):
+            with seam.evaluation_mode(model), seam.implementation(model, "eager"), seam.reporting(model):
                 output = model(**classifier.inputs(batch, batch.ids), output_attentions=True)
             with seam.attention(model, classifier.sites, leaf) as seen:
                 logits = classifier.logits(batch, counted=False)
@@ -101,7 +101,7 @@ def attention_fault(classifier: Classifier) -> str | None:
             usual = classifier.logits(batch, counted=False)
     except HeedfulError as e:
         return e.reason if isinstance(e, Unsupported) else str(e)
-    except Exception as e:  # the families' own code raises anything here
+    except Exception as e:  # a family's own code may raise anything
         return f"{type(e).__name__}: {e}"
     reported = huggingface.reported(output)
     width = batch.ids.shape[1]
@@ -110,7 +110,7 @@ def attention_fault(classifier: Classifier) -> str | None:
     if not torch.equal(classifier.to_logits(output.logits), logits):
         return "an edit that changes nothing moves its logits"
     if not torch.allclose(usual, logits, rtol=_tolerance(logits), atol=_tolerance(logits)):
-        return "its eager attention answers otherwise than the one it runs with; load it with eager attention"
+        return "its eager attention has other logits than its present one; load it with eager attention"
     if any(gradient is None for gradient in gradients):
         return "some attention weights that it computes do not reach its logits"
     if len(reported) != len(seen[0]):
@@ -121,17 +121,17 @@ def attention_fault(classifier: Classifier) -> str | None:
 
 
 def _tolerance(logits: Tensor) -> float:
-    """How far two right answers may be apart in this precision."""
+    """The tolerance between equal logits in this precision."""
     return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
 
 
 def pooled_shares(
     classifier: Classifier, batch: Batch, logits: Tensor, seen: dict[Site, Tensor], hidden: Tensor | None
 ) -> Float[Tensor, "b q"]:
-    """The share of each position in what the head pools, from one forward pass: its logits, attention, last states.
+    """The share of each position in the head's pooling, from one forward pass: its logits, attention, last states.
 
-    Where sentences are attended to, it is their weights, each at the place of its last word. Otherwise the positions
-    of the last states, or rows of the last attention, that the logits depend on share equally.
+    With attention over sentences, these are its weights, each at the position of a sentence's last word. Otherwise all
+    positions of the last states (or rows of the last attention) that affect the logits have equal shares.
     """
     sentence = next((site for site in seen if site.kind == "sentence"), None)
     if sentence is not None:
@@ -148,7 +148,7 @@ def pooled_shares(
 
 def _with_gradient(logits: Tensor, candidates: Sequence[Tensor]) -> Bool[Tensor, "b q"] | None:
     """Which positions have a gradient, in the first candidate that has one in every text."""
-    # subtle: a sum over labels may be constant (two opposite logits), so weigh them unevenly
+    # subtle: a sum over labels may be constant (two opposite logits), so their weights differ
     uneven = (logits * torch.arange(1, logits.shape[-1] + 1).to(logits).sqrt()).sum()
     for states in candidates:
         if not states.requires_grad:
@@ -163,7 +163,7 @@ def _with_gradient(logits: Tensor, candidates: Sequence[Tensor]) -> Bool[Tensor,
 
 
 def _with_nan(classifier: Classifier, batch: Batch) -> Bool[Tensor, "q"]:
-    """Which rows of the last attention reach the logits of one text: those from which a NaN does.
+    """Which rows of the last attention affect the logits of one text: those from which a NaN reaches them.
 
     Slow, but it works for a saturated head, whose gradients are all zero.
     """
@@ -171,12 +171,12 @@ def _with_nan(classifier: Classifier, batch: Batch) -> Bool[Tensor, "q"]:
     last = max(layer for kind, layer in classifier.sites if kind == classifier.main_kind)
 
     def poison(site: Site, weights: Tensor) -> Tensor:
-        own = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
-        return weights.masked_fill(own & site.allowed, torch.nan)
+        row = torch.eye(width, dtype=torch.bool, device=weights.device)[:, None, :, None]
+        return weights.masked_fill(row & site.allowed, torch.nan)
 
     with torch.no_grad(), classifier.attention(at(poison, [last], classifier.main_kind)):
         reached = classifier.run(batch.repeat(width)).isnan().any(-1)
-    reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero lets its NaN through
+    reached &= batch.mask[0].bool()  # a mean that multiplies padding by zero passes on its NaN
     if not reached.any():
-        raise Unsupported("no position of its last layer reaches its logits, so none is pooled.", classifier.name)
+        raise Unsupported("no position of its last layer affects its logits.", classifier.name)
     return reached

@@ -1,4 +1,4 @@
-"""Projection: the linear map that a model applies to what its attention heads have read, found in its own calls."""
+"""Projection: the linear map of a model's attention output (W_O), found among its own torch calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAPS = {torch.nn.functional.linear} | _ADDED | PRODUCTS
 
 @dataclass(frozen=True)
 class Projection:
-    """Σ_h context[b,q,h,:] weight[h] + bias = result: W_O of one attention layer, and what it gave."""
+    """Σ_h context[b,q,h,:] weight[h] + bias = result: W_O of one attention layer, and its output."""
 
     weight: Tensor  # [h,d,D]
     bias: Tensor | None  # [D]
@@ -26,7 +26,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Context:
-    """What the heads of one site have read, [b,q,h,d], and where the tensor that holds it has these axes."""
+    """The context vectors [b,q,h,d] of one site, and the order of these axes in the model's tensor."""
 
     site: Site
     read: Tensor
@@ -34,7 +34,7 @@ class Context:
 
     @classmethod
     def of(cls, site: Site, weights: Tensor, args: Any, out: Tensor) -> Context:
-        """From the call that multiplied weights [b,h,q,k] and values."""
+        """From the product of weights [b,h,q,k] and values."""
         if isinstance(args[0], str):
             first, result = args[0].replace(" ", "").replace("->", ",").split(",")[::2]
             feature = next(letter for letter in result if letter not in first)
@@ -44,17 +44,17 @@ class Context:
         return cls(site, out.detach().reshape(b, h, q, -1).permute(0, 2, 1, 3), (0, 2, 1, 3))
 
     def projection(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> Projection | None:
-        """From a later call: its linear map, if what it maps is this context, number by number."""
+        """The linear map of a later call, if its input equals this context."""
         if isinstance(args[0], str):
             return self._summed(args, out)
         factors = [*args, *kwargs.values()]
         if func in _ADDED:
-            bias, given, weight = factors[:3]
+            bias, inputs, weight = factors[:3]
         else:
-            given, weight, bias = [*factors, None][:3]
-        if not all(isinstance(x, Tensor) for x in (given, weight)) or weight.ndim != 2:
+            inputs, weight, bias = [*factors, None][:3]
+        if not all(isinstance(x, Tensor) for x in (inputs, weight)) or weight.ndim != 2:
             return None
-        if given.numel() != self.read.numel() or not self._same(given.reshape(self.read.shape)):
+        if inputs.numel() != self.read.numel() or not self._same(inputs.reshape(self.read.shape)):
             return None
         b, q, h, d = self.read.shape
         columns = weight.T if func is torch.nn.functional.linear else weight
@@ -75,14 +75,14 @@ class Context:
         return projection or self._contracted((second, first, result), b, a, out)
 
     def _contracted(
-        self, letters: tuple[str, str, str], given: Tensor, weight: Tensor, out: Tensor
+        self, letters: tuple[str, str, str], inputs: Tensor, weight: Tensor, out: Tensor
     ) -> Projection | None:
         ours, theirs, result = letters
-        if given.ndim == 3 and self.read.shape[1] == 1:  # one query, its axis left out
+        if inputs.ndim == 3 and self.read.shape[1] == 1:  # one query, without its axis
             axis = self.order[1]
-            given, ours = given.unsqueeze(axis), f"{ours[:axis]}?{ours[axis:]}"
+            inputs, ours = inputs.unsqueeze(axis), f"{ours[:axis]}?{ours[axis:]}"
             out, result = out[None], f"?{result}"
-        if given.ndim != 4 or not self._same(given.permute(self.order)):
+        if inputs.ndim != 4 or not self._same(inputs.permute(self.order)):
             return None
         b, q, h, d = (ours[axis] for axis in self.order)
         wide = [letter for letter in theirs if letter not in ours]
@@ -91,5 +91,5 @@ class Context:
         columns = weight.permute([theirs.index(letter) for letter in (h, d, *wide)])
         return Projection(columns, None, out.detach().permute([result.index(letter) for letter in (b, q, *wide)]))
 
-    def _same(self, given: Tensor) -> bool:
-        return given.shape == self.read.shape and torch.equal(given.detach(), self.read.to(given.dtype))
+    def _same(self, inputs: Tensor) -> bool:
+        return inputs.shape == self.read.shape and torch.equal(inputs.detach(), self.read.to(inputs.dtype))

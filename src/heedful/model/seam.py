@@ -1,13 +1,13 @@
 """The seam: read, edit and differentiate every attention matrix and the word embeddings of a model, and undo it all.
 
-It runs the model's own eager attention and steps in at the softmax, so each family keeps its own mask, soft-cap,
-relative positions and scaling: it is their code. `evaluation_mode` is what every forward pass of heedful runs in.
+It runs the model's own eager attention and intercepts the softmax, so each family keeps its own mask, soft-cap,
+relative positions and scaling. Every forward pass of heedful runs in `evaluation_mode`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -24,7 +24,7 @@ from heedful.model.projection import MAPS, PRODUCTS, Context, Projection
 
 _SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
 
-# subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores come nowhere near
+# subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores are far above
 _MASKED_BELOW = -3e4
 
 
@@ -32,8 +32,8 @@ _MASKED_BELOW = -3e4
 class Seen:
     """What passed through the seam: `seen[i]` maps each site of forward i to the weights that the model used.
 
-    If asked for, `values[i]` maps a site to the value vectors [b,h,k,d] that its weights were multiplied with, and
-    `projections[i]` to the linear map that came next, where one did.
+    With `values=True`, `values[i]` maps a site to its value vectors [b,h,k,d], and `projections[i]` to the linear map
+    that followed, if there was one.
     """
 
     forwards: list[dict[Site, Tensor]] = field(default_factory=list)
@@ -69,7 +69,7 @@ def _door(model: nn.Module, attention: bool) -> Iterator[_Door]:
 
 
 class _Interception(TorchFunctionMode):
-    """Sees every torch call of a forward pass and steps in where a softmax makes a [b,h,q,k] matrix."""
+    """Receives every torch call of a forward pass and intercepts each softmax that returns a [b,h,q,k] matrix."""
 
     def __init__(self, order: Sequence[tuple[str, int]], edit: Edit | None, want_values: bool) -> None:
         super().__init__()
@@ -103,14 +103,14 @@ class _Interception(TorchFunctionMode):
     def softmax(self, scores: Tensor, weights: Tensor) -> Tensor:
         forward = self.seen.forwards[-1]
         if len(forward) == len(self.order):
-            raise Unsupported(f"more attention matrices passed than the {len(self.order)} that the configuration has")
+            raise Unsupported(f"it has more attention matrices than the {len(self.order)} of its configuration")
         site = Site(*self.order[len(forward)], allowed=(scores > _MASKED_BELOW).any(1, keepdim=True))
         forward[site], used = (weights, weights) if self.edit is None else apply(self.edit, site, weights)
         self.last, self.context = site, None
         return used
 
     def product(self, args: Any, out: Tensor) -> None:
-        """The first product with the weights as a factor has the values as the other."""
+        """The first product of the weights with another tensor: that tensor holds the values."""
         assert self.last is not None
         weights = self.seen.forwards[-1][self.last]
         values = _other_factor(weights, args)
@@ -120,7 +120,7 @@ class _Interception(TorchFunctionMode):
             self.last = None
 
     def linear(self, func: Any, args: Any, kwargs: Any, out: Tensor) -> None:
-        """The first linear map of what the heads have read is the model's output projection."""
+        """The first linear map of the heads' outputs is the model's output projection."""
         assert self.context is not None
         projection = self.context.projection(func, args, kwargs, out)
         if projection is not None:
@@ -129,7 +129,7 @@ class _Interception(TorchFunctionMode):
 
 
 def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
-    """Values [b,h,k,d] out of matmul(weights, values), bmm of their flattened forms, or einsum(equation, …)."""
+    """Values [b,h,k,d] from matmul(weights, values), bmm of their flattened forms, or einsum(equation, …)."""
     b, h, _, k = weights.shape
     equation = args[0] if isinstance(args[0], str) else None
     factors = args[1:] if equation is not None else args
@@ -153,7 +153,7 @@ def _other_factor(weights: Tensor, args: Any) -> Tensor | None:
 
 
 def apply(edit: Edit, site: Site, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The edited weights, checked: as edited, and as the model gets them, rows without an allowed key restored."""
+    """The edited weights, checked: as edited, and as passed to the model, with rows without an allowed key restored."""
     new = edit(site, weights)
     if new is weights:
         return weights, weights
@@ -190,11 +190,11 @@ def attention(
             return
         interception.inside = False
         if (n := len(interception.seen.forwards[-1])) != len(order):
-            raise Unsupported(f"{n} attention matrices passed and the configuration has {len(order)}")
+            raise Unsupported(f"it computed {n} attention matrices and its configuration has {len(order)}")
 
     with ExitStack() as undo:
         door = undo.enter_context(_door(model, attention=True))
-        undo.enter_context(eager(model))
+        undo.enter_context(implementation(model, "eager"))
         undo.callback(model.register_forward_pre_hook(start).remove)
         undo.callback(model.register_forward_hook(count).remove)
         undo.enter_context(interception)
@@ -203,7 +203,7 @@ def attention(
 
 @contextmanager
 def paused(model: nn.Module) -> Iterator[None]:
-    """Inside, edits that are open now do not see the model: for trying something out in the middle of a job."""
+    """Inside, edits that are open now have no effect: for a probe in the middle of a job."""
     doors = [door for door in _OPEN.get(model, ()) if not door.paused]
     try:
         for door in doors:
@@ -214,15 +214,10 @@ def paused(model: nn.Module) -> Iterator[None]:
             door.paused = False
 
 
-def eager(model: nn.Module) -> AbstractContextManager[None]:
-    """The model's own eager attention, which computes its weights; restored on exit."""
-    return implementation(model, "eager")
-
-
 @contextmanager
 def implementation(model: nn.Module, name: str) -> Iterator[None]:
-    """One of transformers' implementations of attention; restored on exit."""
-    # subtle: set_attn_implementation logs and carries on where a family ignores it, so set it directly and count later
+    """One of transformers' implementations of attention ("eager" computes the weights); restored on exit."""
+    # subtle: set_attn_implementation only logs if a family ignores it, so set it directly and count the matrices later
     configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     former = [
         (c, c._attn_implementation_internal) for c in configs.values() if hasattr(c, "_attn_implementation_internal")
@@ -232,8 +227,8 @@ def implementation(model: nn.Module, name: str) -> Iterator[None]:
             config._attn_implementation_internal = name
         yield
     finally:
-        for config, implementation in former:
-            config._attn_implementation_internal = implementation
+        for config, former_name in former:
+            config._attn_implementation_internal = former_name
 
 
 @contextmanager
@@ -255,19 +250,19 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
     def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
         if door.paused:
             return out
-        ids, given = state["ids"], args[0].transpose(0, axis)
-        if given.shape == ids.shape and torch.equal(given, ids):
+        ids, looked_up = state["ids"], args[0].transpose(0, axis)
+        if looked_up.shape == ids.shape and torch.equal(looked_up, ids):
             if "edited" not in state:
                 vectors = out.transpose(0, axis)
                 state["edited"] = new = edit(vectors)
                 if new.shape != vectors.shape:
-                    old_shape, new_shape = tuple(vectors.shape), tuple(new.shape)
-                    raise BadInput(f"the edit turned word vectors of shape {old_shape} into {new_shape}.")
+                    change = f"{tuple(vectors.shape)} into {tuple(new.shape)}"
+                    raise BadInput(f"the edit turned word vectors of shape {change}; return the same shape.")
             # subtle: ctrl scales word vectors in place, which a leaf does not allow
             return state["edited"].clone().transpose(0, axis)
-        if "edited" in state and given.shape == ids.shape and torch.equal(given[:, 1:], ids[:, :-1]):
+        if "edited" in state and looked_up.shape == ids.shape and torch.equal(looked_up[:, 1:], ids[:, :-1]):
             return torch.cat([out[:, :1], state["edited"][:, :-1]], dim=1)
-        raise Unsupported("the word embeddings were read for something other than the text")
+        raise Unsupported("its word embeddings are used for something other than the text")
 
     with ExitStack() as undo:
         door = undo.enter_context(_door(model, attention=False))
@@ -294,7 +289,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def reporting(model: nn.Module) -> Iterator[None]:
-    """Inside, the model may be asked for hidden states: the hooks that transformers then adds are removed again."""
+    """Inside, the model may output hidden states; the hooks that transformers adds for it are removed at the end."""
     mark = "_output_capturing_hooks_installed"
     former = [(m, set(m._forward_hooks), mark in vars(m)) for m in model.modules()]
     try:
@@ -311,8 +306,7 @@ def reporting(model: nn.Module) -> Iterator[None]:
 def branched(plan: Sequence[tuple[nn.Module, int]], axis: int) -> Iterator[None]:
     """One forward pass of one text: at each of these blocks, this many copies of the text join the batch.
 
-    What lies below runs once for all. A copy starts without a history: derivatives do not go below its block. `axis`
-    is that of the texts.
+    The blocks below run once for all. A copy is detached: gradients stop at its block. `axis` is that of the texts.
     """
 
     def add_copies(hidden: Tensor, copies: int) -> Tensor:
@@ -333,7 +327,7 @@ def branched(plan: Sequence[tuple[nn.Module, int]], axis: int) -> Iterator[None]
 
 
 def blocks(model: nn.Module, layers: int) -> list[nn.Module]:
-    """The model's Transformer blocks, first to last; empty where they are not one list of the right length."""
+    """The model's Transformer blocks, first to last; empty if no list of modules has this length."""
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == layers]
     alike = [m for m in lists if len({type(block) for block in m}) == 1]
     return list(alike[0]) if alike else []

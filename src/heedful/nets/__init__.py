@@ -1,4 +1,4 @@
-"""The papers' networks; each answers as the model of a Classifier."""
+"""The papers' networks; each can be the model of a Classifier."""
 
 from heedful.nets.base import Net, Output
 from heedful.nets.hierarchical import Hierarchical

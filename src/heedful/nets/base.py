@@ -1,7 +1,7 @@
 """What the papers' networks share: a configuration, an output, masked attention, recurrent layers, and saving.
 
-A network answers as the model of a Classifier: it has `config`, `attention_sites` and `get_input_embeddings`, and its
-forward pass makes each attention matrix [b,h,q,k] with one call of a softmax, which the seam intercepts.
+A network can be the model of a Classifier: it has `config`, `attention_sites` and `get_input_embeddings`, and its
+forward pass computes each attention matrix [b,h,q,k] with one softmax call, which the seam intercepts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Mask = Shaped[Tensor, "b t"] | None  # 0 where a token is masked; token types ha
 
 @dataclass
 class Shape:
-    """A network's configuration: its sizes and what its labels are called. Written to JSON beside the weights.
+    """A network's configuration: its sizes and its label names. Saved as JSON beside the weights.
 
-    One logit answers a yes/no question; `problem_type="multi_label_classification"` asks one of each label.
+    A single logit is a yes/no output; `problem_type="multi_label_classification"` has one of each label.
     """
 
     vocabulary: int
@@ -43,7 +43,7 @@ class Shape:
     max_position_embeddings: int | None = None
     problem_type: str | None = None
     model_type: ClassVar[str] = ""
-    # what transformers calls it; "sdpa" lets a network compute without separate attention matrices, which is faster
+    # the name that transformers uses; "sdpa" lets a network skip its attention matrices, which is faster
     _attn_implementation_internal: str = field(default="eager", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -53,13 +53,13 @@ class Shape:
 
     @property
     def id2label(self) -> dict[int, str]:
-        """Names of the labels, where they have any."""
+        """Names of the labels, if they have names."""
         return dict(enumerate(self.labels))
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a forward pass returns; `attentions` is empty where the network computed in its fastest way."""
+    """The result of a forward pass; `attentions` is empty with fused attention."""
 
     logits: Float[Tensor, "b c"]
     attentions: tuple[Float[Tensor, "b h q k"], ...] = ()
@@ -70,7 +70,7 @@ class Net(nn.Module):
 
     shape: ClassVar[type[Shape]]
     attention_sites: tuple[tuple[str, int], ...] = (("self", 0),)
-    _supports_sdpa = True  # read by Classifier.fused_attention_agrees, which tries whether it is true
+    _supports_sdpa = True  # read by Classifier.fused_attention_agrees, which tests it
 
     config: Any
     words: nn.Embedding
@@ -81,7 +81,7 @@ class Net(nn.Module):
 
     @property
     def fast(self) -> bool:
-        """Whether attention is not read now, so that the network may compute in its fastest way."""
+        """Whether attention is not read, so that the network may skip its attention matrices."""
         return bool(self.config._attn_implementation_internal == "sdpa")
 
     def get_input_embeddings(self) -> nn.Embedding:
@@ -99,9 +99,9 @@ def real_positions(input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None)
 def weights(
     scores: Float[Tensor, "b h q k"], allowed: Bool[Tensor, "b #q k"], activation: Activation = "softmax"
 ) -> Float[Tensor, "b h q k"]:
-    """Attention weights: scores through softmax (or a sparse kin of it) over the allowed keys.
+    """Attention weights: softmax (or a sparse alternative) of the scores over the allowed keys.
 
-    A row with no allowed key gets weights without meaning; `weighted_sum` gives 0 for it.
+    The weights of a row without an allowed key are meaningless; `weighted_sum` returns 0 for it.
     """
     masked = scores.masked_fill(~allowed[:, None], torch.finfo(scores.dtype).min)
     return ACTIVATIONS[activation](masked, -1)
@@ -115,9 +115,9 @@ def weighted_sum(
 
 
 class Bidirectional(nn.Module):
-    """A recurrent layer in both directions over the real tokens alone; masked tokens have no effect.
+    """A bidirectional recurrent layer over the real tokens; masked tokens have no effect.
 
-    Two one-way layers, the second on reversed texts: nine times as fast to train on a CPU as a packed sequence.
+    Two one-way layers, the second on reversed texts, train nine times as fast on a CPU as a packed sequence.
     """
 
     def __init__(self, cell: Literal["lstm", "gru"], width: int, hidden: int) -> None:
@@ -128,7 +128,7 @@ class Bidirectional(nn.Module):
     def forward(
         self, vectors: Float[Tensor, "b t e"], mask: Bool[Tensor, "b t"]
     ) -> tuple[Float[Tensor, "b t d"], Float[Tensor, "b d"]]:
-        """States of every token (0 where masked), and the last state of both directions side by side."""
+        """States of every token (0 where masked), and the concatenated last states of both directions."""
         lengths = mask.sum(1)
         at = torch.arange(mask.shape[1], device=mask.device)
         front = at < lengths[:, None]
@@ -156,7 +156,7 @@ WEIGHTS, ABOUT, FORMAT = "model.safetensors", "heedful.json", 1
 
 @dataclass(frozen=True)
 class Saved:
-    """A network with what it needs to read texts: its tokenizer, and what its special tokens are for."""
+    """A network with its tokenizer and the roles of its special tokens."""
 
     model: Net
     tokenizer: tokenizers.Tokenizer
@@ -164,18 +164,18 @@ class Saved:
 
 
 def save(saved: Saved, folder: Path) -> None:
-    """Write both files, each completely or not at all."""
+    """Write both files, each atomically."""
     tokenizer = json.loads(saved.tokenizer.to_str())
     write_network(saved.model, folder, {"special": dict(saved.special), "tokenizer": tokenizer})
 
 
 def describe_shape(config: Shape) -> dict[str, Any]:
-    """The arguments that make an equal configuration."""
+    """The constructor arguments of an equal configuration."""
     return {f.name: getattr(config, f.name) for f in fields(config) if f.init}
 
 
 def write_network(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
-    """A network's weights and shape, and a further description."""
+    """Write a network's weights, and its shape with `more` of a description."""
     shape = describe_shape(model.config)
     description = {"format": FORMAT, "network": model.config.model_type, "shape": shape} | dict(more)
     weights = {name: tensor.detach().contiguous().clone() for name, tensor in model.state_dict().items()}
@@ -191,7 +191,7 @@ def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any
     contents.check_config(description["shape"])
     try:
         config = kind.shape(**description["shape"])
-    except BadInput as e:  # its message does not name the folder, that of `damage` does
+    except BadInput as e:  # `damage` adds the name of the folder
         raise ValueError(str(e)) from e
     with contents.limiting(), torch.device("meta"):
         kind(config)
@@ -202,7 +202,7 @@ def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any
 
 @contextmanager
 def damage(what: str) -> Iterator[None]:
-    """Inside, any exception means that a file is damaged, and is raised as BadInput."""
+    """Inside, any unexpected exception means a damaged file, and is raised as BadInput."""
     try:
         yield
     except HeedfulError:
@@ -212,14 +212,14 @@ def damage(what: str) -> Iterator[None]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What the folder's heedful.json says, checked."""
+    """The content of the folder's heedful.json, checked."""
     file = folder / ABOUT
     try:
         description = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as e:
         raise BadInput(f"'{file}' cannot be read ({type(e).__name__}); train the network again.") from e
     if not isinstance(description, dict) or description.get("format") != FORMAT:
-        raise BadInput(f"'{file}' is of a format that this heedful does not know; it reads format {FORMAT}.")
+        raise BadInput(f"'{file}' has an unknown format; this version of heedful reads format {FORMAT}.")
     return description
 
 
@@ -228,11 +228,10 @@ def load_saved(folder: Path) -> Saved:
     from heedful.nets import NETS
 
     description = read_description(folder)
-    if description["network"] not in NETS:
-        raise Unsupported(
-            f"'{folder}' holds a {description['network']}, which is not a text classifier; see heedful translate."
-        )
+    kind = description["network"]
+    if kind not in NETS:
+        raise Unsupported(f"'{folder}' holds a {kind}, which is not a text classifier; see heedful translate.")
     with damage(f"the network in '{folder}'"):
-        model = load_network(NETS[description["network"]], folder, description)
+        model = load_network(NETS[kind], folder, description)
         tokenizer = tokenizers.Tokenizer.from_str(json.dumps(description["tokenizer"]))
     return Saved(model, tokenizer, description["special"])

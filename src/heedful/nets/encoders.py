@@ -1,6 +1,6 @@
 """Encoders of Jain & Wallace 2019: word vectors in, a state of every token and one of the whole text out.
 
-Masked tokens have no effect: real tokens are moved together first, and their states moved back afterwards.
+Masked tokens have no effect: real tokens are moved to the front before encoding, and their states back after it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Encoder(nn.Module):
         self.width = width
 
     def encode(self, vectors: Float[Tensor, "b n e"], mask: Bool[Tensor, "b n"]) -> States:
-        """The same for texts whose real tokens come first."""
+        """The states of texts whose real tokens come first."""
         raise NotImplementedError
 
     def forward(self, vectors: Float[Tensor, "b t e"], mask: Bool[Tensor, "b t"]) -> States:
-        """Of the real tokens alone, wherever they stand."""
+        """The states of texts with real tokens at any positions."""
         lengths = mask.sum(1)
         longest = max(1, int(lengths.max()))
         front = torch.arange(longest, device=mask.device) < lengths[:, None]
@@ -44,7 +44,7 @@ class Encoder(nn.Module):
 
 
 class Recurrent(Encoder):
-    """One layer of LSTM or GRU in both directions; the last state is that of both, side by side."""
+    """One bidirectional LSTM or GRU layer; the last state concatenates those of both directions."""
 
     def __init__(self, cell: Literal["lstm", "gru"], embedding: int, hidden: int) -> None:
         super().__init__(2 * hidden)
@@ -56,19 +56,19 @@ class Recurrent(Encoder):
 
 
 class Convolution(Encoder):
-    """Convolutions of several widths side by side, ReLU; the last state is the largest number over the tokens."""
+    """Convolutions of several widths, concatenated, with ReLU; the last state is the maximum over tokens."""
 
     def __init__(self, kernels: tuple[int, ...], embedding: int, hidden: int) -> None:
         if hidden % len(kernels):
             raise BadInput(f"hidden {hidden} is not a multiple of {len(kernels)}, the number of kernel widths.")
         super().__init__(hidden)
-        # subtle: not a ModuleList, which the seam may take for the blocks of a Transformer
+        # subtle: not a ModuleList, which the seam would treat as Transformer blocks
         self.widths = nn.ModuleDict(
             {str(k): nn.Conv1d(embedding, hidden // len(kernels), k, padding=k // 2) for k in kernels}
         )
 
     def encode(self, vectors: Float[Tensor, "b n e"], mask: Bool[Tensor, "b n"]) -> States:
-        """Zeros stand beyond both ends of a text, also where padding does."""
+        """Both ends of a text are padded with zeros, also where padding tokens follow."""
         real = mask[..., None].to(vectors.dtype)
         inputs = (vectors * real).transpose(1, 2)
         states = torch.cat([width(inputs) for width in self.widths.values()], 1).transpose(1, 2).relu() * real
@@ -76,9 +76,9 @@ class Convolution(Encoder):
 
 
 class Average(Encoder):
-    """tanh(W e_t + b), each token for itself; the last state is the mean over real tokens.
+    """tanh(W e_t + b) of each token; the last state is the mean over real tokens.
 
-    The authors divide by the padded length, so that a text's answer depends on its batch.
+    The authors divide by the padded length, which makes an output depend on the other texts of its batch.
     """
 
     def __init__(self, embedding: int, hidden: int) -> None:

@@ -3,28 +3,28 @@
 HAN:  words → encoder → attention in each sentence → sentences → encoder → attention over sentences → linear
 FLAN: words → encoder → attention over all words → linear
 
-A score is v · tanh(W h + b). Where a sentence ends is read off the ids alone, so a text that lost words is split anew.
+A score is v · tanh(W h + b). Sentence ends are found from the ids alone, so a text with removed words is split again.
 
-Sites of a HAN: ("self", 0) is [b,1,t,t], where the row of each word is the attention of its sentence (the network reads
-the row of a sentence's last word, and the others equal it); ("sentence", 0) is [b,1,1,t], where a sentence stands at
-the place of its last word. The one site of a FLAN is ("self", 0), [b,1,1,t].
+Sites of a HAN: ("self", 0) is [b,1,t,t], where the row of each word is the attention of its sentence (the network uses
+the row of a sentence's last word, and the others equal it); ("sentence", 0) is [b,1,1,t], where a sentence has the
+position of its last word. The one site of a FLAN is ("self", 0), [b,1,1,t].
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from heedful.core.settings import Ge
+from heedful.core.settings import Count, Fraction
 from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real_positions, weighted_sum, weights
 
 EncoderKind = Literal["rnn", "conv", "none"]
 KERNELS = (3, 5)  # widths of the two convolutions, each with half of the filters
-BUCKETS = 4  # a batch of reviews then trains nearly twice as fast as in one
+BUCKETS = 4  # a batch of reviews trains nearly twice as fast as with one
 
 
 @dataclass
@@ -33,22 +33,21 @@ class HierarchicalShape(Shape):
 
     `hidden` is the width of one direction of the GRU, and the filters of one convolution. `ends` are the ids of tokens
     that end a sentence (a run of them ends one); a sentence of more than `longest` words is cut. `special` tokens are
-    not read. Dropout falls on what the encoder of sentences reads (words), on what the encoder of documents reads
-    (sentences; words in a FLAN, whose paper's value is .444), on what the last layer reads (FLAN: .346), and, once
-    more, on what convolutions read.
+    ignored. Dropout is on the inputs of the sentence encoder (words), of the document encoder (sentences; words in a
+    FLAN, where the paper has .444), of the last layer (FLAN: .346), and again of convolutions.
     """
 
     encoder: EncoderKind = "rnn"
     flat: bool = False
-    embedding: int = 200
-    hidden: int = 50
+    embedding: Count = 200
+    hidden: Count = 50
     ends: tuple[int, ...] = ()
     special: tuple[int, ...] = ()
-    longest: Annotated[int, Ge(1)] = 60
-    dropout_sentence: float = 0.444
-    dropout_document: float = 0.22
-    dropout_output: float = 0.246
-    dropout_conv: float = 0.3
+    longest: Count = 60
+    dropout_sentence: Fraction = 0.444
+    dropout_document: Fraction = 0.22
+    dropout_output: Fraction = 0.246
+    dropout_conv: Fraction = 0.3
     model_type: ClassVar[str] = "hierarchical"
 
 
@@ -70,7 +69,7 @@ class Runs:
 
     @classmethod
     def of(cls, begins: Bool[Tensor, "n"]) -> Runs:
-        """From the items that begin a run."""
+        """From a mask of the items that begin a run."""
         start = begins.nonzero()[:, 0]
         return cls(start, torch.diff(start, append=start.new_tensor([len(begins)])))
 
@@ -80,7 +79,7 @@ class Runs:
         return self.start + self.length - 1
 
     def rows(self) -> list[RunRows]:
-        """The runs as rows; of many, those of like length together, so that little is padding."""
+        """The runs as rows; many runs are grouped by length, to reduce padding."""
         order = self.length.argsort(stable=True)
         parts = torch.tensor_split(order, min(BUCKETS, 1 + len(order) // 64))
         rows = []
@@ -92,7 +91,7 @@ class Runs:
 
 
 def begins(ids: Int[Tensor, "n"], breaks: Bool[Tensor, "n"], ends: tuple[int, ...], longest: int) -> Bool[Tensor, "n"]:
-    """Which words begin a sentence: after a run of end tokens, after `longest` words, and where `breaks` says so."""
+    """Which words begin a sentence: after a run of end tokens, after `longest` words, and at `breaks`."""
     ended = torch.isin(ids, ids.new_tensor(ends))
     new = breaks.clone()
     new[1:] |= ended[:-1] & ~ended[1:]
@@ -102,7 +101,7 @@ def begins(ids: Int[Tensor, "n"], breaks: Bool[Tensor, "n"], ends: tuple[int, ..
 
 
 class _Recurrent(nn.Module):
-    """A GRU in both directions."""
+    """A bidirectional GRU."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -113,11 +112,11 @@ class _Recurrent(nn.Module):
 
 
 class _Convolutions(nn.Module):
-    """Two convolutions side by side, zeros beyond the ends."""
+    """Two concatenated convolutions with zero padding."""
 
     def __init__(self, width: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        # subtle: not a ModuleList, in which the seam would see Transformer blocks
+        # subtle: not a ModuleList, which the seam would treat as Transformer blocks
         self.narrow, self.wide = (nn.Conv1d(width, hidden, kernel, padding=kernel // 2) for kernel in KERNELS)
         self.dropout = nn.Dropout(dropout)
 
@@ -131,10 +130,8 @@ class Level(nn.Module):
 
     def __init__(self, config: HierarchicalShape, width: int) -> None:
         super().__init__()
-        self.encoder: nn.Module | None = None
-        if config.encoder == "rnn":
-            self.encoder = _Recurrent(width, config.hidden)
-        elif config.encoder == "conv":
+        self.encoder: nn.Module | None = _Recurrent(width, config.hidden) if config.encoder == "rnn" else None
+        if config.encoder == "conv":
             self.encoder = _Convolutions(width, config.hidden, config.dropout_conv)
         self.width = width if self.encoder is None else 2 * config.hidden
         self.inner, self.context = nn.Linear(self.width, self.width), nn.Linear(self.width, 1, bias=False)
@@ -144,7 +141,7 @@ class Level(nn.Module):
         return self.context(torch.tanh(self.inner(states)))[..., 0]  # type: ignore[no-any-return]
 
     def encoded(self, items: Float[Tensor, "n e"], runs: Runs) -> Float[Tensor, "n d"]:
-        """The state of each item, which has read its own run."""
+        """The state of each item, encoded within its run."""
         if self.encoder is None:
             return items
         if not len(items):
@@ -154,7 +151,7 @@ class Level(nn.Module):
         return states[torch.cat([part.at[part.real] for part in rows]).argsort()]
 
     def forward(self, items: Float[Tensor, "n e"], runs: Runs) -> Float[Tensor, "g d"]:
-        """One vector for each run: its states, weighed by attention."""
+        """One vector for each run: the attention-weighted sum of its states."""
         rows = runs.rows()
         if not rows:
             return items.new_zeros(0, self.width)
@@ -168,9 +165,9 @@ class Level(nn.Module):
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the words of a batch are: their places in it, counted through, and the runs that they make.
+    """The words of a batch: their places in the flattened batch, and their runs.
 
-    In a FLAN `sentences` are whole texts. `texts` are the rows of the batch that hold any word.
+    In a FLAN `sentences` are whole texts. `texts` are the rows of the batch that contain a word.
     """
 
     place: Int[Tensor, "n"]
@@ -182,8 +179,8 @@ class _Layout:
 class Hierarchical(Net):
     """The network, HAN or FLAN.
 
-    Linear maps start xavier-uniform with zero biases, the GRU's input matrices too, its recurrent ones orthogonal; word
-    vectors start as N(0, .1²), which is ours: the paper has word2vec vectors there.
+    Linear maps and the GRU's input matrices start xavier-uniform with zero biases, its recurrent matrices orthogonal.
+    Word vectors start as N(0, .1²), which is ours: the paper uses word2vec vectors.
     """
 
     shape: ClassVar[type[Shape]] = HierarchicalShape
@@ -199,7 +196,7 @@ class Hierarchical(Net):
         self.out = nn.Linear(self.word_level.width, config.num_labels)
         self.attention_sites = (("self", 0),) if config.flat else (("self", 0), ("sentence", 0))
         nn.init.normal_(self.words.weight, std=0.1)
-        # the paper's initial weights; its `lstm_hidden_bias`, which makes no sense in a GRU, is zero here
+        # the paper's initial weights; its `lstm_hidden_bias`, which a GRU does not have, is zero here
         modules = [module for module in self.modules() if isinstance(module, (nn.Linear, nn.GRU))]
         for name, parameter in (named for module in modules for named in module.named_parameters()):
             if parameter.ndim == 1:
@@ -210,7 +207,7 @@ class Hierarchical(Net):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
-        """Logits and attention; a new token type begins a new sentence. A text without a word gets the bias alone."""
+        """Logits and attention; a new token type begins a new sentence. A text without words has the bias as logits."""
         vectors = self.words(input_ids)
         layout = self._layout(input_ids, real_positions(input_ids, attention_mask), token_type_ids)
         items = self.on_words(vectors.flatten(0, 1).index_select(0, layout.place))
@@ -226,7 +223,7 @@ class Hierarchical(Net):
         return Output(self.out(self.on_document(document)), attentions)
 
     def _layout(self, ids: Tensor, used: Tensor, types: Tensor | None) -> _Layout:
-        """Words in the order of reading; what is masked or special is as if it were not there."""
+        """Words in reading order, without masked and special tokens."""
         used = used & ~torch.isin(ids, ids.new_tensor(self.config.special))
         place = used.flatten().nonzero()[:, 0]
         text = place // ids.shape[1]
@@ -240,7 +237,7 @@ class Hierarchical(Net):
     def _with_attention(
         self, items: Float[Tensor, "n e"], layout: _Layout, shape: torch.Size
     ) -> tuple[Float[Tensor, "b d"], *tuple[Float[Tensor, "b 1 q t"], ...]]:
-        """The vector of each text, computed with attention over positions; then the weights of each site."""
+        """The vector of each text, computed with attention over positions, and the weights of each site."""
         runs, place = layout.sentences, layout.place
         number = torch.repeat_interleave(torch.arange(1, len(runs.start) + 1, device=place.device), runs.length)
         sentence = _spread(number, place, shape.numel()).view(shape)  # of each position, 0 for none
@@ -261,7 +258,7 @@ class Hierarchical(Net):
 def _attended(
     level: Level, states: Float[Tensor, "n d"], place: Int[Tensor, "n"], allowed: Bool[Tensor, "b q t"]
 ) -> tuple[Float[Tensor, "b q d"], Float[Tensor, "b 1 q t"]]:
-    """What each query reads of the states, which stand at these places, and its attention weights."""
+    """The attended state of each query, and its attention weights; `place` are the places of the states."""
     b, queries, t = allowed.shape
     scores = _spread(level.scores(states), place, b * t).view(b, 1, 1, t).expand(b, 1, queries, t)
     values = _spread(states, place, b * t).view(b, 1, t, -1)
@@ -270,10 +267,10 @@ def _attended(
 
 
 def _changes(x: Int[Tensor, "n"]) -> Bool[Tensor, "n"]:
-    """Where a list has another number than just before; its first item counts."""
+    """Where a number differs from the one before it; true for the first."""
     return torch.cat([x.new_ones(len(x[:1]), dtype=torch.bool), x[1:] != x[:-1]])
 
 
 def _spread(x: Tensor, place: Int[Tensor, "n"], size: int) -> Tensor:
-    """A longer list with x at these places and zeros elsewhere."""
+    """A tensor of this size with x at these places and zeros elsewhere."""
     return x.new_zeros(size, *x.shape[1:]).index_copy(0, place, x)

@@ -4,14 +4,14 @@ e_t = word vector + position, α_t = softmax_t(W_q e_0 · W_k e_t / √d_att), l
 
 The first token ([CLS]) is the only query. No biases, no residual connection, no LayerNorm.
 
-With several layers, each but the last maps every position to the mean over heads of W_ℓ' Σ α_t W_v e_t, W_ℓ' giving a
-vector like e_t, and the last does as above. This is our reading of appendix F, for which there is no code.
+With several layers, each but the last maps every position to the mean over heads of W_ℓ' Σ α_t W_v e_t, a vector of
+the size of e_t, and the last is as above. This is our reading of appendix F, for which no code is published.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from heedful.core.errors import BadInput
-from heedful.core.settings import Ge
+from heedful.core.settings import Count
 from heedful.nets import base as common
 from heedful.nets.base import Ids, Mask, Net, Output, real_positions, weighted_sum, weights
 
 
 def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
-    """Vaswani et al. 2017, §3.5: sin(t / 10000^(i/width)) at even i, the cos of the same at the odd i that follows."""
+    """Vaswani et al. 2017, §3.5: sin(t / 10000^(i/width)) at even i, its cos at the odd i + 1."""
     even = torch.arange(0, width, 2, dtype=torch.float64)
     angles = torch.arange(length, dtype=torch.float64)[:, None] / 10000 ** (even / width)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]
@@ -34,18 +34,18 @@ def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
 def positioned(
     vectors: Float[Tensor, "b t e"], mask: Bool[Tensor, "b t"], positions: Float[Tensor, "n e"]
 ) -> Float[Tensor, "b t e"]:
-    """Vectors plus positions, counted over the real tokens alone; what is masked takes the positions after them."""
+    """Vectors plus positions, counted over real tokens only; masked tokens get the positions after them."""
     length, limit = mask.shape[1], len(positions)
     if length > limit:
         raise BadInput(f"the text has {length} tokens and the network has {limit} positions; shorten it.")
-    if bool((mask[:, 1:] <= mask[:, :-1]).all()):  # masked at the end, if anywhere
+    if bool((mask[:, 1:] <= mask[:, :-1]).all()):  # masked tokens are last, if there are any
         return vectors + positions[:length]
     places = torch.where(mask, mask.cumsum(1), mask.sum(1, keepdim=True) + (~mask).cumsum(1)) - 1
     return vectors + positions[places]
 
 
 def leading(states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
-    """The state of each text's first real token; where there is none, of its first."""
+    """The state of each text's first real token; without one, of its first token."""
     if bool(mask[:, 0].all()):
         return states[:, 0]
     first = mask.to(torch.int8).argmax(1).expand(len(states))
@@ -54,28 +54,26 @@ def leading(states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float
 
 @dataclass
 class MultiHeadShape(common.Shape):
-    """The network's configuration: its sizes, what its labels are called, and how it treats padding.
+    """The network's configuration: its sizes, its label names, and how it treats padding.
 
-    `masked=False` is the authors' way: every text is filled up to `max_position_embeddings` with `pad_token_id`, and
-    the padding takes its share of attention.
-
-    `residual` is ours: in all layers but the last, what a layer gives is added to what it was given. Six layers also
-    train without: their first logits differ by 1e-6 between texts, so nothing seems to happen for a while.
+    `masked=False` is the authors' way: every text is padded to `max_position_embeddings` with `pad_token_id`, and
+    padding receives attention. `residual` is ours: a residual connection around all layers but the last. Six layers
+    also train without it, but late: their first logits differ by 1e-6 between texts.
     """
 
-    embedding: int = 128
-    attention: int = 64
-    value: int = 64
-    heads: int = 6
+    embedding: Count = 128
+    attention: Count = 64
+    value: Count = 64
+    heads: Count = 6
     max_position_embeddings: int = 256
     masked: bool = True
-    layers: Annotated[int, Ge(1)] = 1
+    layers: Count = 1
     residual: bool = False
     model_type: ClassVar[str] = "multihead"
 
 
 class Layer(nn.Module):
-    """One of several layers: heads that read, and the mean of what they make of it, for every position."""
+    """One of several layers: multi-head attention for every position, averaged over heads."""
 
     def __init__(self, config: MultiHeadShape, last: bool) -> None:
         super().__init__()
@@ -85,7 +83,7 @@ class Layer(nn.Module):
     def forward(
         self, hidden_states: Float[Tensor, "b t e"], allowed: Bool[Tensor, "#b 1 t"], fast: bool = False
     ) -> tuple[Float[Tensor, "b t o"], Float[Tensor, "b k t t"] | None]:
-        """New states, or logits for every position, and the attention unless it is to be fast."""
+        """New states, or logits for every position, and the attention unless `fast`."""
         allowed = allowed.expand(len(hidden_states), -1, -1)
         if fast:
             states, attention = _attended_fast(self, hidden_states, allowed), None
@@ -136,7 +134,7 @@ class MultiHead(Net):
         masked: bool = True,
         labels: tuple[str, ...] = (),
     ) -> MultiHead:
-        """One layer with these weights, in their precision; 256 sinusoidal positions if none are given."""
+        """One layer with these weights, in their precision; by default 256 sinusoidal positions."""
         positions = sinusoidal(256, words.shape[1]).to(words) if positions is None else positions
         config = MultiHeadShape(
             vocabulary=words.shape[0],
@@ -185,8 +183,8 @@ class MultiHead(Net):
         return Output(leading(states, mask), tuple(attentions))
 
     def _filled(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The text's word vectors, then those of padding up to the last position, and which are the text's."""
-        # subtle: not self.words(pad), because the seam's embedding hook may see the text's own ids only
+        """The text's word vectors, padded to the last position, and the mask of the text's own."""
+        # subtle: not self.words(pad), because the seam's embedding hook accepts the text's own ids only
         filler = self.words.weight[self.config.pad_token_id]
         text = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
         spare = len(self.positions) - mask.shape[1]
@@ -196,7 +194,7 @@ class MultiHead(Net):
 
 
 def _add_matrices(to: nn.Module, config: MultiHeadShape, width: int) -> None:
-    """W_q, W_k, W_v and W_ℓ of every head, the last giving vectors of this width; to be filled."""
+    """Add W_q, W_k, W_v and W_ℓ of every head, uninitialised; the output of W_ℓ has this width."""
     inner = (config.heads, config.attention, config.embedding)
     to.query, to.key = nn.Parameter(torch.empty(inner)), nn.Parameter(torch.empty(inner))
     to.value = nn.Parameter(torch.empty(config.heads, config.value, config.embedding))
@@ -204,10 +202,10 @@ def _add_matrices(to: nn.Module, config: MultiHeadShape, width: int) -> None:
 
 
 def _attended(
-    layer: Any, states: Float[Tensor, "b t e"], asking: Float[Tensor, "b q e"], allowed: Bool[Tensor, "b 1 t"]
+    layer: Any, states: Float[Tensor, "b t e"], queries: Float[Tensor, "b q e"], allowed: Bool[Tensor, "b 1 t"]
 ) -> tuple[Float[Tensor, "b q c"], Float[Tensor, "b k q t"]]:
     """Mean over heads of W_ℓ Σ α_t W_v e_t for each query, and α."""
-    query = torch.einsum("kae,bqe->bkqa", layer.query, asking)
+    query = torch.einsum("kae,bqe->bkqa", layer.query, queries)
     keys = torch.einsum("kae,bte->bkta", layer.key, states)
     alpha = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed)
     context = weighted_sum(alpha, torch.einsum("koe,bte->bkto", layer.value, states), allowed)
@@ -225,11 +223,11 @@ def _attended_fast(
 
 
 def _read_once(
-    layer: Any, states: Float[Tensor, "b t e"], asking: Float[Tensor, "b e"], allowed: Bool[Tensor, "b 1 t"]
+    layer: Any, states: Float[Tensor, "b t e"], first: Float[Tensor, "b e"], allowed: Bool[Tensor, "b 1 t"]
 ) -> Float[Tensor, "b c"]:
     """The same for one query, without any token's key or value: α from (W_kᵀ W_q e_0) · e_t, and W_v Σ α_t e_t."""
-    query = torch.einsum("kae,be->bka", layer.query, asking)
-    wanted = torch.einsum("kae,bka->bke", layer.key, query) / query.shape[-1] ** 0.5
-    alpha = weights(torch.matmul(wanted, states.transpose(1, 2))[:, :, None], allowed)[:, :, 0]
+    query = torch.einsum("kae,be->bka", layer.query, first)
+    direction = torch.einsum("kae,bka->bke", layer.key, query) / query.shape[-1] ** 0.5
+    alpha = weights(torch.matmul(direction, states.transpose(1, 2))[:, :, None], allowed)[:, :, 0]
     mixed = torch.matmul(alpha, states) * allowed.any(-1, keepdim=True)
     return torch.einsum("kco,koe,bke->bc", layer.out, layer.value, mixed) / len(layer.out)

@@ -3,7 +3,7 @@
 h = encoder_P(passage), q = last state of encoder_Q(query), α over the passage's words, c = Σ α_t h_t,
 logits = W tanh(W_p c + W_q q)
 
-One sequence of tokens `<s> P </s> Q </s>` with token types 0 and 1 holds both.
+Both are in one sequence of tokens `<s> P </s> Q </s>` with token types 0 and 1.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class PairShape(AttendedShape):
 
     `attention`: scores "additive" v·tanh(W_1 h_t + W_2 q), "dot" h_t·q / √m, "general" h_tᵀ W q; "none" (the decoder
     reads the passage's last state), "uniform", or "given" by a guide. `candidates`, if any, are the token of each
-    label: an answer that does not stand in the passage gets the logit -1e4. That is finite, yet its probability is
-    exactly 0 in float32 (and in float64) as long as any other answer stands there; where none does, all are alike.
+    label: a label whose token is not in the passage gets the logit -1e4. That is finite, yet its probability is exactly
+    0 in float32 and float64 if another label's token is in the passage; if none is, all are equally likely.
     """
 
     attention: Literal["additive", "dot", "general", "none", "uniform", "given"] = "additive"
@@ -41,7 +41,7 @@ class PairShape(AttendedShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.candidates and len(self.candidates) != self.num_labels:
-            raise BadInput(f"{len(self.candidates)} candidates stand for {self.num_labels} labels; give one for each.")
+            raise BadInput(f"{len(self.candidates)} candidates for {self.num_labels} labels; give one for each label.")
 
 
 class PairAdditive(nn.Module):
@@ -59,7 +59,7 @@ class PairAdditive(nn.Module):
 
 
 class PairDot(nn.Module):
-    """h_t·q / √m: nothing to learn."""
+    """h_t·q / √m, without parameters."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -74,17 +74,17 @@ _SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": PairAdditive, "dot
 
 
 @dataclass(frozen=True)
-class _Asked(Encoded):
-    """With a query, and which labels may be the answer."""
+class _EncodedPair(Encoded):
+    """An encoded batch, and which labels are possible."""
 
     possible: Bool[Tensor, "b c"] | None
 
 
 class Pair(Attended):
-    """The network. Passage and query have encoders and word vectors of their own.
+    """The network. Passage and query have separate encoders and word vectors.
 
-    The word vectors are one table of twice the width, its first half read where the passage stands and its second where
-    the query does, so that each token has one vector. A text without a query is answered with a query of zeros.
+    The word vectors are one table of twice the width, its first half for the passage and its second for the query, so
+    that each token has one vector. A text without a query has a query of zeros.
     """
 
     shape: ClassVar[type[Shape]] = PairShape
@@ -101,25 +101,25 @@ class Pair(Attended):
         self.decoder = nn.Linear(width // 2, config.num_labels)
 
     def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
-        """Each part by its own encoder, alone; the query's last state asks."""
+        """Each part by its own encoder; the last state of the question is the query of attention."""
         mask = real_positions(input_ids, attention_mask)
-        asking = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
-        passage = mask & ~asking
+        question = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
+        passage = mask & ~question
         vectors = self.drop(self.words(input_ids))
         width = self.config.embedding
         states, last = self.passage(vectors[..., :width], passage)
-        query = self.question(vectors[..., width:], mask & asking)[1]
+        query = self.question(vectors[..., width:], mask & question)[1]
         allowed = passage & ~is_special(input_ids, self.config.special)
         possible = None
-        if self.config.candidates:  # which labels' tokens stand in the passage
+        if self.config.candidates:  # which labels' tokens are in the passage
             none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
             present = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
             possible = present[:, list(self.config.candidates)]
-        return _Asked(states, last, query, allowed, possible)
+        return _EncodedPair(states, last, query, allowed, possible)
 
     def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
-        """What was read and what was asked, together."""
-        assert isinstance(text, _Asked)
+        """Logits from the attended passage and the query."""
+        assert isinstance(text, _EncodedPair)
         inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
         logits: Tensor = self.decoder(inner)
         return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT_LOGIT)

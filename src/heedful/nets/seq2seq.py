@@ -1,14 +1,14 @@
-"""Encoder and decoder: a text in, symbols out, one after the other; with attention, or through the bottleneck.
+"""Encoder-decoder: a text in, symbols out, one after the other; with attention, or through the bottleneck.
 
-encoder     h_1 … h_T = both directions of a GRU over the source;  h_last = both last states
+encoder     h_1 … h_T = a bidirectional GRU over the source;  h_last = both last states
 decoder     s_0 = tanh(W_0 h_last),  s_i = GRU(symbol i-1, s_{i-1})
 score       additive (Bahdanau et al. 2015) w · tanh(W_d s_i + W_e h_t);  multiplicative (Luong et al. 2015) s_i · W h_t
-reads       α_i = softmax_t(score),  c_i = Σ_t α_it h_t;  through the bottleneck (Cho et al. 2014) c_i = h_last
-writes      logits = W_out tanh(W_c [c_i; s_i])
+context     α_i = softmax_t(score),  c_i = Σ_t α_it h_t;  through the bottleneck (Cho et al. 2014) c_i = h_last
+output      logits = W_out tanh(W_c [c_i; s_i])
 
-Both scores use Luong's order: s_i first, then c_i, which goes to the output and not back into the GRU.
-Bahdanau's own decoder feeds c_i to the GRU and computes scores from s_{i-1}. That needs one step at a time; this one
-trains the whole target with one call of the GRU. Without attention only the score's weights are missing.
+Both scores use Luong's order: s_i first, then c_i, which is not fed back into the GRU. Bahdanau's own decoder feeds c_i
+to the GRU and computes scores from s_{i-1}, one step at a time; this one trains the whole target with one call of the
+GRU. Without attention only the score's weights are missing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from heedful.nets.base import Bidirectional, Ids, Mask, Net, Output, Shape, real
 
 DecoderAttention = Literal["none", "additive", "multiplicative"]
 ATTENTIONS: tuple[DecoderAttention, ...] = get_args(DecoderAttention)
-END = 0  # the symbol after the last
+END = 0  # the end-of-sequence symbol
 
 
 @dataclass
 class Seq2SeqShape(Shape):
-    """Sizes of the network. `labels` are the symbols that it writes, the first of them the end.
+    """Sizes of the network. `labels` are the output symbols, the first of them the end.
 
-    `units` is the width of the additive score's hidden layer, by far its slowest part.
-    `before` are the symbols written already, for the question which comes next (the network as a classifier).
+    `units` is the width of the additive score's hidden layer, by far its slowest part. `before` are the symbols already
+    written, for the network as a classifier of the next one.
     """
 
     embedding: int = 64
@@ -46,7 +46,7 @@ class Seq2SeqShape(Shape):
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A source as the decoder sees it: states (0 where masked), the last of them, and which positions are real."""
+    """An encoded source: states (0 where masked), the last of them, which positions are real, and attention keys."""
 
     states: Float[Tensor, "b t d"]
     last: Float[Tensor, "b d"]
@@ -56,16 +56,16 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class Written:
-    """What greedy decoding wrote: symbols (END fills up), and the attention of each; rows of 0 without attention."""
+    """The output of greedy decoding: symbols padded with END, and the attention of each; 0 without attention."""
 
     symbols: Int[Tensor, "b s"]
     alignment: Float[Tensor, "b s t"]
 
 
 class Seq2Seq(Net):
-    """The network. Called with a source, it answers which symbol comes after `config.before`.
+    """The network. Called with a source, it predicts the symbol after `config.before`.
 
-    The one attention matrix [b,1,1,t] is that of this symbol, so an edit acts on this step alone. The attention of the
+    The one attention matrix [b,1,1,t] is that of this symbol, so an edit changes this step only. The attention of the
     symbols before it has no further effect, because they are fixed.
     """
 
@@ -90,7 +90,7 @@ class Seq2Seq(Net):
         self.out = nn.Linear(width, symbols)
 
     def encode(self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None = None) -> EncodedSource:
-        """The source, read once."""
+        """The source, encoded."""
         mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)
         keys = states.new_zeros(*states.shape[:2], 0) if self.key is None else self.key(states)
@@ -99,13 +99,13 @@ class Seq2Seq(Net):
     def advance(
         self, source: EncodedSource, symbols: Int[Tensor, "b s"], state: Float[Tensor, "b h"] | None = None
     ) -> Float[Tensor, "b s h"]:
-        """Decoder states after each of these symbols, from a state or from the start."""
+        """Decoder states after each of these symbols, from `state` or from the start."""
         first = torch.tanh(self.start(source.last)) if state is None else state
         inputs = self.drop(self.symbols(symbols))
         return self.decoder(inputs, first[None].contiguous())[0]  # type: ignore[no-any-return]
 
     def scores(self, source: EncodedSource, states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s t"]:
-        """How well each position of the source answers each state of the decoder."""
+        """The attention score of each source position for each decoder state."""
         if self.query is None or self.score is None:
             return states @ source.keys.transpose(1, 2)
         inner = torch.tanh(self.query(states)[:, :, None] + source.keys[:, None])
@@ -114,14 +114,14 @@ class Seq2Seq(Net):
     def write(
         self, source: EncodedSource, states: Float[Tensor, "b s h"]
     ) -> tuple[Float[Tensor, "b s c"], Float[Tensor, "b s t"]]:
-        """Logits of the symbol after each state, and the attention with which the source was read for it."""
+        """Logits of the symbol after each state, and the attention over the source for it."""
         if self.config.attention == "none":
             context = source.last[:, None].expand(-1, states.shape[1], -1)
             return self.logits(context, states), states.new_zeros(*states.shape[:2], source.mask.shape[1])
-        # subtle: a softmax of three dimensions, which the seam lets pass
+        # subtle: a softmax of three dimensions, which the seam ignores
         scores = self.scores(source, states).masked_fill(~source.mask[:, None], torch.finfo(states.dtype).min)
         alignment = torch.softmax(scores, -1)
-        # a source without a real position has states of 0, and reads 0
+        # a source without a real position has states of 0, and a context of 0
         return self.logits(alignment @ source.states, states), alignment * source.mask.any(1)[:, None, None]
 
     def logits(self, context: Float[Tensor, "b s d"], states: Float[Tensor, "b s h"]) -> Float[Tensor, "b s c"]:
@@ -130,14 +130,14 @@ class Seq2Seq(Net):
         return self.out(self.drop(inner))  # type: ignore[no-any-return]
 
     def shifted(self, symbols: Int[Tensor, "b s"]) -> Int[Tensor, "b s"]:
-        """What the decoder is given for these symbols: the start, then all but the last."""
+        """The decoder's inputs for these symbols: the start, then all but the last."""
         start = symbols.new_full((len(symbols), 1), self.config.num_labels)
         return torch.cat([start, symbols[:, :-1]], 1)
 
     def taught(
         self, input_ids: Int[Tensor, "b t"], attention_mask: Tensor | None, symbols: Int[Tensor, "b s"]
     ) -> Float[Tensor, "b s c"]:
-        """Logits of each symbol given the right ones before it (teacher forcing), for training."""
+        """Logits of each symbol given the correct ones before it (teacher forcing), for training."""
         source = self.encode(input_ids, attention_mask)
         return self.write(source, self.advance(source, self.shifted(symbols)))[0]
 

@@ -14,44 +14,41 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput, Unsupported
+from heedful.core.settings import Count, Fraction
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.nets.base import Ids, Mask, Net, Output, Shape, describe_shape, real_positions, weighted_sum, weights
 from heedful.nets.encoders import ENCODERS, EncoderName
 
 Attention = Literal["additive", "dot", "general", "none", "uniform", "log-odds", "given"]
 LEARNED = ("additive", "dot", "general")
-_LEAST = -1e4  # subtle: the softmax makes exactly 0 of it, yet the seam does not take it for a mask
-_TINY = 1e-10  # as the authors: log(x + 1e-10)
+_LEAST = -1e4  # subtle: its softmax is exactly 0, yet the seam does not treat it as masked
+_TINY = 1e-10  # the authors' log(x + 1e-10)
 
 
 @dataclass
 class AttendedShape(Shape):
     """What the configurations of Single and Pair share.
 
-    `special` are tokens that are read but never attended to: the marks of a text's ends. `guide` describes the network
-    (of the same kind) that gives its attention where `attention` is "given".
+    `special` are tokens that are encoded but never attended to: the marks of a text's ends. `guide` describes the
+    network (of the same kind) whose attention is used where `attention` is "given".
     """
 
     encoder: EncoderName = "bilstm"
     attention: Attention = "additive"
-    embedding: int = 300
-    hidden: int = 128
+    embedding: Count = 300
+    hidden: Count = 128
     activation: Activation = "softmax"
     special: tuple[int, ...] = ()
-    dropout: float = 0.0
+    dropout: Fraction = 0.0
     guide: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.attention == "given") != (self.guide is not None):
-            raise BadInput(
-                f"attention is '{self.attention}' and guide {'missing' if self.guide is None else 'there'}; "
-                "give a guide with attention 'given', and with no other."
-            )
+            guide = "no guide" if self.guide is None else "a guide"
+            raise BadInput(f"attention '{self.attention}' has {guide}; give a guide with attention 'given' only.")
         if self.guide is not None and self.activation != "softmax":
-            raise BadInput(
-                f"activation '{self.activation}' would change the weights that the guide gives; use softmax."
-            )
+            raise BadInput(f"activation '{self.activation}' would change the guide's weights; use softmax.")
 
 
 @dataclass
@@ -60,7 +57,7 @@ class SingleShape(AttendedShape):
 
     `attention`: scores "additive" v·tanh(W h_t + b), "dot" w·h_t / √m, "general" h_tᵀ W h_last; "none" (the decoder
     reads the last state); frozen: "uniform", "log-odds" (softmax of |log-odds| of the words), or "given" by a guide.
-    `regularised` (the authors': 5) times the divergence from log-odds attention is to be added to the training loss.
+    The training loss adds `regularised` (the authors': 5) times the divergence from log-odds attention.
     """
 
     regularised: float = 0.0
@@ -69,22 +66,20 @@ class SingleShape(AttendedShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.regularised and self.attention not in LEARNED:
-            raise BadInput(
-                f"attention '{self.attention}' is not learned, so regularised={self.regularised:g} cannot move it; "
-                f"choose one of {', '.join(LEARNED)}."
-            )
+            learned = ", ".join(LEARNED)
+            raise BadInput(f"regularised needs learned attention, not '{self.attention}'; choose one of {learned}.")
 
 
 @dataclass(frozen=True)
 class Penalised(Output):
-    """An output with what a trainer is to add to its loss: in training with `regularised` only, else None."""
+    """An output with the penalty to add to the loss: in training with `regularised`, else None."""
 
     penalty: Float[Tensor, ""] | None = None
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch after its encoder: states of the tokens and of the text, what asks, and what may be attended to."""
+    """An encoded batch: states of the tokens and of the text, the query, and which tokens may be attended to."""
 
     states: Float[Tensor, "b t m"]
     last: Float[Tensor, "b m"]
@@ -132,7 +127,7 @@ _SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": Additive, "dot": D
 
 
 class Attended(Net):
-    """What Single and Pair share: one attention [b,1,1,t], learned or frozen, that can be computed without the seam."""
+    """What Single and Pair share: one attention [b,1,1,t], learned or frozen."""
 
     guide: Attended | None
     score: nn.Module
@@ -149,11 +144,11 @@ class Attended(Net):
     def guided(cls, config: Any, guide: Attended) -> Self:
         """A student with random weights and the attention of `guide`, of which it keeps a frozen copy.
 
-        Both must know the same words by the same numbers. An edit of the student's word vectors does not reach the
-        guide, which reads the words themselves.
+        Both must have the same vocabulary. An edit of the student's word vectors does not affect the guide, which has
+        its own.
         """
         if type(guide) is not cls:
-            raise BadInput(f"the guide is a {type(guide).__name__} and the student a {cls.__name__}; give one kind.")
+            raise BadInput(f"the guide is a {type(guide).__name__} and the student a {cls.__name__}; use one kind.")
         student = cls(replace(config, attention="given", guide=describe_shape(guide.config)))
         assert student.guide is not None
         student.guide.load_state_dict(guide.state_dict())
@@ -171,30 +166,30 @@ class Attended(Net):
         raise NotImplementedError
 
     def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
-        """Logits of what was read."""
+        """Logits from the attended state."""
         raise NotImplementedError
 
     def penalty(self, used: Float[Tensor, "b t"], text: Encoded, input_ids: Tensor) -> Tensor | None:
-        """What training adds to the loss."""
+        """The term that training adds to the loss."""
         return None
 
     def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
-        """Logits, and the attention [b,1,1,t]. A text without a word to attend to gets the answer of the biases."""
+        """Logits, and the attention [b,1,1,t]. A text without an allowed token has the logits of a zero state."""
         text = self.encoded(input_ids, attention_mask, token_type_ids)
         if self.config.attention == "none":
             return Output(self.decoded(text.last, text))
         allowed = text.allowed[:, None]
         scores = self._scores(text, input_ids, attention_mask, token_type_ids)
-        used = weights(scores[:, None, None], allowed, self.config.activation)
-        context = weighted_sum(used, text.states[:, None], allowed)[:, 0, 0]
-        penalty = self.penalty(used[:, 0, 0], text, input_ids) if self.training else None
-        return Penalised(self.decoded(context, text), () if self.fast else (used,), penalty)
+        attention = weights(scores[:, None, None], allowed, self.config.activation)
+        context = weighted_sum(attention, text.states[:, None], allowed)[:, 0, 0]
+        penalty = self.penalty(attention[:, 0, 0], text, input_ids) if self.training else None
+        return Penalised(self.decoded(context, text), () if self.fast else (attention,), penalty)
 
     @torch.no_grad()
     def attend(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None) -> Float[Tensor, "b t"]:
-        """The attention of each text, without derivatives and unseen by the seam; 0 where it may not go."""
+        """The attention of each text, without gradients and outside the seam; 0 where it is not allowed."""
         if self.config.attention == "none":
-            raise Unsupported(f"this {self.config.model_type} network has no attention to report.")
+            raise Unsupported(f"this {self.config.model_type} network has no attention.")
         text = self.encoded(input_ids, attention_mask, token_type_ids)
         scores = self._scores(text, input_ids, attention_mask, token_type_ids)
         return _spread(scores, text.allowed, self.config.activation)
@@ -206,12 +201,12 @@ class Attended(Net):
             return self.log_odds[inputs[0]].abs()
         if self.guide is None:
             return torch.zeros_like(text.states[..., 0])
-        # subtle: the softmax of its logarithm is the guide's attention again, made where the seam can edit it
+        # subtle: the softmax of its logarithm is the guide's attention again, computed where the seam can edit it
         return self.guide.attend(*inputs).log().clamp(min=_LEAST).to(text.states.dtype)
 
 
 class Single(Attended):
-    """The network. `log_odds`, where it has them, starts at 0: copy in what `vocabulary.log_odds` returns."""
+    """The network. `log_odds`, if it has them, start at 0: copy the result of `vocabulary.log_odds` there."""
 
     shape: ClassVar[type[Shape]] = SingleShape
 
@@ -226,7 +221,7 @@ class Single(Attended):
         self.decoder = nn.Linear(self.encoder.width, config.num_labels)
 
     def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
-        """The last state asks."""
+        """The last state is the query."""
         mask = real_positions(input_ids, attention_mask)
         states, last = self.encoder(self.drop(self.words(input_ids)), mask)
         return Encoded(states, last, last, mask & ~is_special(input_ids, self.config.special))
@@ -258,7 +253,7 @@ def smooth_jensen_shannon(p: Float[Tensor, "b t"], q: Float[Tensor, "b t"]) -> F
 def _spread(
     scores: Float[Tensor, "b t"], allowed: Bool[Tensor, "b t"], activation: Activation = "softmax"
 ) -> Float[Tensor, "b t"]:
-    """As `weights`, in two dimensions, where the seam does not look; rows without an allowed key are 0."""
+    """As `weights`, in two dimensions, which the seam ignores; rows without an allowed key are 0."""
     masked = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
     return ACTIVATIONS[activation](masked, -1) * allowed.to(scores.dtype)
 
@@ -268,13 +263,10 @@ def _frozen(kind: type[Attended], config: AttendedShape) -> Attended:
     try:
         shape: Any = kind.shape(**(config.guide or {}))
     except TypeError as e:
-        raise BadInput(
-            f"the guide is not the description of a {config.model_type} network ({e}); make it with describe_shape."
-        ) from e
+        raise BadInput(f"the guide does not describe a {config.model_type} network ({e}); use describe_shape.") from e
     if shape.vocabulary != config.vocabulary:
-        raise BadInput(
-            f"the guide knows {shape.vocabulary} words and its student {config.vocabulary}; give one number."
-        )
+        words = f"{shape.vocabulary} words and its student {config.vocabulary}"
+        raise BadInput(f"the guide has {words}; use the same vocabulary.")
     if shape.attention == "none":
-        raise BadInput("the guide has no attention to give; choose one that has.")
+        raise BadInput("the guide has no attention; choose a network that has.")
     return kind(shape).requires_grad_(False).eval()

@@ -4,16 +4,16 @@ x = √d · word vector + position
 x ← LN(x + heads(x)), then x ← LN(x + W_2 relu(W_1 x)), in each layer
 logits = W pool(x) + b
 
-Dropout is on the first x and on what the two-layer network gives, and not on what attention gives, as in the poster's
-code. Weights start as Keras would start them: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. A sum
-of states is divided by 100, which is ours: otherwise the first logits are about 100 and training is unstable.
+Dropout is on the first x and on the output of the two-layer network, not on that of attention, as in the poster's code.
+Weights have Keras' initial values: matrices Glorot-uniform, biases 0, word vectors uniform in ±0.05. A sum of states is
+divided by 100, which is ours: otherwise the first logits are about 100 and training is unstable.
 """
 
 from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from heedful.core import settings
 from heedful.core.errors import BadInput
-from heedful.core.settings import Ge
+from heedful.core.settings import Count, Fraction
 from heedful.maths.activations import Activation
 from heedful.nets import base as common
 from heedful.nets.base import Ids, Mask, Net, Shape, real_positions, weighted_sum, weights
@@ -34,17 +34,17 @@ HUNDRED = 100
 
 @dataclass
 class TransformerShape(Shape):
-    """Sizes; what makes attention of scores; and what the head reads of the last states.
+    """Sizes, the activation of attention, and the pooling of the last states.
 
     `pooling` is the sum or the mean over real tokens, or the first of them ("cls"). `inner` is the width of the
     two-layer network. Without `positions` a text is a bag of words.
     """
 
-    layers: Annotated[int, Ge(1)] = 4
-    heads: Annotated[int, Ge(1)] = 8
-    width: int = 128
-    inner: int = 512
-    dropout: float = 0.1
+    layers: Count = 4
+    heads: Count = 8
+    width: Count = 128
+    inner: Count = 512
+    dropout: Fraction = 0.1
     activation: Activation = "softmax"
     pooling: Pooling = "sum"
     positions: bool = True
@@ -59,13 +59,13 @@ class TransformerShape(Shape):
 
 @dataclass(frozen=True)
 class TransformerOutput(common.Output):
-    """With the states before the first layer and after each, unless the network computed in its fastest way."""
+    """An output with the states before the first layer and after each; none with fused attention."""
 
     hidden_states: tuple[Float[Tensor, "b t e"], ...] = ()
 
 
 class Block(nn.Module):
-    """One layer: attention, then a network of two layers, each added to what it reads and normalised."""
+    """One layer: attention, then a network of two layers, each with a residual connection and LayerNorm."""
 
     def __init__(self, config: TransformerShape) -> None:
         super().__init__()
@@ -84,8 +84,8 @@ class Block(nn.Module):
         activation: Activation,
         fast: bool = False,
     ) -> tuple[Float[Tensor, "b t e"], Float[Tensor, "b h t t"] | None]:
-        """New states, and the attention unless it is to be fast."""
-        # subtle: where a batch branches, the texts are more than the mask's rows
+        """New states, and the attention unless `fast`."""
+        # subtle: where a batch branches, there are more texts than rows of the mask
         allowed = allowed.expand(len(hidden_states), -1, -1)
         query, keys, values = (
             m(hidden_states).view(*hidden_states.shape[:2], self.heads, -1).transpose(1, 2)
@@ -105,7 +105,7 @@ class Block(nn.Module):
 
 
 class Transformer(Net):
-    """The network. A masked token has no effect, wherever it stands: it gets no attention and no position."""
+    """The network. A masked token has no effect at any position: it gets no attention and no position vector."""
 
     shape: ClassVar[type[Shape]] = TransformerShape
     positions: Tensor | None
@@ -150,13 +150,12 @@ class Transformer(Net):
 
 
 def with_activation(model: Net, activation: Activation) -> Net:
-    """The network with another activation and the same weights: what is trained in one is trained in both.
+    """The network with another activation and shared weights: the poster's "change of activation at inference".
 
-    The poster's "change of activation at inference". For any network whose shape has an `activation` that its forward
-    pass looks up there.
+    For any network whose forward pass reads `activation` from its shape.
     """
     if not hasattr(model.config, "activation"):
-        raise BadInput(f"{type(model).__name__} has no choice of activation; give a network that has, as Transformer.")
+        raise BadInput(f"{type(model).__name__} has no setting 'activation'; give a network that has, as Transformer.")
     config = copy.copy(model.config)
     config.activation = settings.of(type(config))["activation"].checked(activation)
     shared: dict[int, Any] = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}

@@ -1,7 +1,7 @@
-"""Vocabulary: the tokenizers of the papers' networks, made from the training texts.
+"""Vocabulary: the tokenizers of the papers' networks, learned from the training texts.
 
-Words are cut by one rule and looked up whole; or pieces are learned (byte-pair encoding). Nothing here depends on the
-order of the texts or on chance.
+Tokens are whole words, cut by one rule, or learned pieces (byte-pair encoding). Results are deterministic and do not
+depend on the order of the texts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from heedful.core.errors import BadInput
 
 PAD, UNK, BEGIN, END, CLS = "<pad>", "<unk>", "<s>", "</s>", "[CLS]"
 Frame = Literal["ends", "cls", "none"]
-# words with their inner apostrophes and hyphens, numbers with their decimal point, or one other mark
+# words with inner apostrophes and hyphens, numbers with a decimal point, or one other mark
 _WORD = r"\p{L}[\p{L}\p{M}\p{N}_]*(?:['’\-][\p{L}\p{M}\p{N}_]+)*|\p{N}+(?:[.,]\p{N}+)*\p{L}*"
 _MARK = r"|[^\s\p{L}\p{N}]"
 _TAG = r"<[bB][rR]\s*/?>"
@@ -41,8 +41,8 @@ class TokenRules:
     """How texts become tokens.
 
     `frame` puts <s> … </s> around a text ("ends"), [CLS] in front ("cls") or nothing. `pieces` learns that many pieces
-    instead of whole words. Words seen fewer than `min_count` times in the training texts are unknown; so are all but
-    the `most` frequent. `digits` replaces every word with a digit by one word, as Jain & Wallace do.
+    instead of whole words. Words with fewer than `min_count` occurrences in the training texts are unknown; so are all
+    but the `most` frequent. `digits` replaces every word with a digit by one word, as Jain & Wallace do.
     """
 
     frame: Frame = "ends"
@@ -55,7 +55,7 @@ class TokenRules:
 
 
 def specials(frame: Frame) -> dict[str, str]:
-    """What each special token is for, in the order of their ids."""
+    """The role of each special token, in the order of their ids."""
     if frame == "cls":
         return {"cls_token": CLS, "unk_token": UNK, "pad_token": PAD}
     framed = {"bos_token": BEGIN, "eos_token": END} if frame == "ends" else {}
@@ -63,7 +63,7 @@ def specials(frame: Frame) -> dict[str, str]:
 
 
 def learned(texts: Iterable[str], cut: TokenRules) -> tokenizers.Tokenizer:
-    """The tokenizer that these training texts make."""
+    """The tokenizer learned from these training texts."""
     special = list(specials(cut.frame).values())
     tokenizer = _pieces(texts, cut, special) if cut.pieces else _words(texts, cut, special)
     if tokenizer.get_vocab_size() <= len(special):
@@ -106,7 +106,7 @@ def _words(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> tok
 def _pieces(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token=UNK))
     tokenizer.normalizer = _normalizer(cut)
-    # subtle: a mark on the pieces that go on ("##ing") makes the trainer number them by chance
+    # subtle: with a continuation mark ("##ing") the trainer's ids are not deterministic
     begins = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([_splitter(cut), begins])
     trainer = trainers.BpeTrainer(
@@ -120,7 +120,7 @@ def _pieces(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> to
 
 
 def ids(tokenizer: tokenizers.Tokenizer, tokens: Iterable[str]) -> tuple[int, ...]:
-    """Of the tokens that it knows, as whole words or as pieces that begin one."""
+    """The ids of the tokens in the vocabulary, as whole words or as pieces that begin one."""
     numbers = (tokenizer.token_to_id(form) for token in tokens for form in (token, f"▁{token}"))
     return tuple(i for i in numbers if i is not None)
 
@@ -128,7 +128,7 @@ def ids(tokenizer: tokenizers.Tokenizer, tokens: Iterable[str]) -> tuple[int, ..
 def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None = None) -> dict[int, Float[Tensor, "e"]]:
     """Pretrained word vectors from a text file (GloVe, fastText .vec, word2vec text): id -> vector.
 
-    A line is a word and its numbers; a first line with two numbers is a header. Words are tried as they are.
+    A line is a word and its numbers; a first line with two numbers is a header. Words must match exactly.
     """
     rows: dict[int, Tensor] = {}
     try:
@@ -144,11 +144,11 @@ def vectors(file: str | Path, vocabulary: Mapping[str, int], width: int | None =
                 if word in vocabulary:
                     rows[vocabulary[word]] = _vector(rest, width, f"'{file}' line {number}")
     except OSError as e:
-        raise BadInput(f"the word vectors '{file}' cannot be read ({e.strerror}).") from e
+        raise BadInput(f"the word vectors '{file}' cannot be read ({e.strerror}); check the path.") from e
     except UnicodeDecodeError as e:
         raise BadInput(f"the word vectors '{file}' are not UTF-8 text; give a GloVe, fastText or word2vec text.") from e
     if not rows:
-        raise BadInput(f"the word vectors '{file}' have none of the training texts' words; is it a file of vectors?")
+        raise BadInput(f"the word vectors '{file}' have none of the training texts' words; check the file.")
     return rows
 
 
@@ -156,9 +156,7 @@ def _vector(numbers: Sequence[str], width: int | None, where: str) -> Tensor:
     try:
         row = np.array(numbers, dtype=np.float32)
     except ValueError:
-        raise BadInput(
-            f"{where} is not a word vector; a word and its numbers, with spaces between, were expected."
-        ) from None
+        raise BadInput(f"{where} is not a word vector; write a word and its numbers, separated by spaces.") from None
     if width is not None and len(row) != width:
         raise BadInput(f"{where} has {len(row)} numbers, the network's embedding {width}; set embedding={len(row)}.")
     return torch.from_numpy(row)
@@ -182,27 +180,26 @@ def log_odds(
 ) -> Float[Floats, "v"]:
     """The weight of each word in an L1 logistic regression on bags of words, classes balanced; 0 for `stopwords`.
 
-    Two labels: the log-odds of label 1. More, or a 0/1 matrix of several labels: one against the rest, and of each word
-    the largest |weight|. Give special tokens as stop words, too.
+    Two labels: the log-odds of label 1. More, or a 0/1 matrix of several labels: one against the rest, and the largest
+    |weight| of each word. Special tokens must be among `stopwords`.
     """
-    answers = np.asarray(labels)
-    if len(answers) != len(texts) or not len(texts):
-        raise BadInput(f"{len(texts)} texts have {len(answers)} labels; give one label to each of at least two texts.")
+    truth = np.asarray(labels)
+    if len(truth) != len(texts) or not len(texts):
+        raise BadInput(f"{len(texts)} texts have {len(truth)} labels; give one label to each of at least two texts.")
     bags = _bags(texts, vocabulary, stopwords)
-    if answers.ndim == 2:
-        questions = [column == 1 for column in answers.T]
+    if truth.ndim == 2:
+        tasks = [column == 1 for column in truth.T]
     else:
-        known = np.unique(answers)
-        questions = [answers == label for label in (known[1:] if len(known) == 2 else known)]
-    asked = [q for q in questions if q.any() and not q.all()]
-    if not asked:
+        known = np.unique(truth)
+        tasks = [truth == label for label in (known[1:] if len(known) == 2 else known)]
+    weights = [regression(bags, yes)[:vocabulary] for yes in tasks if yes.any() and not yes.all()]
+    if not weights:
         raise BadInput("all texts have one label; give texts of at least two.")
-    weights = [regression(bags, yes)[:vocabulary] for yes in asked]
-    return weights[0] if len(questions) == 1 else np.abs(weights).max(0)
+    return weights[0] if len(tasks) == 1 else np.abs(weights).max(0)
 
 
 def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection[int]) -> csr_array:
-    """How often each word stands in each text, scaled to length 1, without stop words; texts without words are 0."""
+    """Word counts of each text, scaled to norm 1, without stop words; 0 for a text without words."""
     row = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     column = np.fromiter((word for text in texts for word in text), dtype=np.int64, count=len(row))
     if len(column) and not 0 <= column.min() <= column.max() < vocabulary:
@@ -215,7 +212,7 @@ def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection
 
 
 def objective(theta: Float[Floats, "p"], bags: csr_array, yes: Bools) -> tuple[float, Float[Floats, "p"]]:
-    """Balanced logistic loss of weights and intercept (the last), and its gradient; ‖theta‖₁ is not in it."""
+    """Balanced logistic loss of weights and intercept (the last), and its gradient, without ‖theta‖₁."""
     sign = np.where(yes, 1.0, -1.0)
     share = len(yes) / 2 / np.where(yes, yes.sum(), (~yes).sum())
     margin = sign * (bags @ theta[:-1] + theta[-1])
@@ -226,12 +223,12 @@ def objective(theta: Float[Floats, "p"], bags: csr_array, yes: Bools) -> tuple[f
 def regression(bags: csr_array, yes: Bools) -> Float[Floats, "p"]:
     """Weights and intercept that minimise `objective` + ‖·‖₁.
 
-    The intercept pays for its size like any weight, as in liblinear, whose default strength (C = 1) is taken.
+    The intercept is regularised like any weight, as in liblinear, with its default strength (C = 1).
     """
     width = bags.shape[1] + 1
 
     def split(halves: Floats) -> tuple[float, Floats]:
-        # subtle: theta = up - down, both at least 0, makes the L1 norm smooth; exact zeros are bounds that hold
+        # subtle: theta = up - down, both at least 0, makes the L1 norm smooth; exact zeros are active bounds
         value, slope = objective(halves[:width] - halves[width:], bags, yes)
         return value + float(halves.sum()), np.concatenate([1 + slope, 1 - slope])
 

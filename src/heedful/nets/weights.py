@@ -1,7 +1,7 @@
-"""Weights: what the safetensors files of a model folder hold, read from their headers before anything is built.
+"""Weights: the sizes in the safetensors files of a model folder, read from their headers before a model is built.
 
-A configuration may announce a model of any size and an index may name any file. So only plain *.safetensors names in
-the folder itself are read, and a model is built only if its size fits what the files hold.
+A configuration can describe a model of any size and an index can name any file. So only plain *.safetensors names in
+the folder itself are read, and a model is built only if its size fits the files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 # how much larger than its file a model may be: tied weights count more than once, and a new head is added
 MAX_GROWTH, MAX_EXTRA_PARAMETERS = 4, 2**20
 MAX_EXTRA_BUFFER_BYTES = 2**28  # causal masks and positions, which no file holds
-MIN_LAYER_LIMIT = 1000  # layers that may share all their weights
+MIN_LAYER_LIMIT = 1000  # layers, which may share all their weights
 
 
 @dataclass(frozen=True)
 class Contents:
-    """How much the weight files of a folder hold."""
+    """The number of tensors and of parameters in the weight files of a folder."""
 
     source: str
     tensors: int
@@ -45,7 +45,7 @@ class Contents:
         sizes: list[int] = []
         for file in files:
             try:
-                with safe_open(file, "pt") as tensors:  # refuses a header that lies about lengths or offsets
+                with safe_open(file, "pt") as tensors:  # refuses a header with wrong lengths or offsets
                     sizes += [math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
             except (SafetensorError, OSError, ValueError) as e:
                 reason = (str(e).splitlines() or [type(e).__name__])[0]
@@ -53,7 +53,7 @@ class Contents:
         return cls(source, len(sizes), sum(sizes))
 
     def check_config(self, config: Mapping[str, Any]) -> None:
-        """Refuse numbers of layers and labels that the weights cannot have: even lists of them would fill memory."""
+        """Refuse more layers and labels than the weights can have: even lists of them would fill memory."""
         for name, value in config.items():
             if isinstance(value, Mapping):
                 self.check_config(value)
@@ -68,19 +68,19 @@ class Contents:
     def limiting(self) -> Iterator[None]:
         """Inside, a model that this thread builds on the meta device is refused as soon as it outgrows the files."""
         thread = threading.get_ident()
-        left = {
+        remaining = {
             "parameters": MAX_GROWTH * self.numbers + MAX_EXTRA_PARAMETERS,
             "bytes of buffers": 4 * MAX_GROWTH * self.numbers + MAX_EXTRA_BUFFER_BYTES,
         }
-        counted: dict[int, Tensor] = {}  # held, so that no two have one id
+        counted: dict[int, Tensor] = {}  # references, so that no two tensors have one id
 
         def counter(what: str, size: Callable[[Tensor], int]) -> Callable[[Any, str, Tensor | None], None]:
             def count(_: Any, name: str, tensor: Tensor | None) -> None:
                 if tensor is None or not tensor.is_meta or threading.get_ident() != thread or id(tensor) in counted:
                     return
                 counted[id(tensor)] = tensor
-                left[what] -= size(tensor)
-                if left[what] < 0:
+                remaining[what] -= size(tensor)
+                if remaining[what] < 0:
                     raise BadInput(
                         f"the configuration of '{self.source}' describes a larger model than its weights, which hold "
                         f"{self.numbers:,} numbers (too large at '{name}'); give the configuration that belongs to "
@@ -101,14 +101,14 @@ class Contents:
 
 
 def weight_names(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """The names of the weight files: one, or those that the index lists. Plain *.safetensors names, or BadInput."""
+    """The names of the weight files: one, or those in the index. Names other than *.safetensors raise BadInput."""
     named = config.get("transformers_weights")
     first = SINGLE if (folder / SINGLE).exists() or not (folder / INDEX).exists() else INDEX
     first = first if named is None else str(named)
     if not first.endswith(".index.json"):
         return _plain(folder, [first])
     if "/" in first or "\\" in first:
-        raise BadInput(f"'{folder}' has its index in '{first}'; an index in the folder itself is read.")
+        raise BadInput(f"'{folder}' has its index in '{first}'; move it into the folder itself.")
     try:
         index = json.loads((folder / first).read_text("utf-8"))
         names = sorted({str(name) for name in index["weight_map"].values()})
@@ -120,17 +120,15 @@ def weight_names(folder: Path, config: Mapping[str, Any]) -> list[str]:
 def _plain(folder: Path, names: list[str]) -> list[str]:
     for name in names:
         if not name.endswith(".safetensors") or "/" in name or "\\" in name or name.startswith("."):
-            raise BadInput(
-                f"'{folder}' names '{name[:80]}' as a file of weights; only *.safetensors files in the folder itself "
-                "are read."
-            )
+            wrong = f"'{folder}' names '{name[:80]}' as a file of weights"
+            raise BadInput(f"{wrong}; only *.safetensors files in the folder itself are read.")
     return names
 
 
 def weight_files(folder: Path, names: Iterable[str]) -> list[Path]:
-    """The files of these names, which may be links to files (the hub's cache has such), but not to devices or pipes."""
+    """The files of these names. They may be links to files, as in the hub's cache, but not to devices or pipes."""
     files = [folder / name for name in names]
     for file in files:
         if not file.is_file():
-            raise BadInput(f"'{folder}' names the weights '{file.name}', which are not there; copy or download them.")
+            raise BadInput(f"'{folder}' names the weights '{file.name}', which do not exist; copy or download them.")
     return files

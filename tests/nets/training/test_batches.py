@@ -19,11 +19,11 @@ TOKENIZER = learned([text for text, _ in TEXTS], TokenRules())
 def test_rows_are_what_the_tokenizer_says() -> None:
     rows = encoded(TOKENIZER, TEXTS).rows(np.array([2, 0]))
     for row, (text, pair) in zip(range(2), (TEXTS[2], TEXTS[0]), strict=True):
-        told = TOKENIZER.encode(text) if pair is None else TOKENIZER.encode(text, pair)
-        n = len(told.ids)
-        assert rows.ids[row, :n].tolist() == told.ids
+        encoding = TOKENIZER.encode(text) if pair is None else TOKENIZER.encode(text, pair)
+        n = len(encoding.ids)
+        assert rows.ids[row, :n].tolist() == encoding.ids
         assert rows.types is not None
-        assert rows.types[row, :n].tolist() == told.type_ids
+        assert rows.types[row, :n].tolist() == encoding.type_ids
         assert rows.mask[row].tolist() == [1] * n + [0] * (rows.ids.shape[1] - n)
         assert not rows.ids[row, n:].any()
 
@@ -36,11 +36,11 @@ def test_a_batch_is_what_the_classifier_makes_of_it(family: str) -> None:
     typed = "token_type_ids" in classifier.tokenizer.model_input_names
     padding = classifier.padding_with(classifier.padding)
     rows = encoded(classifier.tokenizer.backend_tokenizer, texts, padding, typed).rows(np.array([0, 1]))
-    told = classifier.batch([classifier.tokens(*text) for text in texts])
-    assert torch.equal(rows.ids, told.ids)
-    assert torch.equal(rows.mask, told.mask)
-    assert (rows.types is None) == (told.segments is None)
-    assert rows.types is None or torch.equal(rows.types, told.segments)  # type: ignore[arg-type]
+    batch = classifier.batch([classifier.tokens(*text) for text in texts])
+    assert torch.equal(rows.ids, batch.ids)
+    assert torch.equal(rows.mask, batch.mask)
+    assert (rows.types is None) == (batch.segments is None)
+    assert rows.types is None or torch.equal(rows.types, batch.segments)  # type: ignore[arg-type]
 
 
 def test_take_keeps_the_order_given() -> None:

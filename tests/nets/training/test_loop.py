@@ -180,7 +180,7 @@ def test_other_settings_do_not_continue_a_run(tmp_path: Path) -> None:
 def test_a_loss_that_explodes_says_when(tmp_path: Path) -> None:
     job = Line()
     job.loss = lambda batch: job.model(batch).sum() * float("nan")  # type: ignore[method-assign]
-    with pytest.raises(BadInput, match=r"the loss became nan in epoch 1, step 1; set a smaller lr \(now 0.05\)"):
+    with pytest.raises(BadInput, match=r"the loss is nan in epoch 1, step 1; set a smaller lr \(now 0.05\)"):
         fit(job, PLAN, tmp_path)
 
 

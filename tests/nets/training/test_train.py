@@ -50,15 +50,15 @@ ONE_OF_EACH = ("multihead", "bilstm", "cnn-pair", "average", "han-rnn", "flan-no
 def sentences(n: int, seed: int = 0, pairs: bool = False) -> list[Example]:
     """Texts whose label is whether their one telling word is a good one."""
     rng = np.random.default_rng(seed)
-    found = []
+    result = []
     for _ in range(n):
         label = int(rng.integers(2))
         telling = str(rng.choice((BAD, GOOD)[label]))
         filler = [f"w{i}" for i in rng.integers(30, size=int(rng.integers(2, 9)))]
         filler.insert(int(rng.integers(len(filler) + 1)), telling)
         text = " ".join(filler) + ". the end!"
-        found.append(Example(text, "is it so?" if pairs else None, str(label)))
-    return found
+        result.append(Example(text, "is it so?" if pairs else None, str(label)))
+    return result
 
 
 def data(pairs: bool = False) -> Splits:
@@ -69,9 +69,9 @@ def data(pairs: bool = False) -> Splits:
 def test_every_recipe_learns_and_answers_as_a_classifier(name: str, tmp_path: Path) -> None:
     pairs = name.endswith("-pair")
     epochs = {"epochs": 6, "batch": 16}
-    found = train(name, data(pairs), tmp_path / "m", SIZES[name] | epochs, names=["negative", "positive"])
-    assert found.test is not None
-    assert found.test["accuracy"] > 0.8
+    result = train(name, data(pairs), tmp_path / "m", SIZES[name] | epochs, names=["negative", "positive"])
+    assert result.test is not None
+    assert result.test["accuracy"] > 0.8
     classifier = heedful.load(tmp_path / "m")
     assert classifier.labels == ("negative", "positive")
     why = heedful.explain(classifier, "w1 w2 clever w3. the end!", "leave-one-out", pair="is it so?" if pairs else None)
@@ -108,11 +108,11 @@ def test_a_killed_training_ends_with_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_folder_says_what_was_done(tmp_path: Path) -> None:
-    found = train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 2})
-    told = json.loads((tmp_path / "m" / "training.json").read_text())
-    assert (told["recipe"], told["settings"]["epochs"], told["data"]["train"]["texts"]) == ("average", 2, 200)
-    assert told["test"] == found.test
-    assert told["dev"]["roc_auc"] == max(row["roc_auc"] for row in found.history)
+    result = train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 2})
+    record = json.loads((tmp_path / "m" / "training.json").read_text())
+    assert (record["recipe"], record["settings"]["epochs"], record["data"]["train"]["texts"]) == ("average", 2, 200)
+    assert record["test"] == result.test
+    assert record["dev"]["roc_auc"] == max(row["roc_auc"] for row in result.history)
     kept = {"model.safetensors", "heedful.json", "training.json", "training.jsonl", "training.svg"}
     assert {p.name for p in (tmp_path / "m").iterdir()} == kept
 
@@ -132,12 +132,12 @@ def test_without_matplotlib_a_network_is_trained_without_its_curve(
 def test_scores_are_the_classifiers_own(tmp_path: Path) -> None:
     """What training says of test is what the loaded classifier answers, text by text."""
     split = data()
-    found = train("cnn", split, tmp_path / "m", SIZES["cnn"] | {"epochs": 2})
+    result = train("cnn", split, tmp_path / "m", SIZES["cnn"] | {"epochs": 2})
     classifier = heedful.load(tmp_path / "m")
     said = classifier.predictions([classifier.tokens(e.text) for e in split.test])
     right = [p.labels[int(np.argmax(p.logits))] == e.label for p, e in zip(said, split.test, strict=True)]
-    assert found.test is not None
-    assert found.test["accuracy"] == pytest.approx(np.mean(right))
+    assert result.test is not None
+    assert result.test["accuracy"] == pytest.approx(np.mean(right))
 
 
 def test_test_texts_are_not_looked_at_while_training(tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_more_than_two_labels_and_several_at_once(tmp_path: Path) -> None:
 
     for several in (False, True):
         split = Splits(made(300, several), made(80, several), made(80, several))
-        found = train("bilstm", split, tmp_path / str(several), SIZES["bilstm"] | {"epochs": 5, "batch": 16})
-        assert found.test is not None
-        assert found.test["accuracy"] > 0.9
-        assert found.classifier.head == ("sigmoid" if several else "softmax")
-        assert found.classifier.labels == tuple(sorted(words))
+        result = train("bilstm", split, tmp_path / str(several), SIZES["bilstm"] | {"epochs": 5, "batch": 16})
+        assert result.test is not None
+        assert result.test["accuracy"] > 0.9
+        assert result.classifier.head == ("sigmoid" if several else "softmax")
+        assert result.classifier.labels == tuple(sorted(words))
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,9 @@ def test_more_than_two_labels_and_several_at_once(tmp_path: Path) -> None:
 )
 def test_networks_train_in_bfloat16(name: str, tmp_path: Path) -> None:
     split = Splits(sentences(120, 1), sentences(40, 2), [])
-    found = train(name, split, tmp_path / "m", SIZES[name] | {"epochs": 2, "batch": 16, "bf16": True})
-    assert found.history[1]["loss"] < found.history[0]["loss"]
-    assert all(p.dtype == torch.float32 for p in found.classifier.model.parameters())
+    result = train(name, split, tmp_path / "m", SIZES[name] | {"epochs": 2, "batch": 16, "bf16": True})
+    assert result.history[1]["loss"] < result.history[0]["loss"]
+    assert all(p.dtype == torch.float32 for p in result.classifier.model.parameters())
 
 
 def test_a_guide_lends_its_attention(tmp_path: Path) -> None:
@@ -195,10 +195,10 @@ def test_a_guide_lends_its_attention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [{"attention": "log-odds"}, {"regularised": 5.0}])
 def test_log_odds_attention_trains(tmp_path: Path, more: dict[str, Any]) -> None:
-    found = train("bilstm", data(), tmp_path / "m", SIZES["bilstm"] | {"epochs": 6, "batch": 16} | more)
-    assert found.test is not None
-    assert found.test["accuracy"] > 0.9
-    why = heedful.explain(found.classifier, "w1 w2 clever w3", "attention-mean")
+    result = train("bilstm", data(), tmp_path / "m", SIZES["bilstm"] | {"epochs": 6, "batch": 16} | more)
+    assert result.test is not None
+    assert result.test["accuracy"] > 0.9
+    why = heedful.explain(result.classifier, "w1 w2 clever w3", "attention-mean")
     assert isinstance(why, heedful.Attribution)
     assert why.tokens.surface(int(why.scores.argmax())) == "clever"
 
@@ -212,8 +212,8 @@ def test_candidates_answer_with_words_of_the_text(tmp_path: Path) -> None:
         return [Example(f"{who} went to the {where}", f"where is {who}", where) for who, where in drawn]
 
     split = Splits(story(150), story(40), story(40))
-    found = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 5, "candidates": True})
-    why = heedful.explain(found.classifier, "mary went to the garden", "attention-mean", pair="where is mary")
+    result = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 5, "candidates": True})
+    why = heedful.explain(result.classifier, "mary went to the garden", "attention-mean", pair="where is mary")
     assert why.prediction.probabilities is not None
     by_name = dict(zip(why.prediction.labels, why.prediction.probabilities, strict=True))
     assert by_name["kitchen"] == by_name["office"] == pytest.approx(0, abs=1e-30)
@@ -231,11 +231,11 @@ def test_the_same_sentence_under_two_aspects(tmp_path: Path) -> None:
         ]
 
     split = Splits(reviews(300), reviews(60), reviews(60))
-    found = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 8, "batch": 16})
-    assert found.test is not None
-    assert found.test["accuracy"] > 0.9
+    result = train("bilstm-pair", split, tmp_path / "m", SIZES["bilstm-pair"] | {"epochs": 8, "batch": 16})
+    assert result.test is not None
+    assert result.test["accuracy"] > 0.9
     text = "the food was warm and the service cold"
-    said = [heedful.explain(found.classifier, text, "attention-mean", pair=a).prediction for a in ("food", "service")]
+    said = [heedful.explain(result.classifier, text, "attention-mean", pair=a).prediction for a in ("food", "service")]
     assert [p.label for p in said] == ["good", "bad"]
 
 
@@ -243,12 +243,12 @@ def test_an_encoder_is_fine_tuned(tmp_path: Path) -> None:
     tiny = build("bert", labels=5)
     tiny.model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer.save_pretrained(tmp_path / "encoder")
-    told = {"encoder": str(tmp_path / "encoder"), "epochs": 2, "lr": 1e-3}
-    found = train("finetune", data(pairs=True), tmp_path / "m", told, names=["no", "yes"])
-    assert found.classifier.labels == ("no", "yes")
-    assert found.test is not None
-    assert heedful.explain(found.classifier, "clever", "attention-mean", pair="so?").prediction.labels == ("no", "yes")
-    train("finetune", data(pairs=True), tmp_path / "again", told, names=["no", "yes"])
+    settings = {"encoder": str(tmp_path / "encoder"), "epochs": 2, "lr": 1e-3}
+    result = train("finetune", data(pairs=True), tmp_path / "m", settings, names=["no", "yes"])
+    assert result.classifier.labels == ("no", "yes")
+    assert result.test is not None
+    assert heedful.explain(result.classifier, "clever", "attention-mean", pair="so?").prediction.labels == ("no", "yes")
+    train("finetune", data(pairs=True), tmp_path / "again", settings, names=["no", "yes"])
     assert (tmp_path / "m/model.safetensors").read_bytes() == (tmp_path / "again/model.safetensors").read_bytes()
 
 
@@ -259,20 +259,20 @@ def test_fine_tuning_asks_each_family_in_its_own_way(family: str, tmp_path: Path
     tiny.model.save_pretrained(tmp_path / "encoder")
     tiny.tokenizer.save_pretrained(tmp_path / "encoder")
     split = data()
-    found = train("finetune", split, tmp_path / "m", {"encoder": str(tmp_path / "encoder"), "epochs": 1, "lr": 1e-3})
-    said = found.classifier.predictions([found.classifier.tokens(e.text) for e in split.test])
+    result = train("finetune", split, tmp_path / "m", {"encoder": str(tmp_path / "encoder"), "epochs": 1, "lr": 1e-3})
+    said = result.classifier.predictions([result.classifier.tokens(e.text) for e in split.test])
     right = [p.labels[int(np.argmax(p.logits))] == e.label for p, e in zip(said, split.test, strict=True)]
-    assert found.test is not None
-    assert found.test["accuracy"] == pytest.approx(np.mean(right))
+    assert result.test is not None
+    assert result.test["accuracy"] == pytest.approx(np.mean(right))
 
 
 def test_without_every_label_there_is_no_auc(tmp_path: Path) -> None:
     split = data()
     ones = [e for e in split.test if e.label == "1"]
     refused("roc_auc of the validation texts is not a number", split=Splits(split.train, ones, []), out=tmp_path / "a")
-    found = train("average", Splits(split.train, split.dev, ones), tmp_path / "m", SIZES["average"] | {"epochs": 1})
-    assert found.test is not None
-    assert set(found.test) == {"accuracy", "f1"}
+    result = train("average", Splits(split.train, split.dev, ones), tmp_path / "m", SIZES["average"] | {"epochs": 1})
+    assert result.test is not None
+    assert set(result.test) == {"accuracy", "f1"}
     assert "NaN" not in (tmp_path / "m/training.json").read_text()
 
 
@@ -310,8 +310,8 @@ def test_long_texts_are_cut_or_dropped() -> None:
 
 def test_the_record_says_how_many_texts_fitted(tmp_path: Path) -> None:
     train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 1, "max_length": 11, "long": "drop"})
-    told = json.loads((tmp_path / "m/training.json").read_text())["data"]["train"]
-    assert 0 < told["used"] < told["texts"] == 200
+    counts = json.loads((tmp_path / "m/training.json").read_text())["data"]["train"]
+    assert 0 < counts["used"] < counts["texts"] == 200
 
 
 def test_rare_labels_weigh_more() -> None:
@@ -324,21 +324,21 @@ def test_rare_labels_weigh_more() -> None:
     for logits, expected in ((1, [3.0]), (2, [2 / 3, 2.0])):
         one.model.config.num_labels = logits
         job = ClassifierJob(one.model, settings, labels, split, split)
-        assert job._rarity is not None
-        assert job._rarity.tolist() == pytest.approx(expected)
+        assert job._class_weights is not None
+        assert job._class_weights.tolist() == pytest.approx(expected)
 
 
 def test_batch_size_does_not_change_scores(tmp_path: Path) -> None:
     split = data()
-    found = train("han-rnn", split, tmp_path / "m", SIZES["han-rnn"] | {"epochs": 1})
-    model, labels = found.classifier.model, Labels.of(split.train)
-    backend = found.classifier.tokenizer.backend_tokenizer
+    result = train("han-rnn", split, tmp_path / "m", SIZES["han-rnn"] | {"epochs": 1})
+    model, labels = result.classifier.model, Labels.of(split.train)
+    backend = result.classifier.tokenizer.backend_tokenizer
     several = []
     for batch in (1, 16):
         settings = RECIPES["han-rnn"].settings(SIZES["han-rnn"] | {"batch": batch})
         cut = Cutter(backend, settings, labels, RIGHT).split(split.test, "test")
         several.append(probabilities(model, cut.texts, settings))
-        assert split_scores(model, labels, cut, settings) == pytest.approx(found.test)
+        assert split_scores(model, labels, cut, settings) == pytest.approx(result.test)
     assert several[0] == pytest.approx(several[1], abs=1e-6)
 
 
@@ -365,15 +365,15 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         split=Splits(sentences(9), [Example("a", None, "7")], []),
         out=out,
     )
-    refused("0 to choose by", split=Splits(some, [], []), out=out)
-    refused("attention=given and guide=FOLDER belong together", "mlp-given", out=out)
-    refused("no encoder was given; set encoder=FOLDER", "finetune", out=out)
+    refused("4 training and 0 validation texts", split=Splits(some, [], []), out=out)
+    refused("attention=given needs guide=FOLDER, and no other attention does", "mlp-given", out=out)
+    refused("encoder is empty; set encoder=FOLDER", "finetune", out=out)
     refused("finetune has no setting 'vectors'", "finetune", out=out, vectors="glove.txt")
-    refused("max_length none leaves open how many positions", "multihead", out=out, max_length=None)
+    refused("max_length is none, but this network needs a number of positions", "multihead", out=out, max_length=None)
     (tmp_path / "file").write_text("")
     refused("is a file; give a folder", out=tmp_path / "file")
     refused("holds other files", out=tmp_path)
-    with pytest.raises(BadInput, match=r"3 names \(a, b, c\) were given for 2 labels"):
+    with pytest.raises(BadInput, match=r"3 names \(a, b, c\) for 2 labels"):
         train("average", data(), out, names=["a", "b", "c"])
 
 
@@ -418,8 +418,8 @@ def run(*args: Any) -> Any:
 
 def test_heedful_train(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    told = [f"--set={k}={v}" for k, v in (SIZES["average"] | {"epochs": 2}).items()]
-    out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--names", "bad,good", *told)
+    options = [f"--set={k}={v}" for k, v in (SIZES["average"] | {"epochs": 2}).items()]
+    out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--names", "bad,good", *options)
     assert out.exit_code == 0, out.output
     assert "epoch 2 of 2  loss" in out.stderr
     assert "test        accuracy" in out.stdout
@@ -505,8 +505,8 @@ def run_until_killed(args: Sequence[Any]) -> None:
 
 def test_an_encoder_and_decoder_is_trained_on_dates(tmp_path: Path) -> None:
     sizes = {"embedding": 5, "hidden": 6, "units": 4, "n_train": 40, "n_dev": 8, "n_test": 8, "most": 1, "epochs": 2}
-    told = [f"--set={k}={v}" for k, v in sizes.items()]
-    out = run("train", "seq2seq-additive", "dates", "--out", tmp_path / "m", *told)
+    options = [f"--set={k}={v}" for k, v in sizes.items()]
+    out = run("train", "seq2seq-additive", "dates", "--out", tmp_path / "m", *options)
     assert out.exit_code == 0, out.output
     assert "exact match" in out.stdout
     assert run("translate", "due the 3rd of March, 2026", "--model", tmp_path / "m").exit_code == 0

@@ -1,4 +1,4 @@
-"""Encoding: a whole data set as token ids in one array, and batches of texts of like length cut out of it."""
+"""Encoding: a whole data set as token ids in one array, and batches of texts of similar length."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ RIGHT = Padding("right", 0)
 
 @dataclass(frozen=True)
 class PaddedTexts:
-    """Texts of one batch, padded to the longest: what a network's forward pass takes."""
+    """Texts of one batch, padded to the longest: the input of a forward pass."""
 
     ids: Int[Tensor, "b t"]
     mask: Int[Tensor, "b t"]
     types: Int[Tensor, "b t"] | None
-    at: Int[Tensor, "b"]  # which texts of the data set
+    at: Int[Tensor, "b"]  # indices of the texts in the data set
 
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """All texts, one after the other: text i is `ids[starts[i] : starts[i + 1]]`; `types` marks the texts of a pair."""
+    """All texts, concatenated: text i is `ids[starts[i] : starts[i + 1]]`; `types` are the token types of pairs."""
 
     ids: Int[np.ndarray, "n"]
     types: Int[np.ndarray, "n"] | None
@@ -59,9 +59,8 @@ class EncodedTexts:
 
     def take(self, texts: Ints) -> EncodedTexts:
         """Only these texts, in this order."""
-        cells = np.concatenate(
-            [np.arange(self.starts[i], self.starts[i + 1]) for i in texts] or [np.zeros(0, np.int64)]
-        )
+        ranges = [np.arange(self.starts[i], self.starts[i + 1]) for i in texts]
+        cells = np.concatenate(ranges or [np.zeros(0, np.int64)])
         starts = np.concatenate([[0], np.cumsum(self.lengths[texts])])
         return EncodedTexts(self.ids[cells], None if self.types is None else self.types[cells], starts, self.padding)
 
@@ -73,7 +72,7 @@ def _tensor(cells: NDArray[Any]) -> Tensor:
 def encoded(
     tokenizer: Any, texts: Sequence[tuple[str, str | None]], padding: Padding = RIGHT, typed: bool = True
 ) -> EncodedTexts:
-    """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time; `typed` if the model wants types."""
+    """Texts and pairs through a `tokenizers.Tokenizer`, a few thousand at a time; `typed` if the model uses types."""
     ids: list[NDArray[np.int32]] = []
     types: list[NDArray[np.int8]] = []
     lengths: list[int] = []
@@ -88,9 +87,9 @@ def encoded(
 
 
 def bucketed(lengths: Ints, size: int, rng: np.random.Generator, budget: int | None = None) -> list[Ints]:
-    """Batches of texts of like length, in random order: sorted by length, give or take 10 %, and cut.
+    """Batches of texts of similar length, in random order: sorted by length with ±10 % noise, and cut.
 
-    `size` texts at most, and at most `budget` cells, padding included. Which texts meet changes with `rng`.
+    A batch has at most `size` texts and `budget` tokens, padding included. `rng` decides which texts share a batch.
     """
     noisy = lengths * rng.uniform(0.9, 1.1, len(lengths))
     order = np.argsort(noisy, kind="stable")
@@ -99,7 +98,7 @@ def bucketed(lengths: Ints, size: int, rng: np.random.Generator, budget: int | N
 
 
 def in_order(lengths: Ints, size: int, budget: int | None = None) -> list[Ints]:
-    """Batches for answering: all texts, sorted by length."""
+    """Batches for inference: all texts, sorted by length."""
     return list(_cut(np.argsort(lengths, kind="stable"), lengths, size, budget))
 
 

@@ -1,8 +1,8 @@
-"""A task that is generated: dates as people write them, one or several in a text -> dates as ISO 8601 writes them.
+"""A generated task: dates as people write them, one or several in a text -> dates in ISO 8601.
 
 "due the 3rd of March, 2026" -> "2026-03-03"          "from Tue 03/11/87 to 8.11.87" -> "1987-11-03 1987-11-08"
 
-With every date that a text has, there is more that an encoder must remember: the task grows with its length.
+With more dates in a text, an encoder must remember more: the task is harder for longer texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ORDINALS = (
     "twentieth", "twenty-first", "twenty-second", "twenty-third", "twenty-fourth", "twenty-fifth", "twenty-sixth",
     "twenty-seventh", "twenty-eighth", "twenty-ninth", "thirtieth", "thirty-first",
 )  # fmt: skip
-# between slashes and dots the day comes first, unless the year does; a year of two digits lies in 1970 … 2069
+# with slashes and dots the day comes first, unless the year does; a year of two digits is in 1970 … 2069
 _FORMATS = (
     "{d} {month} {y}", "{d} {mon} {y}", "{d} {mon} {yy}", "{dth} {month} {y}", "{month} {d}, {y}", "{month} {dth}, {y}",
     "{mon} {dth}, {y}", "{mon} {d} {yy}", "the {dth} of {month}, {y}", "the {dth} of {month} {yy}",
@@ -49,7 +49,7 @@ _AFTER = (" at the latest", ", as agreed", ", I think", " in the old town", " an
 
 @dataclass(frozen=True)
 class DatePair:
-    """A text and what is to be written for it."""
+    """A text and its translation."""
 
     source: str
     target: str
@@ -57,7 +57,7 @@ class DatePair:
 
 @dataclass(frozen=True)
 class DateSplits:
-    """Examples to learn from, to choose by and to judge by; no text is in two of them."""
+    """Examples for training, validation and test; no text is in two of them."""
 
     train: tuple[DatePair, ...]
     dev: tuple[DatePair, ...]
@@ -71,30 +71,30 @@ def date_pairs(
     dates: tuple[int, int] = (1, MAX_DATES),
     without: Container[str] = (),
 ) -> tuple[DatePair, ...]:
-    """n different texts of so many dates and, if asked, so many characters; the same for the same seed.
+    """n different texts with a number of `dates`, and of characters (`length`), in these ranges; fixed by the seed.
 
-    `without` are texts that may not be among them.
+    Texts in `without` are excluded.
     """
     if dates[0] < 1 or dates[0] > dates[1]:
-        raise BadInput(f"texts of {dates[0]} to {dates[1]} dates were asked for; give a range from 1 upwards.")
+        raise BadInput(f"dates is {dates[0]} to {dates[1]}; give a range from 1 upwards.")
     rng = Random(seed)
     pairs: dict[str, DatePair] = {}
-    in_vain = 0
+    failures = 0
     while len(pairs) < n:
         pair = _text(rng, rng.randint(*dates))
         fits = length is None or length[0] <= len(pair.source) <= length[1]
         if fits and pair.source not in pairs and pair.source not in without:
             pairs[pair.source] = pair
-            in_vain = 0
-        elif (in_vain := in_vain + 1) > 10_000:
-            raise BadInput(f"only {len(pairs)} such texts were found and {n} asked for; ask for fewer or widen length.")
+            failures = 0
+        elif (failures := failures + 1) > 10_000:
+            raise BadInput(f"only {len(pairs)} of {n} texts were found; lower n or widen length.")
     return tuple(pairs.values())
 
 
 def date_splits(
     n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MAX_DATES)
 ) -> DateSplits:
-    """Three sets from three seeds; a text that one has is in none of the others."""
+    """Three sets from three seeds; no text is in two of them."""
     train = date_pairs(n_train, 3 * seed, dates=dates)
     known = {pair.source for pair in train}
     dev = date_pairs(n_dev, 3 * seed + 1, dates=dates, without=known)
@@ -114,7 +114,7 @@ def _text(rng: Random, dates: int) -> DatePair:
 
 
 def _date(rng: Random) -> tuple[str, str]:
-    """A date in one of the formats, and in the standard's."""
+    """A date in one of the formats, and in ISO 8601."""
     how = rng.choice(_FORMATS)
     first, last = (1970, 2069) if "{yy}" in how else (1900, 2099)
     start = datetime.date(first, 1, 1)

@@ -1,4 +1,4 @@
-"""Job: what it takes to train a classifier on labelled texts, and to score one."""
+"""Job: the training of a classifier on labelled texts, and its scores."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from heedful.nets.training.settings import Batches
 
 @dataclass(frozen=True)
 class Labels:
-    """Label names in the order of the network's answers; with `multi` a text may have any number of them."""
+    """Label names in the order of the network's outputs; with `multi` a text may have any number of them."""
 
     names: tuple[str, ...]
     multi: bool
 
     @classmethod
     def of(cls, examples: Sequence[Example]) -> Labels:
-        """What the training texts are labelled with."""
+        """The labels of the training texts."""
         names = label_names(examples)
         multi = any(isinstance(e.label, tuple) for e in examples)
         if len(names) < (1 if multi else 2):
@@ -42,26 +42,25 @@ class Labels:
         return cls(names, multi)
 
     def truth(self, examples: Sequence[Example], split: str) -> NDArray[Any]:
-        """Numbers of the labels [n], or yes and no [n,c]."""
+        """Label numbers [n], or yes and no [n,c]."""
         known = {name: i for i, name in enumerate(self.names)}
-        given = [e.label if isinstance(e.label, tuple) else (e.label,) for e in examples]
-        for row, (example, labels) in enumerate(zip(examples, given, strict=True), 1):
+        by_text = [e.label if isinstance(e.label, tuple) else (e.label,) for e in examples]
+        for row, (example, labels) in enumerate(zip(examples, by_text, strict=True), 1):
             where = example.where or f"{split} text {row}"
             if None in labels or (not labels and not self.multi):
                 raise BadInput(f"{where} has no label; write one, or remove the text.")
-            strange = next((x for x in labels if x not in known), None)
-            if strange is not None:
-                hint = nearest(strange, self.names) or "."
-                shown = ", ".join(self.names[:12])
-                raise BadInput(f"label '{strange}' in {where} is not one of the training texts' labels {shown}{hint}")
+            unknown = next((x for x in labels if x not in known), None)
+            if unknown is not None:
+                hint = f"{', '.join(self.names[:12])}{nearest(unknown, self.names) or '.'}"
+                raise BadInput(f"label '{unknown}' in {where} is not one of the training texts' labels {hint}")
         if not self.multi:
-            return np.array([known[str(labels[0])] for labels in given], dtype=np.int64)
-        return np.array([[name in labels for name in self.names] for labels in given], dtype=bool)
+            return np.array([known[str(labels[0])] for labels in by_text], dtype=np.int64)
+        return np.array([[name in labels for name in self.names] for labels in by_text], dtype=bool)
 
 
 @dataclass(frozen=True)
 class Split:
-    """Batches as ids, and their labels as numbers."""
+    """Texts as ids, and their labels as numbers."""
 
     texts: EncodedTexts
     truth: NDArray[Any]
@@ -69,7 +68,7 @@ class Split:
 
 @dataclass(frozen=True)
 class ClassifierJob:
-    """A classifier's training: cross-entropy, or one yes-or-no question for each label."""
+    """A classifier's training: cross-entropy, or binary cross-entropy for each label."""
 
     model: Any
     settings: Batches
@@ -79,26 +78,26 @@ class ClassifierJob:
     identity: str = ""
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """Batches of like length together, differently in each epoch."""
+        """Batches of texts of similar length, different in each epoch."""
         rng = np.random.default_rng([self.settings.seed, epoch])
         return bucketed(self.train.texts.lengths, self.settings.batch, rng, self.settings.budget)
 
     def loss(self, batch: Any) -> Tensor:
-        """Mean over texts, and what the network itself adds."""
+        """The mean over texts, plus the network's own penalty."""
         rows = self.train.texts.rows(batch)
         out = forward(self.model, rows)
         truth = torch.from_numpy(self.train.truth)[rows.at]
-        logits, extra = out.logits.float(), getattr(out, "penalty", None)
+        logits, penalty = out.logits.float(), getattr(out, "penalty", None)
         if self.labels.multi or logits.shape[1] == 1:
-            answers = (truth if self.labels.multi else truth[:, None]).to(logits.dtype)
-            loss = nn.functional.binary_cross_entropy_with_logits(logits, answers, pos_weight=self._rarity)
+            targets = (truth if self.labels.multi else truth[:, None]).to(logits.dtype)
+            loss = nn.functional.binary_cross_entropy_with_logits(logits, targets, pos_weight=self._class_weights)
         else:
-            loss = nn.functional.cross_entropy(logits, truth, weight=self._rarity)
-        return loss if extra is None else loss + extra
+            loss = nn.functional.cross_entropy(logits, truth, weight=self._class_weights)
+        return loss if penalty is None else loss + penalty
 
     @cached_property
-    def _rarity(self) -> Tensor | None:
-        """Weights of the labels, more for rare ones: of positives N/N₊ − 1, of one among several N/(c·N_c)."""
+    def _class_weights(self) -> Tensor | None:
+        """Weights of the labels, larger for rare ones: N/N₊ − 1 of positives, N/(c·N_c) of one among several."""
         if not self.settings.balanced:
             return None
         truth, c = self.train.truth, len(self.labels.names)
@@ -109,11 +108,11 @@ class ClassifierJob:
         return torch.from_numpy(len(truth) / (c * np.maximum(counts, 1))).float()
 
     def score(self) -> dict[str, float]:
-        """Of dev: the score that chooses, then the others."""
+        """Scores on dev; the first selects the epoch."""
         return {self.settings.select: float("nan")} | split_scores(self.model, self.labels, self.dev, self.settings)
 
     def decays(self, name: str) -> bool:
-        """Matrices, but for those that score attention, which Jain & Wallace spare."""
+        """Matrices, except those of attention scores, as in Jain & Wallace."""
         return self.model.get_parameter(name).ndim > 1 and not name.startswith("score.")
 
 
@@ -124,7 +123,7 @@ def forward(model: Any, rows: PaddedTexts) -> Any:
 
 
 def probabilities(model: Any, texts: EncodedTexts, settings: Batches) -> Float[np.ndarray, "n c"]:
-    """What the network says of each text, as probabilities; of a single logit, no and yes."""
+    """The network's probabilities for each text; those of no and yes for a single logit."""
     groups = in_order(texts.lengths, 4 * settings.batch, settings.budget)
     single = model.config.num_labels == 1
     multi = getattr(model.config, "problem_type", None) == "multi_label_classification"
@@ -138,15 +137,15 @@ def probabilities(model: Any, texts: EncodedTexts, settings: Batches) -> Float[n
 
 
 def split_scores(model: Any, labels: Labels, split: Split, settings: Batches) -> dict[str, float]:
-    """Accuracy, F1 and ROC-AUC of a split; without every label there is no AUC."""
-    answers = probabilities(model, split.texts, settings)
+    """Accuracy, F1 and ROC-AUC of a split; AUC only if every label occurs."""
+    chances = probabilities(model, split.texts, settings)
     score = scoring.multi_label if labels.multi else scoring.single_label
-    return {name: value for name, value in score(split.truth, answers).items() if not np.isnan(value)}
+    return {name: value for name, value in score(split.truth, chances).items() if not np.isnan(value)}
 
 
 @dataclass(frozen=True)
 class Cutter:
-    """Examples -> Split, by one tokenizer and one way with long texts."""
+    """Examples -> Split, by a tokenizer and its settings for long texts."""
 
     tokenizer: tokenizers.Tokenizer
     settings: Batches
@@ -166,5 +165,5 @@ class Cutter:
         longest = self.settings.max_length if self.settings.long == "drop" else None
         fits = np.flatnonzero((texts.lengths > 0) & (texts.lengths <= (longest or texts.lengths.max())))
         if not len(fits):
-            raise BadInput(f"no {name} text has a word in it or fits max_length={longest}; set another max_length.")
+            raise BadInput(f"no {name} text has a word and fits max_length={longest}; set another max_length.")
         return Split(texts, truth) if len(fits) == len(texts) else Split(texts.take(fits), truth[fits])

@@ -1,6 +1,6 @@
-"""Loop: the one training loop. Early stopping on the validation score, a log, and a state that survives a kill.
+"""Loop: the one training loop, with early stopping on the validation score, a log, and a state for resuming.
 
-The random numbers of step s in epoch e come from (seed, e, s) alone, so a run that was killed and resumed ends with the
+The random numbers of step s in epoch e depend on (seed, e, s) only, so a run that was killed and resumed ends with the
 same bytes as one that was not.
 """
 
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
 from heedful.core.files import write_files
-from heedful.core.settings import Checked, Ge, Gt, Lt
+from heedful.core.settings import Checked, Count, Fraction, Ge, NotNegative, Positive
 from heedful.model.precision import autocast
 
 STATE, LOG = "resume.safetensors", "training.jsonl"
@@ -31,7 +31,7 @@ SAVE_SECONDS = 60.0  # between two states on disk
 
 
 class TrainingJob(Protocol):
-    """What is trained, on what, and how good it is."""
+    """What is trained: a network, its batches, its loss and its score."""
 
     @property
     def model(self) -> nn.Module:
@@ -39,7 +39,7 @@ class TrainingJob(Protocol):
         ...
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """The batches of an epoch; they depend on the epoch and the job's seed alone."""
+        """The batches of an epoch, which depend on the epoch and the job's seed only."""
         ...
 
     def loss(self, batch: Any) -> Tensor:
@@ -47,7 +47,7 @@ class TrainingJob(Protocol):
         ...
 
     def score(self) -> dict[str, float]:
-        """Scores on the validation split; the first decides, more is better."""
+        """Scores on the validation split; the first selects the epoch, higher is better."""
         ...
 
     def decays(self, name: str) -> bool:
@@ -57,7 +57,7 @@ class TrainingJob(Protocol):
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Where training stands: for a progress bar."""
+    """The progress of training, for a progress bar."""
 
     epoch: int
     epochs: int
@@ -72,7 +72,7 @@ WatchTraining = Callable[[TrainingProgress], None]
 
 @dataclass(frozen=True)
 class Fitted:
-    """How it went: a record of each epoch, and which was best (counted from 1)."""
+    """A record of each epoch, and the number of the best (from 1)."""
 
     history: tuple[dict[str, float], ...]
     best: int
@@ -80,12 +80,12 @@ class Fitted:
 
 @dataclass
 class _State:
-    """All that changes during training, apart from weights: what a resumed run needs."""
+    """What a resumed run needs, apart from weights."""
 
     epoch: int = 0
     step: int = 0
     total: float = 0.0  # loss, summed over the steps of this epoch
-    rate: float = 1.0  # what plateaus have left of the learning rate
+    rate: float = 1.0  # factor of the learning rate, halved at each plateau
     best: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
 
@@ -93,9 +93,9 @@ class _State:
 def fit(
     job: TrainingJob, plan: TrainingPlan, folder: Path, watch: WatchTraining | None = None, every: float = SAVE_SECONDS
 ) -> Fitted:
-    """Train, and leave the best epoch's weights in the job's model. Resumes a run in the folder that was killed.
+    """Train, and load the best epoch's weights into the job's model. A killed run in the folder is resumed.
 
-    The state is in the folder until `delete_state` is called.
+    The state stays in the folder until `delete_state` is called.
     """
     with torch.random.fork_rng(devices=[]), _training(job.model):
         return _Run(job, plan, folder, watch, every).run()
@@ -135,10 +135,8 @@ class _Run:
         for step in range(state.step, len(batches)):
             loss = self._step(batches[step], step, len(batches))
             if not math.isfinite(loss):
-                raise BadInput(
-                    f"the loss became {loss} in epoch {state.epoch + 1}, step {step + 1}; set a smaller lr (now "
-                    f"{self.plan.lr:g}) or a clip."
-                )
+                place = f"epoch {state.epoch + 1}, step {step + 1}"
+                raise BadInput(f"the loss is {loss} in {place}; set a smaller lr (now {self.plan.lr:g}) or a clip.")
             state.step, state.total = step + 1, state.total + loss
             self._report(len(batches))
             if time.monotonic() - self.saved > self.every:
@@ -168,13 +166,10 @@ class _Run:
         with torch.no_grad():
             scores = self.job.score()
         self.job.model.train()
-        decider = next(iter(scores))
-        if math.isnan(scores[decider]):
-            raise BadInput(
-                f"{decider} of the validation texts is not a number; give texts of every label, or set select."
-            )
-        so_far = [row[decider] for row in state.history]
-        better = not so_far or scores[decider] > max(so_far)
+        name, score = next(iter(scores.items()))
+        if math.isnan(score):
+            raise BadInput(f"{name} of the validation texts is not a number; give texts of every label, or set select.")
+        better = all(score > row[name] for row in state.history)
         state.epoch += 1
         state.history.append({"epoch": state.epoch, "loss": state.total / max(1, steps), **scores})
         if better:
@@ -193,7 +188,7 @@ class _Run:
             loss = state.total / state.step if state.step else state.history[-1]["loss"]
             self.watch(TrainingProgress(state.epoch, self.plan.epochs, state.step, steps, loss, tuple(state.history)))
 
-    # what survives a kill
+    # the state for resuming
 
     def _save(self) -> None:
         self.saved = time.monotonic()
@@ -214,10 +209,8 @@ class _Run:
         with safe_open(file, "pt") as opened:
             metadata = opened.metadata()
             if metadata["identity"] != _identity(self.job, self.plan):
-                raise BadInput(
-                    f"'{self.folder}' holds an unfinished training with other settings or data; give another folder, "
-                    "or start it again (--restart)."
-                )
+                wrong = f"'{self.folder}' holds an unfinished training with other settings or data"
+                raise BadInput(f"{wrong}; give another folder, or start it again (--restart).")
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         self.state = _State(**json.loads(metadata["state"]))
         with torch.no_grad():
@@ -239,7 +232,7 @@ class _Run:
 
 
 def _identity(job: TrainingJob, plan: TrainingPlan) -> str:
-    """What must be the same for a run to be resumed: the plan except its length, the network, the job's identity."""
+    """A hash of what a resumed run must share: the plan except its length, the network, the job's identity."""
     sizes = {n: list(p.shape) for n, p in job.model.named_parameters()}
     facts = [asdict(replace(plan, epochs=1, patience=None)), sizes, getattr(job, "identity", "")]
     if plan.schedule == "linear":
@@ -258,10 +251,6 @@ def _training(model: nn.Module) -> Iterator[None]:
             table.sparse = False
 
 
-Count = Annotated[int, Ge(1)]
-Fraction = Annotated[float, Ge(0), Lt(1)]
-Positive = Annotated[float, Gt(0)]
-NotNegative = Annotated[float, Ge(0)]
 Optimiser = Literal["adam", "amsgrad", "adamw"]
 Schedule = Literal["constant", "linear", "plateau"]
 
@@ -272,8 +261,8 @@ class TrainingPlan(Checked):
 
     `patience` is the number of epochs without a better validation score after which training stops (none: all
     `epochs`). `schedule` "linear" falls to 0, "plateau" halves the rate after an epoch without a better score, both
-    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient. `lazy` moves only the word vectors
-    that a batch holds, and without decay: not quite Adam, but several times as fast where there are many words.
+    after `warmup`, a share of all steps. `clip` bounds the norm of the gradient. `lazy` updates only the word vectors
+    in a batch, without decay: not exactly Adam, but several times as fast with a large vocabulary.
     """
 
     epochs: Count = 10
@@ -290,25 +279,25 @@ class TrainingPlan(Checked):
 
 
 def optimisers(model: nn.Module, decays: Callable[[str], bool], plan: TrainingPlan) -> list[torch.optim.Optimizer]:
-    """What moves the weights by the plan; `decays` says of each parameter whether weight decay is for it."""
+    """The optimisers of the plan; `decays` says for each parameter whether weight decay applies."""
     named = {n: p for n, p in model.named_parameters() if p.requires_grad}
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight.requires_grad and plan.lazy]
     for table in tables:
-        table.sparse = True  # its gradient holds the rows of a batch alone
-    rare = [table.weight for table in tables]
-    usual = [n for n, p in named.items() if not any(p is weight for weight in rare)]
+        table.sparse = True  # its gradient has only the rows of a batch
+    sparse = [table.weight for table in tables]
+    dense_names = [n for n, p in named.items() if not any(p is weight for weight in sparse)]
     groups: list[dict[str, Any]] = [
-        {"params": [named[n] for n in usual if decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
+        {"params": [named[n] for n in dense_names if decays(n) is decayed], "weight_decay": plan.weight_decay * decayed}
         for decayed in (True, False)
     ]
     filled = [group for group in groups if group["params"]]
     kind = torch.optim.AdamW if plan.optimiser == "adamw" else torch.optim.Adam
     dense = kind(filled, lr=plan.lr, amsgrad=plan.optimiser == "amsgrad", fused=True)
-    return [dense, torch.optim.SparseAdam(rare, lr=plan.lr)] if rare else [dense]
+    return [dense, torch.optim.SparseAdam(sparse, lr=plan.lr)] if sparse else [dense]
 
 
 def clip(weights: Sequence[Tensor], limit: float) -> None:
-    """Scale all gradients down so that their common norm is at most `limit`; some may be sparse."""
+    """Scale all gradients down so that their joint norm is at most `limit`; some may be sparse."""
     slopes = [p.grad.coalesce().values() if p.grad.is_sparse else p.grad for p in weights if p.grad is not None]
     norm = torch.stack([slope.norm() for slope in slopes]).norm()
     factor = (limit / (norm + 1e-6)).clamp(max=1.0)

@@ -1,4 +1,4 @@
-"""Recipes: the networks of the papers by name, each with how its authors trained it. Every setting can be set."""
+"""Recipes: the papers' networks by name, each with its authors' training settings as defaults."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Recipe:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     generates: bool = False  # its data, by name
 
-    def settings(self, given: Mapping[str, Any] | None = None) -> Any:
-        """The recipe's settings, with these in the place of its defaults, checked."""
-        return self.kind(**{**self.defaults, **settings.checked(self.kind, self.name, given or {})})
+    def settings(self, arguments: Mapping[str, Any] | None = None) -> Any:
+        """The recipe's defaults, updated by these settings, which are checked."""
+        return self.kind(**{**self.defaults, **settings.checked(self.kind, self.name, arguments or {})})
 
-    def read(self, given: Sequence[str]) -> dict[str, Any]:
+    def read(self, assignments: Sequence[str]) -> dict[str, Any]:
         """Settings written as text: read(["lr=1e-4"]) -> {"lr": 0.0001}."""
-        return settings.read_assignments(given, [(self.name, self.kind)])[0]
+        return settings.read_assignments(assignments, [(self.name, self.kind)])[0]
 
 
 _JW, _WP, _SS = "Jain & Wallace 2019", "Wiegreffe & Pinter 2019", "Serrano & Smith 2019"
@@ -59,7 +59,7 @@ _SCORES = (
 
 def _recipes() -> Iterator[Recipe]:
     yield Recipe("multihead", MultiHeadSettings, "one layer of multi-head attention, read at [CLS]", _LPG)
-    # subtle: without residuals six layers of such small weights pass little on, and learn late or not at all
+    # subtle: without residual connections six layers with such small weights learn late or not at all
     six = {"layers": 6, "residual": True}
     yield Recipe("multihead-6", MultiHeadSettings, "the same with six layers", f"{_LPG}, appendix F", six)
     for name, what in _ENCODERS.items():

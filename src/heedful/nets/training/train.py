@@ -1,17 +1,16 @@
 """Training: a recipe and a data set -> a folder with a classifier, its log, its curve and its scores on test.
 
-The validation split chooses the epoch; test is looked at once, at the end. In the folder:
+The validation split selects the epoch; the test split is used once, at the end. In the folder:
 
 model.safetensors, heedful.json   the network (a fine-tuned encoder: config.json and tokenizer.json instead)
 training.json                     recipe, settings, data, scores
-training.jsonl, training.svg      a line per epoch, and the curve of it (where matplotlib is installed)
+training.jsonl, training.svg      a line per epoch, and their curve (if matplotlib is installed)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +22,7 @@ from heedful import __version__
 from heedful import data as datasets
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.files import leftover, sweep, write_errors, write_files
+from heedful.core.random import torch_seed
 from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
@@ -42,9 +42,9 @@ _OWN_FILES = (STATE, LOG, RECORD, WEIGHTS, ABOUT, CURVE)
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training: the classifier and its folder, what each epoch gave, scores on dev and (once) on test.
+    """A finished training: the classifier and its folder, a record of each epoch, scores on dev and on test.
 
-    Of an encoder-decoder, `classifier` is its Translator.
+    For an encoder-decoder, `classifier` is its Translator.
     """
 
     classifier: Any
@@ -55,8 +55,8 @@ class Trained:
     test: Mapping[str, float] | None
 
     def __repr__(self) -> str:
-        shown = " ".join(f"{name} {value:.3f}" for name, value in (self.test or self.dev).items())
-        return f"Trained({str(self.folder)!r}, epoch {self.best}, {'test' if self.test else 'dev'} {shown})"
+        scores = " ".join(f"{name} {value:.3f}" for name, value in (self.test or self.dev).items())
+        return f"Trained({str(self.folder)!r}, epoch {self.best}, {'test' if self.test else 'dev'} {scores})"
 
 
 def train(
@@ -71,8 +71,8 @@ def train(
 ) -> Trained:
     """Train the network of a recipe on a data set: a file, a folder, a Hugging Face data set, or `heedful.data.Splits`.
 
-    The folder `out` gets the model; a run that was killed is resumed, `restart` starts again. `names` are
-    what the labels shall be called, in their sorted order.
+    The model is saved in the folder `out`. A run that was killed is resumed; `restart` starts it again. `names` are
+    new names of the labels, in their sorted order.
     """
     chosen: Recipe = RECIPES[name]
     if chosen.generates:
@@ -80,12 +80,12 @@ def train(
     ready: Batches = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
-        raise BadInput(
-            f"the data have {len(split.train)} texts to train on and {len(split.dev)} to choose by; give more."
-        )
+        raise BadInput(f"the data have {len(split.train)} training and {len(split.dev)} validation texts; give more.")
     folder = check_folder(out, restart)
     with torch_seed(ready.seed):
-        setup = _network(ready, split, names) if isinstance(ready, TextSettings) else _fine_tuned(ready, split, names)
+        labels = Labels.of(split.train)
+        prepare = _network if isinstance(ready, TextSettings) else _fine_tuned
+        setup = prepare(ready, split, labels, _label_names(labels, names))
         fitted = fit(setup.job, ready, prepare_folder(folder, restart), watch)
         last = setup.cutter.split(split.test, "test") if split.test else None
         test = None if last is None else split_scores(setup.job.model, setup.job.labels, last, ready)
@@ -99,10 +99,8 @@ def train(
         }
         for name, part in used.items()
     }
-    record = _summary(chosen, ready, fitted, test) | {"data": data_summary, "labels": list(setup.names)}
-    _write_record(folder, chosen, record, fitted)
-    delete_state(folder)
-    return Trained(load(folder), folder, fitted.history, fitted.best, record["dev"], test)
+    dev = _finish(chosen, ready, folder, fitted, test, {"data": data_summary, "labels": list(setup.names)})
+    return Trained(load(folder), folder, fitted.history, fitted.best, dev, test)
 
 
 def _generated(
@@ -113,7 +111,7 @@ def _generated(
     restart: bool,
     watch: WatchTraining | None,
 ) -> Trained:
-    """An encoder-decoder, on generated dates: no data are read."""
+    """An encoder-decoder, trained on generated dates."""
     if data != "dates":
         raise BadInput(f"{chosen.name} is trained on generated dates, not on '{data}'; give dates as the data.")
     ready = chosen.settings(settings)
@@ -122,20 +120,18 @@ def _generated(
     task.translator.save(folder)
     test = {"exact match": exact_match(task.translator, task.data.test)}
     sizes = {name: {"texts": len(getattr(task.data, name))} for name in ("train", "dev", "test")}
-    record = _summary(chosen, ready, fitted, test) | {"data": sizes}
-    _write_record(folder, chosen, record, fitted)
-    delete_state(folder)
-    return Trained(task.translator, folder, fitted.history, fitted.best, record["dev"], test)
+    dev = _finish(chosen, ready, folder, fitted, test, {"data": sizes})
+    return Trained(task.translator, folder, fitted.history, fitted.best, dev, test)
 
 
 @dataclass(frozen=True)
 class _Setup:
-    """A job, and what is needed around it."""
+    """A job, with what cuts its texts and what is saved."""
 
     job: ClassifierJob
     cutter: Cutter
     names: tuple[str, ...]
-    tokenizer: Any  # what is saved
+    tokenizer: Any  # of Hugging Face; the special tokens of a network
 
     def save(self, folder: Path) -> None:
         """Write the model."""
@@ -146,45 +142,39 @@ class _Setup:
             self.tokenizer.save_pretrained(folder)
 
 
-def _network(ready: TextSettings, split: Splits, names: Sequence[str] | None) -> _Setup:
+def _network(ready: Any, split: Splits, labels: Labels, names: tuple[str, ...]) -> _Setup:
     """One of the papers' networks, with a vocabulary of its own."""
-    labels = Labels.of(split.train)
-    label_names = _label_names(labels, names)
     guide = ready.guide_network()
     texts = (t for e in split.train for t in (e.text, e.pair) if t)
     tokenizer = learned(texts, ready.cut) if guide is None else guide.tokenizer
     special = specials(ready.frame) if guide is None else guide.special
     cutter = Cutter(tokenizer, ready, labels, Padding("right", tokenizer.token_to_id(special["pad_token"]) or 0))
     train = cutter.split(split.train, "training")
-    model = ready.build(Given(tokenizer, label_names, labels.multi, train.texts, train.truth))
-    model.config._attn_implementation_internal = "sdpa"  # nobody looks at attention in training
+    model = ready.build(Given(tokenizer, names, labels.multi, train.texts, train.truth))
+    model.config._attn_implementation_internal = "sdpa"  # training does not read attention
     job = ClassifierJob(model, ready, labels, train, cutter.split(split.dev, "validation"), _identity(split))
-    return _Setup(job, cutter, label_names, special)
+    return _Setup(job, cutter, names, special)
 
 
-def _fine_tuned(ready: Any, split: Splits, names: Sequence[str] | None) -> _Setup:
+def _fine_tuned(ready: Any, split: Splits, labels: Labels, names: tuple[str, ...]) -> _Setup:
     """A Hugging Face encoder with a new head."""
-    labels = Labels.of(split.train)
-    label_names = _label_names(labels, names)
-    model, tokenizer, limit = encoder(ready.encoder, label_names, labels.multi)
+    model, tokenizer, limit = encoder(ready.encoder, names, labels.multi)
     fitting = replace(ready, max_length=min(n for n in (ready.max_length, limit, 10**9) if n is not None))
-    asked = Classifier(model, tokenizer, ready.encoder)
-    if asked.padding is None:
-        raise Unsupported(f"'{ready.encoder}' answers differently when padded, so it cannot be trained in batches.")
+    classifier = Classifier(model, tokenizer, ready.encoder)
+    if classifier.padding is None:
+        raise Unsupported(f"'{ready.encoder}' has other logits when padded, so it cannot be trained in batches.")
     typed = "token_type_ids" in tokenizer.model_input_names
-    cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, asked.padding_with(asked.padding), typed)
+    cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, classifier.padding_with(classifier.padding), typed)
     train, dev = cutter.split(split.train, "training"), cutter.split(split.dev, "validation")
-    return _Setup(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, label_names, tokenizer)
+    return _Setup(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, names, tokenizer)
 
 
 def _label_names(labels: Labels, names: Sequence[str] | None) -> tuple[str, ...]:
     if names is None:
         return labels.names
     if len(names) != len(labels.names) or len(set(names)) != len(names):
-        raise BadInput(
-            f"{len(names)} names ({', '.join(names)}) were given for {len(labels.names)} labels "
-            f"({', '.join(labels.names[:12])}); give one for each, in this order."
-        )
+        listed = f"{len(labels.names)} labels ({', '.join(labels.names[:12])})"
+        raise BadInput(f"{len(names)} names ({', '.join(names)}) for {listed}; give one for each, in this order.")
     return tuple(names)
 
 
@@ -192,36 +182,41 @@ def _identity(split: Splits) -> str:
     return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
 
 
-def _summary(chosen: Recipe, ready: TrainingPlan, fitted: Fitted, test: Mapping[str, float] | None) -> dict[str, Any]:
-    """What is written to training.json, apart from the data."""
-    return {
+def _finish(
+    chosen: Recipe,
+    ready: TrainingPlan,
+    folder: Path,
+    fitted: Fitted,
+    test: Mapping[str, float] | None,
+    more: Mapping[str, Any],
+) -> dict[str, float]:
+    """Write training.json and, if matplotlib is installed, the curve; delete the state; return the scores on dev."""
+    dev = {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")}
+    record = {
         "recipe": chosen.name,
         "paper": chosen.paper,
         "settings": asdict(ready),
         "precision": "bf16" if ready.bf16 and use_bf16() else "float32",
         "epochs": len(fitted.history),
         "best_epoch": fitted.best,
-        "dev": {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")},
+        "dev": dev,
         "test": test,
         "heedful": __version__,
         "torch": torch.__version__,
-    }
-
-
-def _write_record(folder: Path, chosen: Recipe, record: Mapping[str, Any], fitted: Fitted) -> None:
-    """training.json; and the curve, where matplotlib is installed."""
+    } | dict(more)
     write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
-    if find_spec("matplotlib") is None:
-        return
-    from heedful.report.figures.sheet import encode
-    from heedful.report.figures.training import draw_curve
+    if find_spec("matplotlib") is not None:
+        from heedful.report.figures.sheet import encode
+        from heedful.report.figures.training import draw_curve
 
-    title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
-    write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
+        title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
+        write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
+    delete_state(folder)
+    return dev
 
 
 def check_folder(out: str | Path, restart: bool) -> Path:
-    """The folder to train into: new, or with an unfinished run; a finished one is refused. Nothing is written."""
+    """The output folder: new, or with an unfinished run; a finished one is refused. Nothing is written."""
     folder = Path(out).expanduser()
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"'{out}' is a file; give a folder for the model.")
@@ -235,18 +230,10 @@ def check_folder(out: str | Path, restart: bool) -> Path:
 
 
 def prepare_folder(folder: Path, restart: bool) -> Path:
-    """The folder, there, and after a restart without what an earlier run left."""
+    """Create the folder; after a restart, delete the files of an earlier run."""
     with write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
         for name in _OWN_FILES if restart else ():
             (folder / name).unlink(missing_ok=True)
     return folder
-
-
-@contextmanager
-def torch_seed(seed: int) -> Iterator[None]:
-    """Inside, torch's random generator starts from the seed; the caller's is restored afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

@@ -1,7 +1,7 @@
 """Translation: an encoder-decoder with its symbols. Training, saving, translating, and its alignments.
 
 job             settings -> what `loop.fit` trains          Translator     translate, align, classifier
-exact_match     how often a translator is right                     by_length      the same, by how long the texts are
+exact_match     the share of correct translations           by_length      the same, by the length of the texts
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from torch import Tensor, nn
 
 from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
+from heedful.core.random import torch_seed
+from heedful.core.settings import Count, Fraction, Positive
 from heedful.core.tokens import check_text
 from heedful.nets import base
 from heedful.nets.seq2seq import END, DecoderAttention, Seq2Seq, Seq2SeqShape, decode_greedily
 from heedful.nets.training.dates import MAX_DATES, SOURCE, TARGET, DatePair, DateSplits, date_splits
-from heedful.nets.training.loop import Count, Fraction, Positive, Schedule, TrainingPlan
+from heedful.nets.training.loop import Schedule, TrainingPlan
 
 if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
 
 PAD, UNK, STOP = "<pad>", "<unk>", "</s>"
-LONGEST = 64  # symbols that a translator writes before it is stopped
-BATCH_TEXTS = 128  # translated at a time
-POOL_BATCHES = 20  # whose texts are sorted by length together, in training
+LONGEST = 64  # output symbols at most
+BATCH_TEXTS = 128  # texts translated at a time
+POOL_BATCHES = 20  # batches whose texts are sorted by length together, in training
 
 
 @dataclass(frozen=True)
 class Seq2SeqSettings(TrainingPlan):
-    """What is trained on how many generated examples. `most` is how many dates a text has at most."""
+    """The network and the numbers of generated examples. `most` is the largest number of dates in a text."""
 
     lr: Positive = 3e-3
     schedule: Schedule = "linear"
@@ -59,9 +61,9 @@ class Seq2SeqSettings(TrainingPlan):
 
 @dataclass(frozen=True)
 class Alignment:
-    """A text, what was written for it, and where each symbol looked: weights[s,t], rows of 0 without attention.
+    """A text, its translation, and the attention of each symbol: weights[s,t], 0 without attention.
 
-    The last row is that of the end, "</s>", unless the translator was stopped before it came.
+    The last row is that of the end, "</s>", unless the translation reached its largest length.
     """
 
     text: str
@@ -78,7 +80,7 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Translator:
-    """A network and the symbols that it reads; those that it writes are its labels."""
+    """A network and its input symbols; its output symbols are its labels."""
 
     model: Seq2Seq
     symbols: tuple[str, ...]
@@ -89,26 +91,26 @@ class Translator:
         return {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def translate(self, text: str, longest: int = LONGEST) -> str:
-        """What the network writes for a text."""
+        """The translation of a text."""
         return self.translate_all([text], longest)[0]
 
     def translate_all(self, texts: Sequence[str], longest: int = LONGEST) -> list[str]:
-        """The same for many texts, those of like length together."""
+        """The same for many texts, batched by length."""
         return [alignment.written for alignment in self.align_all(texts, longest)]
 
     def align(self, text: str, longest: int = LONGEST) -> Alignment:
-        """What the network writes for a text, and where it looked for each symbol."""
+        """The translation of a text, with the attention of each symbol."""
         return self.align_all([text], longest)[0]
 
     def align_all(self, texts: Sequence[str], longest: int = LONGEST) -> list[Alignment]:
-        """The same for many texts, those of like length together."""
+        """The same for many texts, batched by length."""
         for text in texts:
             check_text(text)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         alignments: dict[int, Alignment] = {}
         for start in range(0, len(order), BATCH_TEXTS):
-            chosen = order[start : start + BATCH_TEXTS]
-            alignments |= dict(zip(chosen, self._align_batch([texts[i] for i in chosen], longest), strict=True))
+            batch = order[start : start + BATCH_TEXTS]
+            alignments |= dict(zip(batch, self._align_batch([texts[i] for i in batch], longest), strict=True))
         return [alignments[i] for i in range(len(texts))]
 
     def _align_batch(self, texts: Sequence[str], longest: int) -> list[Alignment]:
@@ -129,27 +131,24 @@ class Translator:
         return alignments
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Texts as a batch of ids, filled up on the right."""
+        """Texts as a batch of ids, padded on the right."""
         config, unknown = self.model.config, self._ids[UNK]
         rows = [torch.tensor([self._ids.get(c, unknown) for c in text]) for text in texts]
         ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=config.pad_token_id)
         return ids.to(self.model.words.weight.device)
 
     def classifier(self, text: str, step: int) -> Classifier:
-        """Which symbol comes at output position `step`, after those that the translator itself wrote for `text`?
+        """A classifier of the symbol at output position `step`, after the translator's own symbols for `text`.
 
-        The classifier reads any source, shares the translator's weights, and keeps these symbols before the one that
-        is asked for whatever it reads. Its one attention matrix is that of this step, and edits act on no other.
+        It reads any source, shares the translator's weights, and keeps these preceding symbols for every source. Its
+        one attention matrix is that of this step, and edits change no other.
         """
         from heedful.model.classifier import Classifier
         from heedful.model.loading import wrapped
 
         written = self.align(text).symbols
         if not 0 <= step < len(written):
-            raise BadInput(
-                f"output position {step} was asked for and the translator wrote {len(written)} symbols for this text, "
-                f"with its end; give a position from 0 to {len(written) - 1}."
-            )
+            raise BadInput(f"step {step} is outside the translation's {len(written)} symbols; give a smaller step.")
         labels = self.model.config.labels
         view = Seq2Seq(replace(self.model.config, before=tuple(labels.index(s) for s in written[:step])))
         view.load_state_dict(self.model.state_dict(), assign=True)
@@ -157,12 +156,12 @@ class Translator:
         return Classifier(view.eval(), wrapped(tokenizer(self.symbols), special), f"{self.name}, symbol {step}")
 
     def save(self, folder: str | Path) -> None:
-        """model.safetensors and heedful.json, each written whole or not at all."""
+        """Write model.safetensors and heedful.json, each atomically."""
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise BadInput(f"'{folder}' cannot be made ({e.strerror}); choose another folder.") from e
+            raise BadInput(f"'{folder}' cannot be created ({e.strerror}); choose another folder.") from e
         base.write_network(self.model, folder, {"symbols": self.symbols})
 
     @classmethod
@@ -170,28 +169,23 @@ class Translator:
         """The translator in a folder; nothing in it is executed."""
         folder = Path(folder).expanduser()
         if not (folder / base.ABOUT).is_file():
-            raise BadInput(
-                f"'{folder}' has no {base.ABOUT}, so it is not a translator; make one with: "
-                f"heedful train seq2seq-additive dates --out {folder}"
-            )
+            command = f"heedful train seq2seq-additive dates --out {folder}"
+            raise BadInput(f"'{folder}' has no {base.ABOUT}, so it is not a translator; train one with: {command}")
         description = base.read_description(folder)
-        if description.get("network") != Seq2SeqShape.model_type:
-            raise BadInput(
-                f"'{folder}' holds a {description.get('network')}, which translates nothing; see heedful explain."
-            )
+        kind = description.get("network")
+        if kind != Seq2SeqShape.model_type:
+            raise BadInput(f"'{folder}' holds a {kind}, which is not a translator; see heedful explain.")
         with base.damage(f"the translator in '{folder}'"):
             model: Seq2Seq = base.load_network(Seq2Seq, folder, description)
             symbols = tuple(map(str, description["symbols"]))
         if len(symbols) != model.config.vocabulary or not {PAD, UNK} <= set(symbols):
-            raise BadInput(
-                f"the translator in '{folder}' names {len(symbols)} symbols and its network reads "
-                f"{model.config.vocabulary}, {PAD} and {UNK} among them; copy or train it again."
-            )
+            expected = f"its network needs {model.config.vocabulary}, with {PAD} and {UNK}"
+            raise BadInput(f"'{folder}' has {len(symbols)} symbols and {expected}; copy or train it again.")
         return cls(model, symbols, folder.name)
 
 
 def tokenizer(symbols: Sequence[str]) -> Tokenizer:
-    """A tokenizer that makes a token of each character, spaces included."""
+    """A tokenizer whose tokens are single characters, spaces included."""
     characters = Tokenizer(models.WordLevel({symbol: i for i, symbol in enumerate(symbols)}, unk_token=UNK))
     characters.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     characters.add_special_tokens([PAD, UNK])
@@ -202,7 +196,7 @@ def tokenizer(symbols: Sequence[str]) -> Tokenizer:
 class _Batch:
     ids: Tensor
     symbols: Tensor
-    counts: Tensor  # which of the symbols are the target's, its end included
+    real: Tensor  # which symbols are not padding, the end included
 
 
 @dataclass(frozen=True)
@@ -220,15 +214,15 @@ class DatesJob:
 
     @property
     def identity(self) -> str:
-        """What a resumed training must have in common with the one that was killed."""
+        """What a resumed training must share with the one that was killed."""
         return json.dumps(asdict(replace(self.settings, epochs=1, patience=None)), sort_keys=True)
 
     def decays(self, name: str) -> bool:
-        """Weight decay is for matrices."""
+        """Weight decay applies to matrices."""
         return "bias" not in name
 
     def batches(self, epoch: int) -> list[_Batch]:
-        """All training examples, those of like length together, in an order that the seed and the epoch decide."""
+        """All training examples, batched by length, in an order that depends on the seed and the epoch."""
         rng = Random(f"{self.settings.seed} {epoch}")
         size, pairs = self.settings.batch, list(self.data.train)
         rng.shuffle(pairs)
@@ -241,46 +235,45 @@ class DatesJob:
     def _batch(self, pairs: Sequence[DatePair]) -> _Batch:
         known = {symbol: i for i, symbol in enumerate(self.model.config.labels)}
         rows = [torch.tensor([*(known[c] for c in pair.target), END]) for pair in pairs]
-        counts = [torch.ones_like(row, dtype=torch.bool) for row in rows]
+        real = [torch.ones_like(row, dtype=torch.bool) for row in rows]
         padded = nn.utils.rnn.pad_sequence
-        return _Batch(self.translator.encode([p.source for p in pairs]), padded(rows, True, END), padded(counts, True))
+        return _Batch(self.translator.encode([p.source for p in pairs]), padded(rows, True, END), padded(real, True))
 
     def loss(self, batch: _Batch) -> Tensor:
-        """Mean cross-entropy of a symbol, given the right ones before it."""
+        """Mean cross-entropy of a symbol, given the correct ones before it."""
         logits = self.model.taught(batch.ids, batch.ids != self.model.config.pad_token_id, batch.symbols)
-        return nn.functional.cross_entropy(logits[batch.counts], batch.symbols[batch.counts])
+        return nn.functional.cross_entropy(logits[batch.real], batch.symbols[batch.real])
 
     def score(self) -> dict[str, float]:
-        """The share of validation texts that are translated without a mistake."""
+        """The share of correctly translated validation texts."""
         return {"exact match": exact_match(self.translator, self.data.dev)}
 
 
 def job(settings: Seq2SeqSettings) -> DatesJob:
-    """What `heedful.nets.training.loop.fit` trains; initial weights and data come from the settings' seed."""
+    """The job for `heedful.nets.training.loop.fit`; initial weights and data depend on the settings' seed."""
     source, target = (PAD, UNK, *SOURCE), (STOP, *TARGET)
     sizes = {name: getattr(settings, name) for name in ("embedding", "hidden", "attention", "units", "dropout")}
     shape = Seq2SeqShape(vocabulary=len(source), num_labels=len(target), labels=target, **sizes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(settings.seed)
+    with torch_seed(settings.seed):
         model = Seq2Seq(shape)
     data = date_splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
     return DatesJob(settings, Translator(model, source, f"seq2seq-{settings.attention}"), data)
 
 
 def right(translator: Translator, pairs: Sequence[DatePair]) -> Bools:
-    """Which texts are translated without a mistake."""
+    """Which texts are translated correctly."""
     written = translator.translate_all([pair.source for pair in pairs])
     return np.array([w == pair.target for w, pair in zip(written, pairs, strict=True)], dtype=bool)
 
 
 def exact_match(translator: Translator, pairs: Sequence[DatePair]) -> float:
-    """The share of texts that are translated without a mistake."""
+    """The share of correctly translated texts."""
     return float(right(translator, pairs).mean())
 
 
 @dataclass(frozen=True)
 class Bin:
-    """Texts of `low` to `high` characters: how many there are, and the share that is right."""
+    """Texts of `low` to `high` characters: their number, and the share of correct translations."""
 
     low: int
     high: int
@@ -294,7 +287,7 @@ class Bin:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the share, with 95 % confidence (Wilson 1927): it stays within 0 and 1."""
+        """The 95 % interval of the share (Wilson 1927)."""
         z, n, p = 1.959964, self.n, self.share
         middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
         half = z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5
@@ -302,7 +295,7 @@ class Bin:
 
 
 def by_length(translator: Translator, pairs: Sequence[DatePair], width: int = 15, fewest: int = 25) -> list[Bin]:
-    """Exact match of short to long texts; bins with fewer texts than `fewest` are left out."""
+    """Exact match by length of the texts; bins with fewer texts than `fewest` are left out."""
     correct, lengths = right(translator, pairs), np.array([len(pair.source) for pair in pairs])
     bins = [(low, lengths // width == low // width) for low in range(0, int(lengths.max()) + 1, width)]
     return [
