@@ -223,7 +223,7 @@ def test_where_the_map_is_not_seen_its_numbers_do_not_exist() -> None:
     found = Identifiability()(case_of(shared("deberta")))
     hidden = {f.measure for f in found if np.isnan(f.value)}
     assert hidden == {"rank E", "effective rank E", "rank W_V"}
-    assert all("was not seen" in f.details["reason"] for f in found if np.isnan(f.value))
+    assert all("could not be recorded" in f.details["reason"] for f in found if np.isnan(f.value))
 
 
 def test_states_that_are_read_as_they_are_have_no_map() -> None:

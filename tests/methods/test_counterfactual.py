@@ -272,7 +272,7 @@ def test_a_regression_model_has_no_label(how: str) -> None:
 
 @pytest.mark.parametrize("how", [InputReduction, MinimalFlip])
 def test_random_words_are_refused(how: Any) -> None:
-    with pytest.raises(BadInput, match="draws other words each time; choose another masking"):
+    with pytest.raises(BadInput, match="draws different words each time; choose another masking"):
         explain(shared("bert"), TEXTS[0], how(masking="mlm:/nowhere"))
 
 

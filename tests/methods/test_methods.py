@@ -350,7 +350,7 @@ def test_a_saturated_model_is_explained_with_zeros_not_with_nan() -> None:
 def test_integrated_gradients_with_attention_held_say_that_they_need_not_add_up() -> None:
     held = attribution(shared("bert"), TEXTS[0], IntegratedGradients(through_attention=False))
     assert held.notes[1:] == (
-        "attention was held constant, so the scores need not add up: the gap is not due to the number of steps",
+        "attention was constant, so the scores need not add up: the gap is not due to the number of steps",
     )
 
 

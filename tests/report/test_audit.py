@@ -294,7 +294,7 @@ def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None
 
 def test_without_attention_there_is_no_verdict_to_ask_for() -> None:
     found = heedful.audit(heedful.load(), "corpus", ["leave-one-out"], ["cost"], limit=2)
-    with pytest.raises(BadInput, match="attention-mean was not among its methods"):
+    with pytest.raises(BadInput, match="attention-mean is not among its methods; add attention-mean"):
         found.verdict  # noqa: B018
 
 

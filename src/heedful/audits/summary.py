@@ -1,7 +1,7 @@
 """Summary: findings on many texts -> estimates with intervals, compared with the control `random`. Needs no torch.
 
-Every row is an estimate over texts. A method's row has, too, its paired difference to `random` on the same texts
-(there, the mean of 20 draws), with Holm's correction over all rows of that check's measure.
+Every row is an estimate over texts. A method's row also has its paired difference to `random` (the mean of 20 draws)
+on the same texts, with Holm's correction over all rows of that check's measure.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row(Estimate):
 
 @dataclass(frozen=True)
 class About:
-    """What a check says of itself, so that a report can be written without it (and without torch)."""
+    """The words and roles of a check, stored so that a report needs neither the check nor torch."""
 
     title: str = ""
     question: str = ""
@@ -88,7 +88,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Summary:
-    """All numbers of a run: functions of model, data, settings and seed only."""
+    """All numbers of a run; they depend on model, data, settings and seed only."""
 
     texts: TextFacts
     checks: Mapping[str, CheckSummary]
@@ -97,7 +97,7 @@ class Summary:
     left_out: tuple[LeftOut, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """For JSON."""
         summary: dict[str, Any] = json_value(asdict(self))
         return summary
 
