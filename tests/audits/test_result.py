@@ -15,6 +15,7 @@ from heedful.audits.result import Audit
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import toys
+from tests.support.findings import every_field
 
 TEXTS = [Example(text) for text in toys.texts(34)]
 
@@ -35,9 +36,9 @@ def folder(found: Audit) -> Path:
 
 def test_an_opened_audit_is_the_one_that_was_made(found: Audit, folder: Path) -> None:
     again = heedful.open(folder)
-    assert repr(again.rows()) == repr(found.rows())
+    assert every_field(again.rows()) == every_field(found.rows())
     assert (again.manifest, again.timing) == (found.manifest, found.timing)
-    assert repr((again.verdict, again.ranking)) == repr((found.verdict, found.ranking))
+    assert every_field((again.verdict, again.ranking)) == every_field((found.verdict, found.ranking))
     assert repr(again.findings("complexity").to_pylist()) == repr(found.findings("complexity").to_pylist())
     assert again.to_html() == found.to_html()
 

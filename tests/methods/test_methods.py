@@ -97,7 +97,7 @@ def test_every_kind_of_attention_of_an_encoder_decoder_can_be_had(kind: str) -> 
 
 
 def test_a_kind_that_the_model_lacks_is_refused() -> None:
-    with pytest.raises(BadInput, match="tiny-bert has no cross attention, only self"):
+    with pytest.raises(BadInput, match="tiny-bert has no cross attention; use self"):
         explain(shared("bert"), TEXTS[0], AttentionMean(kind="cross"))
 
 

@@ -31,6 +31,7 @@ from heedful.report.ranking import advice, ranking_section
 from heedful.report.verdict import verdict_section, verdict_sentences
 from tests.audits.test_verdict import numbers, shares
 from tests.support import toys
+from tests.support.findings import every_field
 from tests.support.operating import SMALL
 
 TEXTS = 32
@@ -187,7 +188,7 @@ def test_figures_have_names_of_their_own(record: Record) -> None:
 
 
 def test_the_verdict_found_anew_is_the_summarys(record: Record) -> None:
-    assert repr(record.verdicts(Rule())) == repr(record.verdicts())  # NaN is not equal to itself
+    assert every_field(record.verdicts(Rule())) == every_field(record.verdicts())
 
 
 def test_another_rule_may_find_another_verdict(record: Record) -> None:

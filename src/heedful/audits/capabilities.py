@@ -75,6 +75,14 @@ class Capabilities:
         """One line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
+    def __repr__(self) -> str:
+        """One line: Capabilities('tiny-bert', 29 of 31 methods, 15 of 16 checks)."""
+        counts = (
+            f"{sum(ability.works for ability in abilities)} of {len(abilities)} {kind}"
+            for kind, abilities in (("methods", self.methods), ("checks", self.checks))
+        )
+        return f"Capabilities({self.model!r}, {', '.join(counts)})"
+
 
 @dataclass(frozen=True)
 class _Probe:
@@ -99,7 +107,10 @@ def capabilities(classifier: Classifier, tell: WatchProbe = lambda doing: None) 
     explanations: dict[str, Explanation] = {}
     with sharing(classifier):
         methods = tuple(_try_method(probe, name, explanations, tell) for name in METHODS)
-        checks = _try_checks(probe, explanations, tell)
+        case, reason = _attempt(lambda: _case(probe, explanations))
+        checks = tuple(
+            Ability(name, False, reason) if case is None else _try_check(case, name, tell) for name in CHECKS
+        )
         tell("facts")
         facts = _facts(probe, next(ability for ability in methods if ability.name == "gradient-l2"))
     return Capabilities(classifier.name, facts, methods, checks)
@@ -143,13 +154,6 @@ def _words(cost: Passes | None) -> str:
 
 
 # checks
-
-
-def _try_checks(probe: _Probe, explanations: Mapping[str, Explanation], tell: WatchProbe) -> tuple[Ability, ...]:
-    case, reason = _attempt(lambda: _case(probe, explanations))
-    if case is None:
-        return tuple(Ability(name, False, reason) for name in CHECKS)
-    return tuple(_try_check(case, name, tell) for name in CHECKS)
 
 
 def _case(probe: _Probe, explanations: Mapping[str, Explanation]) -> Case:

@@ -306,10 +306,6 @@ def _describe_item(name: str, item: Any, catalogue: Mapping[str, Any]) -> dict[s
 
 def restore_job(described: Mapping[str, Any]) -> Job:
     """The job that `describe_job` described."""
-
-    def method_of(name: str, settings: Mapping[str, Any]) -> Method:
-        return _imported(settings["imported"]) if "imported" in settings else method(name, settings)
-
     return Job(
         loading.restore_classifier(described["classifier"]),
         [
@@ -317,7 +313,10 @@ def restore_job(described: Mapping[str, Any]) -> Job:
             for text, pair, label, rationale, where in described["examples"]
         ],
         Battery(
-            {name: method_of(name, settings) for name, settings in described["methods"].items()},
+            {
+                name: _imported(settings["imported"]) if "imported" in settings else method(name, settings)
+                for name, settings in described["methods"].items()
+            },
             {name: check(name, settings) for name, settings in described["checks"].items()},
             Target(**described["target"]),
         ),

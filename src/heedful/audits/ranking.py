@@ -18,19 +18,29 @@ from itertools import combinations
 from heedful.core.arrays import Floats
 from heedful.core.finding import BOUNDS as BOUNDS
 from heedful.core.finding import Findings
+from heedful.core.table import align_columns
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Estimate
 
 COMPARABLE = 0.9  # of the largest number of texts of any method: a mean over fewer is one over other texts
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RankedMethod(Estimate):
     """A method's score over texts, and the range of its rank: `first` at best, `last` at worst."""
 
     method: str
     first: int
     last: int
+
+    @property
+    def rank(self) -> str:
+        """The range as text: "1", "2–4"."""
+        return f"{self.first}" if self.first == self.last else f"{self.first}–{self.last}"
+
+    def gist(self) -> str:
+        """The method, its rank and its score, in one line."""
+        return f"{self.method}, rank {self.rank}: {super().gist()}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,13 @@ class Ranking:
         """The best method, and those that are not significantly different from it."""
         worse = {b for a, b in self.better if a == self.methods[0].method}
         return tuple(row.method for row in self.methods if row.method not in worse)
+
+    def __repr__(self) -> str:
+        """A line for each method: "  1–2  lime  0.523 [0.401, 0.645], n=60"."""
+        rows = [(row.rank, row.method, Estimate.gist(row)) for row in self.methods]
+        lines = [align_columns(rows, indent="  ")] if rows else []
+        lines += [f"  unranked: {', '.join(self.unranked)}"] if self.unranked else []
+        return "\n".join([f"Ranking of {len(self.methods)} methods (masking {self.masking})", *lines])
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,23 @@ from heedful.audits.verdict import Verdict
 from heedful.core.decode import decode
 from heedful.core.errors import BadInput
 from heedful.core.files import json_value
-from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Place, Role, SideBySide
+from heedful.core.finding import (
+    LEFT_OUT,
+    Findings,
+    Highlight,
+    Key,
+    Measure,
+    Place,
+    Role,
+    SideBySide,
+    describe_number,
+)
 from heedful.core.target import label_index
 from heedful.maths import stats
 from heedful.maths.stats import Difference, Estimate
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Row(Estimate):
     """A measure of a check over texts: of a method (empty: of the model), at one place."""
 
@@ -37,6 +47,11 @@ class Row(Estimate):
     method: str = ""
     at: Place = field(default_factory=dict)
     versus_random: Difference | None = None
+
+    def gist(self) -> str:
+        """Which number it is, its estimate, and its difference to random, in one line."""
+        random = "" if self.versus_random is None else f"; less random {self.versus_random.gist()}"
+        return f"{describe_number(self.check, self.measure, self.method, self.at)}: {super().gist()}{random}"
 
 
 @dataclass(frozen=True)

@@ -188,6 +188,11 @@ class Verdict:
         """The questions with one of these answers."""
         return [answer.question for answer in self.answers if answer.says in says]
 
+    def __repr__(self) -> str:
+        """One line: Verdict(attention-mean: not explanation; Q1 against, Q2 undecided, Q3 against)."""
+        answers = ", ".join(f"{answer.question} {answer.says}" for answer in self.answers)
+        return f"Verdict({self.method}: {self.word}; {answers or self.reason.value})"
+
 
 def verdict(evidence: Evidence, rule: Rule | None = None) -> Verdict:
     """The verdict on the evidence of all checks together."""

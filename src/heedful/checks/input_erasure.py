@@ -58,7 +58,6 @@ from heedful.model.masking import TOKENS, WAYS, Masking, Variants, features, ove
 MeasureAt = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`
 CURVE = tuple(round(i / 10, 1) for i in range(11))  # shares of words removed
-SAME = 0.8  # Kendall's τ below which two orders of methods count as different
 
 
 @dataclass(frozen=True)

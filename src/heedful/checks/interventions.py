@@ -18,7 +18,6 @@ from heedful.core.finding import CORRELATION, FRACTION, Findings, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
 from heedful.maths.stats import Estimate, MeasureKind, Range, estimate
-from heedful.methods.attention import BatchPart
 from heedful.model import huggingface
 from heedful.model.batch import copies_per_batch
 from heedful.model.classifier import Classifier
@@ -161,13 +160,6 @@ def _batch_edit(copies: Sequence[Copy]) -> Edit:
         return new
 
     return edit
-
-
-def pooled_attention(share: BatchPart) -> Floats:
-    """[k]: the pooled position's attention at the last layer, mean over heads, as in the method attention-mean."""
-    site = share.reading.layers(share.classifier.main_kind)[-1]
-    attention: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
-    return attention
 
 
 # tables

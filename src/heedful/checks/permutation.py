@@ -97,10 +97,15 @@ class Permutation(Checked):
         reading, (share,) = read_shares(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
-        copies = [self._copy(case, where, draw) for where, n in plan for draw in range(n)]
+        movable = Movable(tokens, self.special)
+        # the random numbers of a draw depend on its place and number only, not on the batch
+        rngs = [(at, case.rng(self.name, at.kind, at.layer, at.head, draw)) for at, n in plan for draw in range(n)]
+        copies = [Copy(where, permute(movable, rng, self.axis, self.together)) for where, rng in rngs]
         moved = interventions.outcomes(classifier, tokens, copies)
         correct, before = moved.correct(case)
-        largest = float(interventions.pooled_attention(share)[list(tokens.content)].max())
+        site = reading.layers(classifier.main_kind)[-1]
+        attention = share.queries(site) @ share.weights(site).mean(0)  # as in the method attention-mean
+        largest = float(attention[list(tokens.content)].max())
         numbers = {"max attention": largest, "correct as it is": before}
         findings = [Finding(self.name, "", name, value) for name, value in numbers.items()]
         start = 0
@@ -134,11 +139,6 @@ class Permutation(Checked):
         by_layer = [(w, self.layer_draws) for w in interventions.layers(classifier) if self.layer_draws]
         by_head = [(w, self.head_draws) for w in interventions.head_places(classifier) if self.head_draws]
         return [(WHOLE_MODEL, self.draws), *by_layer, *by_head]
-
-    def _copy(self, case: Case, where: Where, draw: int) -> Copy:
-        """One draw; its random numbers depend on its place and number only, not on the batch."""
-        rng = case.rng(self.name, where.kind, where.layer, where.head, draw)
-        return Copy(where, permute(Movable(case.tokens, self.special), rng, self.axis, self.together))
 
     def _possible(self, tokens: Tokens, site: Site) -> bool:
         movable = Movable(tokens, self.special)

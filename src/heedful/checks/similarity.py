@@ -59,7 +59,7 @@ def similarity(a: Floats, b: Floats) -> dict[str, float]:
     return {
         "tau": tau_b(_rounded(a), _rounded(b))[0] if several else np.nan,
         "top-k overlap": overlap(a, b) if several else np.nan,
-        "jsd": score_divergence(a, b) if several else np.nan,
+        "jsd": float(jensen_shannon(normalised(a), normalised(b))) if several and a.any() and b.any() else np.nan,
         "distance": distance(a, b),
     }
 
@@ -68,11 +68,6 @@ def distance(a: Floats, b: Floats) -> float:
     """‖a − b‖ / ‖a‖: distance([3, 4], [0, 4]) -> .6."""
     size = float(np.linalg.norm(a))
     return float(np.linalg.norm(a - b)) / size if size > 0 else float("nan")
-
-
-def score_divergence(a: Floats, b: Floats) -> float:
-    """Jensen–Shannon divergence of |a| / Σ|a| and |b| / Σ|b|; NaN where either is all zeros."""
-    return float(jensen_shannon(normalised(a), normalised(b))) if a.any() and b.any() else float("nan")
 
 
 def overlap(a: Floats, b: Floats) -> float:

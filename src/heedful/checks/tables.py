@@ -55,7 +55,7 @@ def peak_spreads(findings: Findings, largest: Floats, values: Floats) -> tuple[P
     return tuple(rows)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlacedEstimate(Estimate):
     """An estimate at a place; of an accuracy, how it `change`s text by text."""
 

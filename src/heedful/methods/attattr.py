@@ -70,6 +70,10 @@ class _Integrated(Checked):
     layers: Layers = "all"
     kind: AttentionKind | None = None
 
+    paper: ClassVar[str] = "Hao et al. 2021"
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule == "nested" and self.steps not in (None, *NESTED):
@@ -182,9 +186,6 @@ class AttAttr(_Integrated):
     """Attention times the gradient with respect to it, integrated; an `Interaction` whose layers each add up."""
 
     summary: ClassVar[str] = "attention times its gradient, integrated from zero to full attention"
-    paper: ClassVar[str] = "Hao et al. 2021"
-    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
-    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
     scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Interaction:
@@ -211,10 +212,7 @@ class AttAttrTokens(_Integrated):
     """
 
     summary: ClassVar[str] = "integrated attention times gradient, per token that is attended to"
-    paper: ClassVar[str] = "Hao et al. 2021"
-    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f − base but for the gap."""

@@ -100,14 +100,7 @@ def tells_its_source(method: Method, classifier: Classifier, explanation: Explan
 # Each claim gets an explanation of the first text, with SEED: explaining it once for all of them saves a third.
 CLAIMS: dict[str, Callable[[Method, Classifier, Explanation], None]] = {
     claim.__name__: claim
-    for claim in (
-        scores_every_token,
-        repeats,
-        ignores_company,
-        leaves_the_model_alone,
-        survives_json,
-        tells_its_source,
-    )
+    for claim in (scores_every_token, repeats, ignores_company, leaves_the_model_alone, survives_json, tells_its_source)
 }
 
 

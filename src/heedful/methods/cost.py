@@ -8,18 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from heedful.core.errors import Unsupported
-from heedful.methods import METHODS, Method
+from heedful.methods import METHODS, Method, explain
 from heedful.methods.base import Passes, passes, total
-from heedful.methods.explain import (
-    Methods,
-    OnUnsupported,
-    Text,
-    Texts,
-    attention_grid,
-    cut_text,
-    make_methods,
-    text_pairs,
-)
 from heedful.model.loading import load
 
 
@@ -61,26 +51,26 @@ class CostForecast:
 
 def plan(
     x: Any,
-    text: Text | Texts,
-    method: str | Method | Methods = "integrated-gradients",
+    text: explain.Text | explain.Texts,
+    method: str | Method | explain.Methods = "integrated-gradients",
     pair: str | None = None,
     *,
     tokenizer: Any = None,
     truncate: bool = True,
     windows: bool = False,
-    unsupported: OnUnsupported = "raise",
+    unsupported: explain.OnUnsupported = "raise",
     with_attention: bool = False,
     **settings: Any,
 ) -> CostForecast:
     """The cost of `explain` with the same arguments. The model is not run."""
-    methods = make_methods(method, settings)
-    texts = text_pairs(text, pair)
+    methods = explain.make_methods(method, settings)
+    texts = explain.text_pairs(text, pair)
     classifier = load(x if tokenizer is None else (x, tokenizer))
-    cuts = [cut_text(classifier, classifier.tokens(*parts), truncate, windows) for parts in texts]
+    cuts = [explain.cut_text(classifier, classifier.tokens(*parts), truncate, windows) for parts in texts]
     parts = [part for cut in cuts for part in cut.parts]
     costs: list[MethodCost] = []
     skipped: dict[str, str] = {}
-    for number, item in enumerate([*methods, *attention_grid(methods, with_attention)]):
+    for number, item in enumerate([*methods, *explain.attention_grid(methods, with_attention)]):
         try:
             costs.append(MethodCost(METHODS.name_of(item), passes(item, classifier, parts)))
         except Unsupported as e:
