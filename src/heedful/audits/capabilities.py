@@ -108,9 +108,7 @@ def capabilities(classifier: Classifier, tell: WatchProbe = lambda doing: None) 
     with sharing(classifier):
         methods = tuple(_try_method(probe, name, explanations, tell) for name in METHODS)
         case, reason = _attempt(lambda: _case(probe, explanations))
-        checks = tuple(
-            Ability(name, False, reason) if case is None else _try_check(case, name, tell) for name in CHECKS
-        )
+        checks = tuple(_try_check(case, name, tell) if case else Ability(name, False, reason) for name in CHECKS)
         tell("facts")
         facts = _facts(probe, next(ability for ability in methods if ability.name == "gradient-l2"))
     return Capabilities(classifier.name, facts, methods, checks)

@@ -22,17 +22,7 @@ from heedful.audits.verdict import Verdict
 from heedful.core.decode import decode
 from heedful.core.errors import BadInput
 from heedful.core.files import json_value
-from heedful.core.finding import (
-    LEFT_OUT,
-    Findings,
-    Highlight,
-    Key,
-    Measure,
-    Place,
-    Role,
-    SideBySide,
-    describe_number,
-)
+from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Place, Role, SideBySide, describe_number
 from heedful.core.target import label_index
 from heedful.maths import stats
 from heedful.maths.stats import Difference, Estimate

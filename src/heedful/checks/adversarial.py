@@ -164,11 +164,9 @@ class Adversarial(Together):
             space = adversary.polytope(problem, adversary.limits(problem, self.epsilon)[0])
             numbers["tvd bound"] = adversary.tvd_bound(space, self.milp_seconds).upper
         numbers["max attention"] = float(problem.attention.mean(0).max())
-        attentions = {f"jsd {name}": jsd.attention, "jsd found": searched.attention}
+        details = {f"jsd {name}": _details(text, jsd.attention), "jsd found": _details(text, searched.attention)}
         numbers |= {"jsd found": searched.jsd, "change found": float(moved[2])}
-        return [
-            _finding(n, x, {}, _details(text, attentions[n]) if n in attentions else {}) for n, x in numbers.items()
-        ]
+        return [_finding(measure, value, {}, details.get(measure)) for measure, value in numbers.items()]
 
     def _bounds(self, text: QueryAttention, *key: object) -> bool:
         """Whether this problem is in the random sample for which a bound is proved."""

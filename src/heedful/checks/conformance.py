@@ -33,18 +33,12 @@ def case_of(classifier: Classifier, text: str, methods: Sequence[str] = PROBE_ME
     tokens = classifier.tokens(text)
     prediction = classifier.predictions([tokens])[0]
     explanations = {name: explain(classifier, text, name, seed=seed) for name in methods}
-    draws = [explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS)]
-    return Case(
-        classifier,
-        Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),)),
-        tokens,
-        prediction,
-        Target().resolved(classifier.labels, prediction.index),
-        {name: method(name) for name in methods},
-        explanations,
-        [draw for draw in draws if isinstance(draw, Attribution)],
-        seed,
-    )
+    random = (explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS))
+    draws = [draw for draw in random if isinstance(draw, Attribution)]
+    example = Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),))
+    target = Target().resolved(classifier.labels, prediction.index)
+    objects = {name: method(name) for name in methods}
+    return Case(classifier, example, tokens, prediction, target, objects, explanations, draws, seed)
 
 
 def has_its_words(check: Check, cases: Sequence[Case]) -> None:

@@ -232,16 +232,13 @@ class Erasure(Checked):
 
     def tables(self, findings: Findings) -> ErasureTables:
         """Flips two by two, who needs fewer items, the spread of fractions, and how often ΔJS is negative."""
-        names = findings.methods("fraction")
-        single = findings.methods("delta js")
-        stops = {name: stop_values(findings.values("fraction", name), findings.values("never", name)) for name in names}
+        names, single, values = findings.methods("fraction"), findings.methods("delta js"), findings.values
+        stops = {name: stop_values(values("fraction", name), values("never", name)) for name in names}
         return ErasureTables(
-            flips={n: flips(findings.values("flip top", n), findings.values("flip random", n)) for n in single},
+            flips={n: flips(values("flip top", n), values("flip random", n)) for n in single},
             fewer=tuple(fewer(a, b, stops[a], stops[b]) for a, b in combinations(names, 2)),
             fractions={name: box_numbers(stops[name]) for name in names},
-            negative={
-                n: negative(findings.values("delta js", n), findings.values("alpha difference", n)) for n in single
-            },
+            negative={n: negative(values("delta js", n), values("alpha difference", n)) for n in single},
         )
 
 

@@ -183,17 +183,11 @@ class Sensitivity(Together):
         findings = []
         for kind in (*self.kinds, "any"):
             of_kind = [e for e in effects if kind in (e.change.kind, "any")]
-            effective = [e for e in of_kind if not e.unread]
-            label = unread = float("nan")
-            if effective and case.classifier.head != "regression":
-                label = float(any(e.flips for e in effective))
-            if of_kind:
-                unread = float(not effective)
-            details = {
-                "tried": len(of_kind),
-                "unread": len(of_kind) - len(effective),
-                "flips": sum(e.flips for e in effective),
-            }
+            read = [e for e in of_kind if not e.unread]
+            labelled = read and case.classifier.head != "regression"
+            label = float(any(e.flips for e in read)) if labelled else float("nan")
+            unread = float(not read) if of_kind else float("nan")
+            details = {"tried": len(of_kind), "unread": len(of_kind) - len(read), "flips": sum(e.flips for e in read)}
             at = {"change": kind}
             findings += [
                 Finding(self.name, "", "label changed", label, at, details),

@@ -133,9 +133,8 @@ def unrelated(case: Case) -> Similarity | None:
     """The similarity of unrelated explanations: the mean over pairs of `random`'s draws."""
     if len(case.draws) < 2:
         return None
-    return averaged(
-        [compare_explanations(a, b) for a, b in zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)]
-    )
+    pairs = zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)
+    return averaged([compare_explanations(a, b) for a, b in pairs])
 
 
 # explaining again
@@ -149,9 +148,8 @@ def methods_used(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[s
 
 def repeatable(case: Case, wanted: tuple[str, ...] | None) -> list[str]:
     """Those of `methods_used` that can explain again; imported scores would only be read again."""
-    return [
-        name for name in methods_used(list(case.attributions), wanted) if getattr(case.methods[name], "again", True)
-    ]
+    names = methods_used(list(case.attributions), wanted)
+    return [name for name in names if getattr(case.methods[name], "again", True)]
 
 
 def explained_cases(cases: Sequence[Case], wanted: tuple[str, ...] | None) -> Iterator[tuple[str, list[int]]]:

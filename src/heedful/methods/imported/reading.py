@@ -186,17 +186,10 @@ def _line(raw: bytes, where: str) -> GivenScores:
         raise BadInput(f"{where} has the label {str(label)[:40]!r}; give a name or an index.")
     if not (signed is None or isinstance(signed, bool)):
         raise BadInput(f"{where} has {str(signed)[:40]!r} for signed; give true or false.")
-    return GivenScores(
-        text,
-        _name(record["method"], where),
-        scores,
-        pair,
-        None if tokens is None else _tokens(tokens, len(scores), where),
-        None if spans is None else _spans(spans, len(scores), (text, pair), where),
-        label,
-        signed,
-        where,
-    )
+    method = _name(record["method"], where)
+    tokens = None if tokens is None else _tokens(tokens, len(scores), where)
+    spans = None if spans is None else _spans(spans, len(scores), (text, pair), where)
+    return GivenScores(text, method, scores, pair, tokens, spans, label, signed, where)
 
 
 def _object(raw: bytes, where: str) -> dict[str, Any]:
