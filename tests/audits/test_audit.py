@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import signal
@@ -20,7 +21,7 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import audit
-from heedful.audits.job import AuditProgress, battery, prepare
+from heedful.audits.job import AuditProgress, AuditRequest, battery, prepare
 from heedful.audits.result import Audit
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
@@ -125,7 +126,7 @@ def test_every_prefix_of_a_run_is_of_both_labels() -> None:
 
 
 def test_a_kept_run_has_its_findings() -> None:
-    with pytest.raises(BadInput, match="were not kept; give it a folder"):
+    with pytest.raises(BadInput, match="were not stored; audit again with a folder"):
         run(limit=3).findings()
 
 
@@ -433,9 +434,18 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
 def test_what_cannot_apply_to_the_model_is_not_in_the_default_battery(tmp_path: Path) -> None:
     heedful.train("multihead", "corpus", tmp_path / "net", {"epochs": 1})
     theory = {"theory-gradient", "theory-lime"}
-    assert not theory & set(prepare(POINTER, TEXTS).battery.methods)
-    assert theory <= set(prepare(tmp_path / "net", "corpus").battery.methods)
-    assert "theory-lime" in prepare(POINTER, TEXTS, ["theory-lime"]).battery.methods
+    assert not theory & set(prepare(AuditRequest(POINTER, TEXTS)).battery.methods)
+    assert theory <= set(prepare(AuditRequest(tmp_path / "net", "corpus")).battery.methods)
+    assert "theory-lime" in prepare(AuditRequest(POINTER, TEXTS, ["theory-lime"])).battery.methods
+
+
+def test_a_request_has_the_arguments_of_an_audit_with_their_defaults() -> None:
+    parameters = inspect.signature(heedful.audit).parameters
+    request = inspect.signature(AuditRequest).parameters
+    assert list(request) == [name for name in parameters if name in request]
+    assert {name: p.default for name, p in request.items()} == {name: parameters[name].default for name in request}
+    how = {"out", "jobs", "workers", "time_budget", "restart", "watch"}
+    assert set(parameters) - set(request) == how
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(3.2, "3 s"), (600, "10 min"), (3725 * 2, "2 h 4 min")])

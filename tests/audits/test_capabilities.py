@@ -228,8 +228,7 @@ def test_a_model_that_cannot_read_the_probe_is_refused() -> None:
     with pytest.raises(Unsupported) as e:
         capabilities(Plain(shaky, name="shaky"))
     assert str(e.value) == (
-        "shaky cannot read 'A short probe. Read twice.', so nothing can be tried on it: "
-        "fails: RuntimeError: shape [8, 2] is invalid"
+        "shaky cannot predict the probe text 'A short probe. Read twice.': fails: RuntimeError: shape [8, 2] is invalid"
     )
 
 
@@ -278,7 +277,7 @@ def test_the_facts_that_differ_in_a_decoder() -> None:
 
 
 def test_what_else_a_network_may_read() -> None:
-    assert facts("bilstm")["head reads"] == "what one row of attention brings"
+    assert facts("bilstm")["head reads"] == "the output of one attention row"
     assert facts("bilstm")["attention"] == "self: 1 layer × 1 head"
     assert facts("number")["head"] == "a number"
     assert "its attention cannot be read" in facts("fnet")["attention"]

@@ -15,6 +15,7 @@ from heedful.audits.result import Audit
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import toys
+from tests.support.findings import every_field
 
 TEXTS = [Example(text) for text in toys.texts(34)]
 
@@ -35,9 +36,9 @@ def folder(found: Audit) -> Path:
 
 def test_an_opened_audit_is_the_one_that_was_made(found: Audit, folder: Path) -> None:
     again = heedful.open(folder)
-    assert repr(again.rows()) == repr(found.rows())
+    assert every_field(again.rows()) == every_field(found.rows())
     assert (again.manifest, again.timing) == (found.manifest, found.timing)
-    assert repr((again.verdict, again.ranking)) == repr((found.verdict, found.ranking))
+    assert every_field((again.verdict, again.ranking)) == every_field((found.verdict, found.ranking))
     assert repr(again.findings("complexity").to_pylist()) == repr(found.findings("complexity").to_pylist())
     assert again.to_html() == found.to_html()
 
@@ -76,9 +77,9 @@ def test_it_shows_itself_shortly(found: Audit) -> None:
 def test_a_run_that_was_not_kept_shows_itself_and_has_no_findings() -> None:
     loose = heedful.audit(toys.build("bert", toys.POINTER), TEXTS[:3], ["attention-mean"], ["cost"])
     assert "3 texts" in loose._repr_html_()
-    with pytest.raises(BadInput, match="were not kept; give it a folder"):
+    with pytest.raises(BadInput, match="were not stored; audit again with a folder"):
         _ = loose.texts
-    with pytest.raises(BadInput, match="no ranking, since no check of it ranks methods"):
+    with pytest.raises(BadInput, match="no ranking, since none of its checks ranks methods"):
         _ = loose.ranking
 
 
@@ -108,7 +109,7 @@ def damage(folder: Path, name: str, content: str | None) -> None:
         ("summary.json", "[]", "is not the summary of a run"),
         ("manifest.json", None, "holds no run"),
         ("manifest.json", "{", "is not the manifest of a run"),
-        ("manifest.json", '{"format": "heedful run 1"}', "another version of heedful made this run"),
+        ("manifest.json", '{"format": "heedful run 1"}', "the format 'heedful run 1' of another version of heedful"),
         ("parts/00000.parquet", "no parquet", "is damaged and cannot be read"),
         ("parts/00000.parquet", None, "is incomplete: 18 texts, but the summary covers 34"),
     ],

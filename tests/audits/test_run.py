@@ -222,12 +222,12 @@ def test_a_text_with_other_keys_is_refused(run: Run, strange: dict[str, Any]) ->
 
 @pytest.mark.parametrize(("chunk", "numbers"), [(0, [1, 2]), (1, [0]), (0, [0, 2]), (0, []), (0, list(range(17)))])
 def test_a_chunk_is_the_texts_of_its_place(run: Run, chunk: int, numbers: list[int]) -> None:
-    with pytest.raises(ValueError, match=f"chunk {chunk} begins"):
+    with pytest.raises(ValueError, match=f"chunk {chunk} has the texts"):
         run.write(chunk, [], [row(n) for n in numbers], {})
 
 
 def test_a_finding_on_a_text_of_another_chunk_is_refused(run: Run) -> None:
-    with pytest.raises(ValueError, match=r"texts \[3\] are not of chunk 0"):
+    with pytest.raises(ValueError, match=r"texts \[3\] are not in chunk 0"):
         run.write(0, [(3, Finding("c", "", "m", 1.0))], [row(0)], {})
 
 
@@ -494,8 +494,8 @@ def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
     with pytest.raises(BadInput) as told:
         open_run(run.folder, replace(MANIFEST, settings=other, seed=1))
     assert str(told.value) == (
-        f"'{run.folder}' holds a run of something else: setting methods.ig.steps (64 then, 32 now), method random is "
-        "gone, method lime is new and 4 more; give another folder (--out), or start again (--restart)."
+        f"'{run.folder}' holds a different run: setting methods.ig.steps (64 then, 32 now), method random is "
+        "gone, method lime is new and 4 more; give another folder (--out), or delete that run (--restart)."
     )
     assert contents(run.folder) == before
 
@@ -521,7 +521,7 @@ def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path, name: str
     with pytest.raises(BadInput) as told:
         open_run(tmp_path, MANIFEST, restart)
     assert str(told.value) == (
-        f"'{tmp_path}' holds other files than a run's ({name}); give a new or an empty folder (--out)."
+        f"'{tmp_path}' holds files that are not a run's ({name}); give a new or empty folder (--out)."
     )
     assert contents(tmp_path) == {name: b"mine"}
 
@@ -540,7 +540,7 @@ def test_a_run_of_a_later_version_is_refused(run: Run) -> None:
     (run.folder / "manifest.json").write_text(json.dumps(told), "utf-8")
     with pytest.raises(
         BadInput,
-        match=r"another format \(heedful run 1, not heedful run 2\): another version of heedful made this run; audit",
+        match=r"has the format 'heedful run 1' of another version of heedful, not 'heedful run 2'; audit again",
     ):
         open_run(run.folder, MANIFEST)
 

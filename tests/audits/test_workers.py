@@ -79,7 +79,7 @@ def test_processes_share_the_chunks(tmp_path: Path) -> None:
 
 
 def test_the_chunks_of_a_process_that_dies_are_done_and_its_last_line_is_shown(tmp_path: Path) -> None:
-    said = r"a worker process died \(the last words\); the other processes do its texts\."
+    said = r"a worker process died \(the last words\); the other processes take over its texts\."
     with pytest.warns(UserWarning, match=said):
         found = sorted(Processes(2)(Numbers(tmp_path, deadly=1), [0, 1, 2, 3], until(lambda: not children())))
     assert found == [0, 1, 2, 3]
@@ -216,7 +216,7 @@ class Homemade:
     ("model", "method", "said"),
     [
         (heedful.Plain(lambda texts: [[0.5, 0.5]] * len(texts), name="mine"), "lime", "mine is a function, which runs"),
-        (POINTER, Homemade(), "Homemade is not in the catalogue, so another process cannot make it; use jobs=1"),
+        (POINTER, Homemade(), "Homemade is not in the catalogue, so another process cannot create it; use jobs=1"),
         (toys.build("bilstm", toys.POINTER), "lime", "toy-bilstm cannot be saved for another process"),
     ],
 )
@@ -226,5 +226,5 @@ def test_what_another_process_cannot_make_is_refused(model: Any, method: Any, sa
 
 
 def test_jobs_is_at_least_one() -> None:
-    with pytest.raises(BadInput, match="jobs is at least 1, not 0"):
+    with pytest.raises(BadInput, match="jobs is 0; give at least 1"):
         audit(POINTER, TEXTS, ["lime"], ["cost"], jobs=0)

@@ -75,7 +75,7 @@ COUNT = iter(range(1000))
         (changed(measures={"words": Measure("share", range=FRACTION)}), "outside its range"),
         (
             changed(found=staticmethod(lambda case: [Finding("length", "", "words", float(next(COUNT)))])),
-            "repeats: the same case gave other numbers",
+            "repeats: the same case gave different numbers",
         ),
         (
             changed(many=lambda self, cases: [[Finding("length", "", "words", 0.0)] for _ in cases]),

@@ -396,7 +396,7 @@ def test_a_sure_model_still_has_slopes() -> None:
 
 def test_models_without_labels_or_attention_are_refused() -> None:
     number = one(build("bert", labels=1, problem_type="regression"), "good film", METHODS)
-    with pytest.raises(Unsupported, match="tiny-bert gives a number and no label"):
+    with pytest.raises(Unsupported, match="tiny-bert is a regression model: erasure needs labels"):
         TOKENS(number)
     for other in (build("fnet"), Plain(lambda texts: [[0.5, 0.5]] * len(texts))):
         with pytest.raises(Unsupported, match="attention"):

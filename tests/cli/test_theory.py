@@ -187,7 +187,7 @@ def test_a_single_run_tells_nothing_of_chance(classifier: heedful.Classifier) ->
 
 def test_a_model_of_another_kind_is_refused_before_lime_runs() -> None:
     other = build("bilstm")
-    with pytest.raises(Unsupported, match="tiny-bilstm is a Single; theory-lime holds for a"):
+    with pytest.raises(Unsupported, match="tiny-bilstm is a Single; theory-lime applies to a"):
         compare_with_theory(other, TEXT)
     assert other.forwards <= 1
 
@@ -278,7 +278,7 @@ def test_the_command_refuses_another_model(monkeypatch: pytest.MonkeyPatch) -> N
     result = run(monkeypatch, build("bilstm"), TEXT)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.endswith(
-        "holds for a heedful.nets.MultiHead, the single-layer attention classifier of its paper.\n"
+        "applies to a heedful.nets.MultiHead, the single-layer attention classifier of its paper.\n"
     )
 
 

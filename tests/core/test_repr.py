@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import pytest
 
+from heedful.audits.capabilities import Ability, Capabilities
+from heedful.audits.ranking import RankedMethod, Ranking
+from heedful.audits.summary import Row
+from heedful.audits.verdict import Evidence, verdict
 from heedful.core.explanation import Explanations, Prediction
+from heedful.core.finding import Finding
+from heedful.maths.stats import Decision, Difference, Estimate
 from heedful.methods.explain import explain, tree
 from tests.support import models
 from tests.support.models import shared
@@ -62,6 +69,39 @@ def test_a_tree_is_an_indented_list() -> None:
     assert lines[0] == f"Tree of {len(found.edges)} edges (greedy, threshold 0.1)"
     assert lines[1] == f"  {found.tokens.surface(found.root)}  the root"
     assert re.fullmatch(r" {4,}\S+  layer \d, share \d\.\d\d", lines[2])
+
+
+ESTIMATE = (58, 2, 0.12345, 0.1, 0.2, 0.1001, 0.14666)
+HIGHER = Difference(58, 0.05, 0.01, 0.09, 0.001, 0.004, Decision.HIGHER, better=True)
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (Estimate(*ESTIMATE), "Estimate(0.123 [0.1, 0.147], n=58, 2 missing)"),
+        (Estimate(0, 3, *[math.nan] * 5), "Estimate(nan [nan, nan], n=0, 3 missing)"),
+        (HIGHER, "Difference(+0.05 [0.01, 0.09], n=58, p=0.004, higher: better)"),
+        (Difference(9, -0.05, -0.2, 0.1, 0.4), "Difference(-0.05 [-0.2, 0.1], n=9, p=0.4)"),
+        (Finding("cost", "lime", "forwards", 200.0), "Finding(cost: forwards of lime: 200)"),
+        (Finding("uniform", "", "tvd", 1 / 3, {"layer": 2}), "Finding(uniform: tvd, layer=2: 0.333)"),
+        (
+            Row(*ESTIMATE, check="agreement", measure="tau", method="lime", at={"with": "loo"}, versus_random=HIGHER),
+            "Row(agreement: tau of lime, with=loo: 0.123 [0.1, 0.147], n=58, 2 missing; "
+            "less random +0.05 [0.01, 0.09], n=58, p=0.004, higher: better)",
+        ),
+        (verdict(Evidence()), "Verdict(attention-mean: undecided; Q1 undecided, Q2 undecided, Q3 undecided)"),
+        (
+            Capabilities("toy", (), (Ability("lime", True), Ability("rollout", False, "one query")), ()),
+            "Capabilities('toy', 1 of 2 methods, 0 of 0 checks)",
+        ),
+        (
+            Ranking("delete", (RankedMethod(*ESTIMATE, method="lime", first=1, last=2),), (), ("mine",)),
+            "Ranking of 1 methods (masking delete)\n  1–2  lime  0.123 [0.1, 0.147], n=58, 2 missing\n  unranked: mine",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers_of_an_audit_are_short(result: object, words: str) -> None:
+    assert repr(result) == words
 
 
 @pytest.mark.parametrize("what", ["explanation", "explanations", "interaction", "tree"])

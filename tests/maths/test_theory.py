@@ -521,7 +521,7 @@ def test_one_logit_answers_yes_and_no() -> None:
 @pytest.mark.parametrize("name", ["theory-gradient", "theory-lime"])
 def test_probabilities_are_refused(name: str) -> None:
     with pytest.raises(
-        BadInput, match=r"^the theory is about logits, and the target is the probability of 1; use scale="
+        BadInput, match=r"^the target is the probability of 1, and the theory applies to logits; use scale="
     ):
         explain(classifier(), SENTENCE, name, target=Target(1, scale="probability"))
 
@@ -531,7 +531,7 @@ def test_other_models_are_refused_by_name(name: str) -> None:
     from tests.support.models import shared
 
     with pytest.raises(
-        Unsupported, match=rf"^tiny-bilstm is a Single; {name} holds for a heedful\.nets\.MultiHead, the single-layer"
+        Unsupported, match=rf"^tiny-bilstm is a Single; {name} applies to a heedful\.nets\.MultiHead, the single-layer"
     ):
         explain(shared("bilstm"), PROBE_TEXTS[0], name)
 

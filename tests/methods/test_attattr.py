@@ -165,7 +165,7 @@ def test_a_norm_behind_attention_leaves_a_gap_and_a_note() -> None:
     found = interaction(wide("gemma2"), AttAttr())
     assert found.gaps is not None
     assert abs(found.gaps[0]) > 0.1
-    assert found.notes[0].startswith("layer 0: not settled with 64 nodes (the last change was ")
+    assert found.notes[0].startswith("layer 0: not converged with 64 nodes (the last change was ")
 
 
 def test_the_gap_is_what_a_coarse_sum_lacks() -> None:
@@ -207,7 +207,7 @@ def test_what_is_left_is_below_the_square_of_the_tolerance(family: str, rule: An
 def test_what_does_not_settle_says_so() -> None:
     found = interaction(wide("bert"), AttAttr(tolerance=1e-6, max_nodes=5))
     assert found.details["nodes"] == [5, 5]
-    assert found.notes[0].startswith("layers 0, 1: not settled with 5 nodes (the last change was ")
+    assert found.notes[0].startswith("layers 0, 1: not converged with 5 nodes (the last change was ")
 
 
 def test_nested_nodes_are_not_computed_twice() -> None:
@@ -362,7 +362,7 @@ def test_padding_that_the_network_adds_is_told_but_not_shown() -> None:
     assert abs(beyond) > 0.01
     assert found.gaps == pytest.approx((beyond,), abs=1e-9)
     assert float(value) == pytest.approx(found.weights.sum(dtype=np.float64) + beyond, abs=1e-6)
-    assert found.notes == (f"layer 0: the gap holds {beyond:.3g} of the padding that the network adds to a text",)
+    assert found.notes == (f"layer 0: the gap includes {beyond:.3g} of the padding that the network adds to a text",)
 
 
 def test_tokens_of_a_network_that_fills_texts_up() -> None:
@@ -422,7 +422,7 @@ def test_layers_can_be_chosen(layers: Any, meant: tuple[int, ...]) -> None:
     ("given", "message"),
     [
         ({"rule": "simpson"}, "rule 'simpson' is not one of nested, gauss, riemann-left, riemann-right"),
-        ({"steps": 4}, "steps of the nested rule is one of 3, 5, 9, 17, not 4"),
+        ({"steps": 4}, "steps is 4; the nested rule has 3, 5, 9, 17 steps"),
         ({"rule": "gauss", "steps": 0}, "steps is a whole number of at least 1 or none, not 0"),
         ({"tolerance": 0.0}, "tolerance is a number above 0, not 0.0"),
         ({"max_nodes": 3}, "max_nodes is a whole number of at least 5, not 3"),

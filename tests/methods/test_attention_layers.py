@@ -216,7 +216,9 @@ def test_a_context_that_is_changed_before_it_is_projected_is_refused() -> None:
     classifier = build("bert")
     dense = classifier.model.bert.encoder.layer[1].attention.output.dense
     dense.register_forward_pre_hook(lambda _, args: (args[0] * 2,))
-    with pytest.raises(Unsupported, match="tiny-bert: what follows attention in self layer 1 is not a linear map"):
+    with pytest.raises(
+        Unsupported, match="tiny-bert: no linear map could be recorded after the attention of self layer 1"
+    ):
         explain(classifier, SHORT, "attention-norm")
     assert attribution(classifier, SHORT, AttentionNorm(layer=0)).scores.any()
 
@@ -417,6 +419,7 @@ def test_parts_hold_every_token_once(width: int) -> None:
 
 def test_only_the_block_and_those_below_run() -> None:
     classifier = shared("bert")
+    assert classifier.can_branch  # found out by passes of its own, once
     ran: list[int] = []
     hooks = [
         block.register_forward_hook(lambda m, a, out, i=i: ran.append(i))

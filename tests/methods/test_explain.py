@@ -153,7 +153,7 @@ def test_a_text_that_the_one_method_cannot_explain_is_skipped() -> None:
 
 
 def test_nothing_but_skipped_methods_is_an_error() -> None:
-    with pytest.raises(Unsupported, match=r"no method could explain this model; .*has one query"):
+    with pytest.raises(Unsupported, match=r"the model supports none of the methods: .*has one query"):
         explain(shared("bilstm"), TEXTS[0], ["rollout"], unsupported="skip")
 
 

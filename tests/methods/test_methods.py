@@ -97,7 +97,7 @@ def test_every_kind_of_attention_of_an_encoder_decoder_can_be_had(kind: str) -> 
 
 
 def test_a_kind_that_the_model_lacks_is_refused() -> None:
-    with pytest.raises(BadInput, match="tiny-bert has no cross attention, only self"):
+    with pytest.raises(BadInput, match="tiny-bert has no cross attention; use self"):
         explain(shared("bert"), TEXTS[0], AttentionMean(kind="cross"))
 
 
@@ -350,7 +350,7 @@ def test_a_saturated_model_is_explained_with_zeros_not_with_nan() -> None:
 def test_integrated_gradients_with_attention_held_say_that_they_need_not_add_up() -> None:
     held = attribution(shared("bert"), TEXTS[0], IntegratedGradients(through_attention=False))
     assert held.notes[1:] == (
-        "attention was held constant, so the scores need not add up: the gap is not due to the number of steps",
+        "attention was constant, so the scores need not add up: the gap is not due to the number of steps",
     )
 
 

@@ -381,7 +381,7 @@ def test_methods_that_read_attention_have_no_reason_to_refuse(model: str) -> Non
 
 @pytest.mark.parametrize("name", ["theory-gradient", "theory-lime"])
 def test_theory_refuses_several_layers(name: str) -> None:
-    with pytest.raises(Unsupported, match=rf"^tiny-stack has 3 layers; {name} holds for one layer of attention\.$"):
+    with pytest.raises(Unsupported, match=rf"^tiny-stack has 3 layers; {name} applies to one layer of attention\.$"):
         explain(MODELS["stack"], TEXTS[0], name)
 
 

@@ -31,6 +31,7 @@ from heedful.report.ranking import advice, ranking_section
 from heedful.report.verdict import share_phrase, verdict_section, verdict_sentences
 from tests.audits.test_verdict import numbers, shares
 from tests.support import toys
+from tests.support.findings import every_field
 from tests.support.operating import SMALL
 
 TEXTS = 32
@@ -201,7 +202,7 @@ def test_figures_have_names_of_their_own(record: Record) -> None:
 
 
 def test_the_verdict_found_anew_is_the_summarys(record: Record) -> None:
-    assert repr(record.verdicts(Rule())) == repr(record.verdicts())  # NaN is not equal to itself
+    assert every_field(record.verdicts(Rule())) == every_field(record.verdicts())
 
 
 def test_another_rule_may_find_another_verdict(record: Record) -> None:
@@ -308,7 +309,7 @@ def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None
 
 def test_without_attention_there_is_no_verdict_to_ask_for() -> None:
     found = heedful.audit(heedful.load(), "corpus", ["leave-one-out"], ["cost"], limit=2)
-    with pytest.raises(BadInput, match="attention-mean was not among its methods"):
+    with pytest.raises(BadInput, match="attention-mean is not among its methods; add attention-mean"):
         found.verdict  # noqa: B018
 
 

@@ -247,7 +247,7 @@ def test_the_model_that_listens_is_moved_far_more(both: Document, runs: dict[str
     names = run_names(runs["pointer"], runs["deaf"])
     (said,) = [s for s in both.sentences if s.startswith("Shuffling")]
     assert said.startswith(
-        f"Shuffling attention changes the answers of {names[0]} far more than those of {names[1]}: TVD "
+        f"Shuffling attention changes the output of {names[0]} far more than that of {names[1]}: TVD "
     )
     assert f"paired over {N} texts" in said
 

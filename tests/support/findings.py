@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,15 @@ from tests.support import models
 FAST = ("attention-mean", "gradient-x-input", "random", "uniform", "position")
 
 TEXT = "The film was not funny, but its ending moved me to tears."
+
+
+def every_field(value: Any) -> str:
+    """Results as text, with every field and digit: their `repr` is short, and NaN is not equal to itself."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return repr(asdict(value))
+    if isinstance(value, Mapping):
+        return repr({key: every_field(item) for key, item in value.items()})
+    return repr([every_field(item) for item in value])
 
 
 def value(found: Sequence[Finding], measure: str, method: str = "", **at: Any) -> float:

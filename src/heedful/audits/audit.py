@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
-from heedful.audits.job import AuditProgress, Job, WatchAudit, prepare
+from heedful.audits.job import AuditProgress, AuditRequest, Job, WatchAudit, prepare
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK_TEXTS, Run, open_run
@@ -53,26 +53,26 @@ def audit(
     """Audit the explanations of a model on data: every method (or those named) with every check (or those named).
 
     `model`, `revision`, `device` and `dtype` are as for `heedful.load`; `data`, `columns` and `kind` as for
-    `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores made
-    elsewhere; `checkpoints` are other models of the same training, for the check stability.
+    `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores that other
+    programs computed; `checkpoints` are other models of the same training, for the check stability.
 
     With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
     `limit` extends it; `restart` deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`,
-    in seconds, ends the run early, after a chunk. `watch` is called with the progress, a `Moment`.
+    in seconds, ends the run early, after a chunk. `watch` is called with the progress, an `AuditProgress`.
     """
-    job = prepare(
-        model, data, methods, checks, profile=profile, limit=limit, seed=seed, target=target, settings=settings,
-        explanations=explanations, checkpoints=checkpoints, columns=columns, kind=kind, revision=revision,
-        device=device, dtype=dtype,
+    request = AuditRequest(
+        model, data, methods, checks, profile, limit, seed, target, settings, explanations, checkpoints, columns,
+        kind, revision, device, dtype,
     )  # fmt: skip
+    job = prepare(request)
     until = None if time_budget is None else time.monotonic() + time_budget
-    chosen = workers or (in_process if jobs == 1 else Processes(jobs))
+    workers = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
-        result = _audit(job, open_run(out, job.manifest(), restart), chosen, until, watch, keep=True)
+        result = _audit(job, open_run(out, job.manifest(), restart), workers, until, watch, keep=True)
         result.save_page()
         return result
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        return _audit(job, open_run(Path(folder) / "run", job.manifest()), chosen, until, watch, keep=False)
+        return _audit(job, open_run(Path(folder) / "run", job.manifest()), workers, until, watch, keep=False)
 
 
 def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: WatchAudit | None, keep: bool) -> Audit:
@@ -87,14 +87,14 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
         watch(AuditProgress(finished, total, note=job.note))
     for chunk in workers(Chunks(job, run), list(missing), tell, until):
         finished += missing[chunk]
-    tell("summing up", 0.0)
+    tell("summarising", 0.0)
     summary, timing = summarise(job, run), _totals(run.timings()) | {"asked": total}
     run.finish(summary.to_dict(), timing)
     return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
 
 
 def summarise(job: Job, run: Run) -> Summary:
-    """The summary of all texts that a run has."""
+    """The summary of all finished texts of a run."""
     labels = job.classifier.labels
     facts = text_facts(run, labels)
     checks: dict[str, CheckSummary] = {}
@@ -123,7 +123,7 @@ def summarise(job: Job, run: Run) -> Summary:
 
 
 def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Seconds and bytes of all chunks together."""
+    """Seconds, bytes and passes of all chunks together."""
     texts = sum(p["texts"] for p in parts)
     methods: dict[str, dict[str, Any]] = {}
     for part in parts:

@@ -39,7 +39,7 @@ TEXT = "A short probe. Read twice."  # two sentences: some networks attend to se
 RATIONALE = ((2, 7),)  # "short"
 MAX_LABELS = 12  # that are listed by name
 ZERO = "every score is zero on the probe text"
-UNDEFINED = "no number of it is defined on the probe text"
+UNDEFINED = "all its numbers are undefined on the probe text"
 PLAIN_FACTS: Facts = (
     ("family", "a function from texts to probabilities"),
     ("tokenizer", "none: the words of the text"),
@@ -75,6 +75,14 @@ class Capabilities:
         """One line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
+    def __repr__(self) -> str:
+        """One line: Capabilities('tiny-bert', 29 of 31 methods, 15 of 16 checks)."""
+        counts = (
+            f"{sum(ability.works for ability in abilities)} of {len(abilities)} {kind}"
+            for kind, abilities in (("methods", self.methods), ("checks", self.checks))
+        )
+        return f"Capabilities({self.model!r}, {', '.join(counts)})"
+
 
 @dataclass(frozen=True)
 class _Probe:
@@ -94,12 +102,13 @@ def capabilities(classifier: Classifier, tell: WatchProbe = lambda doing: None) 
     tokens = classifier.tokens(TEXT).cut(classifier.limit)
     prediction, reason = _attempt(lambda: classifier.predictions([tokens])[0])
     if prediction is None:
-        raise Unsupported(f"{classifier.name} cannot read '{TEXT}', so nothing can be tried on it: {reason}")
+        raise Unsupported(f"{classifier.name} cannot predict the probe text '{TEXT}': {reason}")
     probe = _Probe(classifier, tokens, prediction, Target().resolved(classifier.labels, prediction.index))
     explanations: dict[str, Explanation] = {}
     with sharing(classifier):
         methods = tuple(_try_method(probe, name, explanations, tell) for name in METHODS)
-        checks = _try_checks(probe, explanations, tell)
+        case, reason = _attempt(lambda: _case(probe, explanations))
+        checks = tuple(_try_check(case, name, tell) if case else Ability(name, False, reason) for name in CHECKS)
         tell("facts")
         facts = _facts(probe, next(ability for ability in methods if ability.name == "gradient-l2"))
     return Capabilities(classifier.name, facts, methods, checks)
@@ -109,7 +118,7 @@ def _attempt(attempt: Callable[[], Any]) -> tuple[Any, str]:
     """The result, or None and the reason."""
     try:
         return attempt(), ""
-    except Exception as e:  # also an unexpected one: the other answers are still wanted
+    except Exception as e:  # an unexpected one too: the other methods and checks are still tried
         return None, str(errors.as_heedful_error(e))
 
 
@@ -145,13 +154,6 @@ def _words(cost: Passes | None) -> str:
 # checks
 
 
-def _try_checks(probe: _Probe, explanations: Mapping[str, Explanation], tell: WatchProbe) -> tuple[Ability, ...]:
-    case, reason = _attempt(lambda: _case(probe, explanations))
-    if case is None:
-        return tuple(Ability(name, False, reason) for name in CHECKS)
-    return tuple(_try_check(case, name, tell) for name in CHECKS)
-
-
 def _case(probe: _Probe, explanations: Mapping[str, Explanation]) -> Case:
     """The probe as a text under audit: with a label, a rationale, and the scores of the methods that work."""
     label = None if probe.classifier.head == "regression" else probe.prediction.label
@@ -173,7 +175,7 @@ def _try_check(case: Case, name: str, tell: WatchProbe) -> Ability:
     def cost() -> Any:
         """On one text of a quick audit, with the methods that work."""
         quick = battery("quick")
-        methods = {n: one for n, one in quick.methods.items() if n in case.methods}
+        methods = {name: method for name, method in quick.methods.items() if name in case.methods}
         return getattr(quick.checks[name], "passes", lambda *_: None)(case.classifier, case.tokens, methods)
 
     tell(name)
@@ -183,8 +185,7 @@ def _try_check(case: Case, name: str, tell: WatchProbe) -> Ability:
     left_out = dict.fromkeys(str(f.details.get("reason", "")) for f in findings if f.measure == LEFT_OUT)
     values = [finding.value for finding in findings if finding.measure != LEFT_OUT]
     if not values:
-        nothing = "it finds nothing on the probe text with the methods that work"
-        return Ability(name, False, "; ".join(left_out) or nothing)
+        return Ability(name, False, "; ".join(left_out) or "no finding on the probe text with the supported methods")
     notes = [f"left out: {reason}" for reason in left_out] + ([] if np.isfinite(values).any() else [UNDEFINED])
     return Ability(name, True, "; ".join(notes), _words(_attempt(cost)[0]))
 
@@ -254,7 +255,7 @@ def _pooled(reading: Reading, tokens: Tokens) -> str:
         return "sentences, by their attention"
     shares = reading.pooled[0]
     if len(shares) == 1:
-        return "what one row of attention brings"
+        return "the output of one attention row"
     at = shares.nonzero().flatten().tolist()
     if len(at) > 1:
         return f"{'all' if len(at) == len(shares) else f'{len(at)} of {len(shares)}'} positions"

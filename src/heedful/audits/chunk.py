@@ -60,7 +60,7 @@ class Chunks:
         """The inverse of `describe`; an error unless every weight and setting is that of the run."""
         job, run = restore_job(described["job"]), read_run(described["run"])
         if job.manifest().stamp != run.manifest.stamp:
-            raise BadInput("the model, the data or a setting is not the same in another process; use jobs=1.")
+            raise BadInput("another process restored a different model, data or setting; use jobs=1.")
         return cls(job, run)
 
 
@@ -78,11 +78,11 @@ def _one_thread() -> Iterator[None]:
 def chunk_of(
     job: Job, numbers: Sequence[tuple[int, int]], tell: ReportShare = silent
 ) -> tuple[Numbered, list[dict[str, Any]], dict[str, Any]]:
-    """The findings on some texts (number in the run, index in the data), the rows of the texts, and the timing."""
+    """The findings on these texts (number in the run, index in the data), the rows of the texts, and the timing."""
     examples = [job.examples[index] for _, index in numbers]
     battery = job.battery
     steps = len(battery.methods) + len(battery.checks)
-    asked, recalled = job.classifier.forwards, job.classifier.recalled
+    forwards, recalled = job.classifier.forwards, job.classifier.recalled
     with metered() as whole:
         result = cases(
             job.classifier, examples, battery.methods, battery.target, job.seed, job.others,
@@ -104,19 +104,19 @@ def chunk_of(
         "seconds": whole.seconds,
         "methods": {name: {"seconds": m.seconds, "bytes": m.bytes} for name, m in result.meters.items()},
         "checks": seconds,
-        "passes": {"asked": job.classifier.forwards - asked, "shared": job.classifier.recalled - recalled},
+        "passes": {"asked": job.classifier.forwards - forwards, "shared": job.classifier.recalled - recalled},
     }
     return findings, [_text_row(result.cases.get(i), *numbers[i], examples[i]) for i in range(len(numbers))], timing
 
 
 def _check_unique(findings: Numbered) -> None:
     """Raise if a check reports the same measurement twice for one text."""
-    seen: set[tuple[Any, ...]] = set()
+    keys: set[tuple[Any, ...]] = set()
     for number, f in findings:
         key = (number, f.check, f.method, f.measure, f.place)
-        if key in seen and f.measure != LEFT_OUT:
-            raise ValueError(f"{f.check} found '{f.measure}' of '{f.method}' at {f.place} twice on text {number}")
-        seen.add(key)
+        if key in keys and f.measure != LEFT_OUT:
+            raise ValueError(f"{f.check} reports '{f.measure}' of '{f.method}' at {f.place} twice on text {number}")
+        keys.add(key)
 
 
 def _left_out(check: str, method: str, reason: str) -> Finding:
@@ -128,14 +128,14 @@ def _run_check(name: str, check: Check, cases: Mapping[int, Case]) -> Numbered:
     limit = getattr(check, "texts", None)
     chosen = {number: case for number, case in cases.items() if limit is None or number < limit}
 
-    def work(several: list[Case]) -> Sequence[Sequence[Finding]]:
-        return check.many(several) if hasattr(check, "many") else [check(case) for case in several]
+    def work(batch: list[Case]) -> Sequence[Sequence[Finding]]:
+        return check.many(batch) if hasattr(check, "many") else [check(case) for case in batch]
 
     findings = [
         [_left_out(name, "", str(result))] if isinstance(result, HeedfulError) else result
         for result in results_or_errors(work, list(chosen.values()))
     ]
-    return [(number, finding) for number, several in zip(chosen, findings, strict=True) for finding in several]
+    return [(number, finding) for number, group in zip(chosen, findings, strict=True) for finding in group]
 
 
 def _text_row(case: Case | None, number: int, index: int, example: Example) -> dict[str, Any]:
@@ -208,18 +208,8 @@ def cases(
             else:
                 explanations[i][name] = replace(attempt, prediction=predictions[i])
     for i in numbers:
-        case = Case(
-            classifier,
-            examples[i],
-            cut[i],
-            predictions[i],
-            targets[i],
-            methods,
-            explanations[i],
-            (),
-            seed,
-            others or {},
-        )
+        text = classifier, examples[i], cut[i], predictions[i], targets[i]
+        case = Case(*text, methods, explanations[i], seed=seed, others=others or {})
         rngs = (case.rng("random", k) for k in range(RANDOM_DRAWS))
         draws = tuple(Random()(classifier, case.tokens, case.target, rng) for rng in rngs)
         result.cases[i] = replace(case, draws=draws)
@@ -242,7 +232,7 @@ class Meter:
 
 @contextmanager
 def metered() -> Iterator[Meter]:
-    """A Meter that is filled in when the work is done."""
+    """A Meter that is filled in when the block ends."""
     meter = Meter()
     before, start = _peak_bytes(reset=True), time.process_time()
     try:
@@ -254,7 +244,7 @@ def metered() -> Iterator[Meter]:
 
 
 def _peak_bytes(reset: bool = False) -> int | None:
-    """The peak of memory since the last reset; only Linux knows it."""
+    """Peak memory since the last reset; None on systems other than Linux."""
     try:
         if reset:
             _RESET.write_text("5")

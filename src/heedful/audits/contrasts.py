@@ -54,10 +54,10 @@ class Matching:
 
 def match(a: Record, b: Record) -> Matching:
     """The texts that both runs have; of equal texts, the first goes with the first."""
-    left, right = _places(a), _places(b)
-    both = [text for text in left if text in right]
-    same = len(both) > 0 and len(both) == min(len(left), len(right))
-    return Matching(np.array([left[t] for t in both], np.int64), np.array([right[t] for t in both], np.int64), same)
+    in_a, in_b = _places(a), _places(b)
+    both = [text for text in in_a if text in in_b]
+    same = len(both) > 0 and len(both) == min(len(in_a), len(in_b))
+    return Matching(np.array([in_a[t] for t in both], np.int64), np.array([in_b[t] for t in both], np.int64), same)
 
 
 def contrast(a: Record, b: Record, check: str, matching: Matching) -> list[Contrast]:
@@ -79,8 +79,8 @@ def _keys(a: Record, b: Record, check: str) -> list[SideBySide]:
     methods = [m for m in dict.fromkeys([*a.methods, *b.methods]) if m in measured and m not in BOUNDS]
     return [
         key
-        for one in compared
-        for key in ([one] if one.words else [replace(one, words=name, method=name) for name in methods])
+        for number in compared
+        for key in ([number] if number.words else [replace(number, words=name, method=name) for name in methods])
     ]
 
 
@@ -101,7 +101,7 @@ def _contrast(c: Contrast, findings: Sequence[Findings], texts: Matching, measur
 
 
 def _row(record: Record, check: str, key: SideBySide) -> Row | None:
-    """The one row that a key means, if it has a number. A pair of methods stands under either name."""
+    """The one row of a key, if it has a number. The row of a pair of methods is under either name."""
     rows = record.rows(check, key.measure, key.method, **key.at)
     if not rows and key.method and "with" in key.at:
         rows = record.rows(check, key.measure, str(key.at["with"]), **{"with": key.method})
@@ -111,9 +111,9 @@ def _row(record: Record, check: str, key: SideBySide) -> Row | None:
 def _places(record: Record) -> dict[tuple[str, str | None, int], int]:
     """Where each text is in a run's order; equal ones are numbered."""
     table: pa.Table = record.run.texts(["text", "pair"])
-    seen: Counter[tuple[str, str | None]] = Counter()
+    count: Counter[tuple[str, str | None]] = Counter()
     places = {}
     for i, (text, pair) in enumerate(zip(*(table.column(c).to_pylist() for c in ("text", "pair")), strict=True)):
-        places[text, pair, seen[text, pair]] = i
-        seen[text, pair] += 1
+        places[text, pair, count[text, pair]] = i
+        count[text, pair] += 1
     return places

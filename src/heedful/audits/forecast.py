@@ -19,7 +19,7 @@ TIMED_TEXTS = 16  # that are run
 
 @dataclass(frozen=True)
 class ForecastRow:
-    """A method or a check, and its passes over all texts; None where it does not say, `why` where it cannot run."""
+    """A method or a check, and its passes over all texts; None where unknown; `why` says why it cannot run."""
 
     kind: str
     name: str
@@ -56,15 +56,15 @@ def forecast(job: Job) -> Forecast:
         except HeedfulError:
             continue
 
-    def count_passes(kind: str, name: str, one: Any, texts: int, *more: Any) -> ForecastRow:
-        count, counted = getattr(one, "passes", None), sample[:texts]
+    def count_passes(kind: str, name: str, item: Any, texts: int, *more: Any) -> ForecastRow:
+        count, subset = getattr(item, "passes", None), sample[:texts]
         if count is None:
             return ForecastRow(kind, name, None)
         try:
-            passes = total(count(job.classifier, tokens, *more) for tokens in counted)
+            passes = total(count(job.classifier, tokens, *more) for tokens in subset)
         except HeedfulError as e:
             return ForecastRow(kind, name, None, str(e))
-        scale = texts / max(1, len(counted))
+        scale = texts / max(1, len(subset))
         scaled = Passes(round(passes.forwards * scale), round(passes.backwards * scale), passes.exactly and scale == 1)
         return ForecastRow(kind, name, scaled)
 
@@ -82,10 +82,10 @@ def _seconds(job: Job, sample: Sequence[Tokens]) -> float:
     """CPU seconds of one forward pass in a batch; the second of two runs does not pay for warming up."""
     if not sample:
         return 0.0
-    spent = []
+    seconds = []
     for _ in range(2):
         start = time.process_time()
         with job.classifier.fast_inference():
             job.classifier.predictions(sample)
-        spent.append((time.process_time() - start) / len(sample))
-    return min(spent)
+        seconds.append((time.process_time() - start) / len(sample))
+    return min(seconds)

@@ -1,6 +1,6 @@
-"""What one run is: the job (model, texts, methods, checks, settings), the profiles it is made from, and its progress.
+"""Job: the model, texts, methods, checks and settings of one run; the profiles; and the progress of a run.
 
-A job can be described as JSON, so that another process makes the same job again.
+A job can be described as JSON, from which another process restores it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WatchAudit = Callable[["AuditProgress"], None]
 
 @dataclass(frozen=True)
 class AuditProgress:
-    """The progress of a run: texts finished of all, and how many texts' worth of the present chunk is done.
+    """The progress of a run: `texts` of `total` are finished, and `partial` texts' worth of the current chunk.
 
     `note` is a sentence for the user.
     """
@@ -61,9 +61,9 @@ class AuditProgress:
 
 @dataclass(frozen=True)
 class Profile:
-    """How much a run does: how many texts, and which methods.
+    """The number of texts of a run, and its methods.
 
-    A method or a check has its own settings of a profile: `quick` and `full` are class attributes.
+    The settings of a method or a check in a profile are its class attributes `quick` and `full`.
     """
 
     limit: int | None
@@ -93,8 +93,8 @@ class Battery:
     def to_dict(self) -> dict[str, Any]:
         """Every setting, for the manifest."""
         return {
-            "methods": {name: settings_of(one) for name, one in self.methods.items()},
-            "checks": {name: settings_of(one) for name, one in self.checks.items()},
+            "methods": {name: settings_of(item) for name, item in self.methods.items()},
+            "checks": {name: settings_of(item) for name, item in self.checks.items()},
             "target": asdict(self.target),
         }
 
@@ -110,49 +110,48 @@ def battery(
     """The battery of a profile, or these methods and checks with the profile's settings.
 
     `settings` are texts such as "lime.samples=500". A method or check given as an object keeps its own settings.
-    Methods that a check compares with are added, and so are the controls and the `imported` methods. The order is
-    always that of the catalogues.
+    Methods that a check requires, the controls and the `imported` methods are added. The order is always that of the
+    catalogues.
     """
     if profile not in PROFILES:
         hint = nearest(profile, list(PROFILES)) or "."
         raise BadInput(f"profile '{profile}' is not one of {', '.join(PROFILES)}{hint}")
-    defaults = PROFILES[profile]
-    asking = _make(CHECKS, CHECKS if checks is None else checks, profile)
-    wanted = [*(defaults.methods if methods is None else methods), *imported]
-    if not wanted or not asking:
+    run_checks = _make(CHECKS, CHECKS if checks is None else checks, profile)
+    wanted = [*(PROFILES[profile].methods if methods is None else methods), *imported]
+    if not wanted or not run_checks:
         kind = "check" if wanted else "method"
         raise BadInput(f"no {kind} was given; `heedful {kind}s` lists them all.")
-    required = [name for one in asking.values() for name in getattr(one, "requires", ())]
-    explaining = _make(METHODS, [*wanted, *required, *CONTROLS], profile)
-    scoreless = [name for name, one in explaining.items() if not getattr(one, "scores_tokens", True)]
+    required = [name for item in run_checks.values() for name in getattr(item, "requires", ())]
+    run_methods = _make(METHODS, [*wanted, *required, *CONTROLS], profile)
+    scoreless = [name for name, item in run_methods.items() if not getattr(item, "scores_tokens", True)]
     if scoreless:
         raise BadInput(f"{scoreless[0]} gives no score per token, which an audit needs; leave it out.")
-    owners = [(name, type(one)) for name, one in (*explaining.items(), *asking.items())]
+    owners = [(name, type(item)) for name, item in (*run_methods.items(), *run_checks.items())]
     # subtle: "erasure" is a check, and elsewhere an alias of leave-one-out
     values = read_assignments(
         settings, owners, lambda name: CHECKS.full_name(name) if name in CHECKS else METHODS.full_name(name)
     )
     return Battery(
-        _assign(explaining, values[: len(explaining)], METHODS),
-        _assign(asking, values[len(explaining) :], CHECKS),
+        _assign(run_methods, values[: len(run_methods)], METHODS),
+        _assign(run_checks, values[len(run_methods) :], CHECKS),
         target or Target(),
     )
 
 
-def _make(known: Catalogue, wanted: Iterable[Any], profile: str) -> dict[str, Any]:
-    """Each method or check once, by name; one that was given as a name has the profile's settings."""
-    chosen: dict[str, Any] = {}
-    for item in wanted:
-        one = known.make(item, getattr(known[item], profile, None) if isinstance(item, str) else None)
-        chosen.setdefault(known.name_of(one), one)
-    return chosen
+def _make(catalogue: Catalogue, wanted: Iterable[Any], profile: str) -> dict[str, Any]:
+    """Each method or check once, by name; one that is given as a name has the profile's settings."""
+    items: dict[str, Any] = {}
+    for name in wanted:
+        item = catalogue.make(name, getattr(catalogue[name], profile, None) if isinstance(name, str) else None)
+        items.setdefault(catalogue.name_of(item), item)
+    return items
 
 
-def _assign(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]], known: Iterable[str]) -> dict[str, Any]:
+def _assign(items: Mapping[str, Any], values: Iterable[Mapping[str, Any]], catalogue: Iterable[str]) -> dict[str, Any]:
     """With these settings, in the order of the catalogue, in which the controls are last."""
-    names, settings = list(known), dict(zip(chosen, values, strict=True))
-    ordered = sorted(chosen, key=lambda name: (names.index(name) if name in names else len(names), name))
-    return {name: replace(chosen[name], **settings[name]) if settings[name] else chosen[name] for name in ordered}
+    names, settings = list(catalogue), dict(zip(items, values, strict=True))
+    ordered = sorted(items, key=lambda name: (names.index(name) if name in names else len(names), name))
+    return {name: replace(items[name], **settings[name]) if settings[name] else items[name] for name in ordered}
 
 
 # jobs
@@ -160,10 +159,10 @@ def _assign(chosen: Mapping[str, Any], values: Iterable[Mapping[str, Any]], know
 
 @dataclass(frozen=True)
 class Job:
-    """What an audit does: the model, the texts, the methods and checks, and the seed.
+    """The model, the texts, the methods and checks, and the seed of an audit.
 
-    `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` the number of texts;
-    `unexplained`, how many other texts the data has, which no file of explanations explains.
+    `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` is the number of texts;
+    `unexplained` counts the texts of the data that no file of explanations explains.
     """
 
     classifier: Classifier
@@ -177,9 +176,9 @@ class Job:
 
     def __post_init__(self) -> None:
         if not self.examples:
-            raise BadInput("there are no texts to audit; give at least one.")
+            raise BadInput("the data has no texts to audit; give at least one.")
         if self.limit is not None and self.limit < 1:
-            raise BadInput(f"limit is at least 1, not {self.limit}.")
+            raise BadInput(f"limit is {self.limit}; give at least 1.")
         if self.classifier.head == "regression":
             return
         for example in self.examples:  # before anything slow
@@ -212,7 +211,7 @@ class Job:
         settings = self.battery.to_dict() | {"chunk": CHUNK_TEXTS}
         if self.others:
             settings["checkpoints"] = {name: other.fingerprint for name, other in self.others.items()}
-        paths = {name: getattr(one, "synonyms", None) for name, one in self.battery.checks.items()}
+        paths = {name: getattr(item, "synonyms", None) for name, item in self.battery.checks.items()}
         files = {  # a file may change while its name stays
             f"{name}.synonyms": blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
             for name, path in paths.items()
@@ -227,50 +226,54 @@ class Job:
         )
 
 
-def prepare(
-    model: Any,
-    source: Any,
-    methods: Iterable[str | Method] | None = None,
-    checks: Iterable[str | Check] | None = None,
-    *,
-    profile: str = "quick",
-    limit: int | None = None,
-    seed: int = 0,
-    target: Target | None = None,
-    settings: Sequence[str] = (),
-    explanations: Iterable[str | Path] = (),
-    checkpoints: Mapping[str, Any] | Iterable[str | Path] = (),
-    columns: Columns = GUESSED,
-    kind: str | None = None,
-    revision: str | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-) -> Job:
-    """The job of `audit` with the same arguments. What is cheap to refuse is refused before a model is loaded."""
-    chosen = battery(profile, methods, checks, target, settings, read_files(explanations).values())
-    every = data.load(source, columns, kind=kind)
-    examples = explained_examples(chosen.methods, every)
-    classifier = loading.load(model, revision=revision, device=device, dtype=dtype)
-    named = checkpoints.items() if isinstance(checkpoints, Mapping) else [(Path(c).name, Path(c)) for c in checkpoints]
+@dataclass(frozen=True)
+class AuditRequest:
+    """The arguments of `heedful.audit` that a job depends on."""
+
+    model: Any
+    data: Any
+    methods: Iterable[str | Method] | None = None
+    checks: Iterable[str | Check] | None = None
+    profile: str = "quick"
+    limit: int | None = None
+    seed: int = 0
+    target: Target | None = None
+    settings: Sequence[str] = ()
+    explanations: Iterable[str | Path] = ()
+    checkpoints: Mapping[str, Any] | Iterable[str | Path] = ()
+    columns: Columns = GUESSED
+    kind: str | None = None
+    revision: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+
+
+def prepare(request: AuditRequest) -> Job:
+    """The job of `audit` with these arguments. The model is loaded last, after all that is cheap to refuse."""
+    imported = read_files(request.explanations).values()
+    run = battery(request.profile, request.methods, request.checks, request.target, request.settings, imported)
+    every = data.load(request.data, request.columns, kind=request.kind)
+    examples = explained_examples(run.methods, every)
+    classifier = loading.load(request.model, revision=request.revision, device=request.device, dtype=request.dtype)
+    others = request.checkpoints
+    named = others.items() if isinstance(others, Mapping) else [(Path(other).name, Path(other)) for other in others]
     models: dict[str, Any] = dict(named)
     if len(models) < len(named):
         raise BadInput("two checkpoints have the same folder name; rename one of them.")
-    others = {name: loading.load(other) for name, other in models.items()}
-    if methods is None:  # what cannot apply is said by `heedful capabilities`, and not in every run
-        fitting = {
-            name: one for name, one in chosen.methods.items() if getattr(one, "applies", lambda _: True)(classifier)
-        }
-        chosen = replace(chosen, methods=fitting)
-    name = Path(source).name if isinstance(source, (str, Path)) else "the data"
-    wanted = PROFILES[profile].limit if limit is None else limit
-    return Job(classifier, examples, chosen, seed, others, name, wanted, len(every) - len(examples))
+    checkpoints = {name: loading.load(model) for name, model in models.items()}
+    if request.methods is None:  # `heedful capabilities` says what does not apply, so a run need not
+        applicable = {n: m for n, m in run.methods.items() if getattr(m, "applies", lambda _: True)(classifier)}
+        run = replace(run, methods=applicable)
+    name = Path(request.data).name if isinstance(request.data, (str, Path)) else "the data"
+    limit = PROFILES[request.profile].limit if request.limit is None else request.limit
+    return Job(classifier, examples, run, request.seed, checkpoints, name, limit, len(every) - len(examples))
 
 
 # jobs as JSON, for other processes
 
 
 def describe_job(job: Job, folder: Path) -> dict[str, Any]:
-    """The job as JSON says it. A model that was not loaded from files, or was changed since, is saved in `folder`."""
+    """The job as JSON. A model that was not loaded from files, or was changed since, is saved in `folder`."""
     return {
         "classifier": loading.describe_classifier(job.classifier, folder / "model"),
         "others": {
@@ -278,8 +281,8 @@ def describe_job(job: Job, folder: Path) -> dict[str, Any]:
             for i, (name, other) in enumerate(job.others.items())
         },
         "examples": [[e.text, e.pair, e.label, e.rationale, e.where] for e in job.examples],
-        "methods": {name: _described(name, one, METHODS) for name, one in job.battery.methods.items()},
-        "checks": {name: _described(name, one, CHECKS) for name, one in job.battery.checks.items()},
+        "methods": {name: _describe_item(name, item, METHODS) for name, item in job.battery.methods.items()},
+        "checks": {name: _describe_item(name, item, CHECKS) for name, item in job.battery.checks.items()},
         "target": asdict(job.battery.target),
         "seed": job.seed,
         "name": job.name,
@@ -287,26 +290,22 @@ def describe_job(job: Job, folder: Path) -> dict[str, Any]:
     }
 
 
-def _described(name: str, one: Any, known: Mapping[str, Any]) -> dict[str, Any]:
-    if isinstance(one, ImportedMethod):
-        lines = [asdict(line) for several in vars(one)["lines"].values() for line in several]
-        return {"imported": {"name": one.name, "file": one.file, "fingerprint": one.fingerprint, "lines": lines}}
-    settings = settings_of(one)
+def _describe_item(name: str, item: Any, catalogue: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(item, ImportedMethod):
+        lines = [asdict(line) for group in vars(item)["lines"].values() for line in group]
+        return {"imported": {"name": item.name, "file": item.file, "fingerprint": item.fingerprint, "lines": lines}}
+    settings = settings_of(item)
     try:
         json.dumps(settings)
     except (TypeError, ValueError) as e:
-        raise BadInput(f"a setting of {name} cannot be given to another process ({e}); use jobs=1.") from e
-    if name not in known or known[name] is not type(one):
-        raise BadInput(f"{name} is not in the catalogue, so another process cannot make it; use jobs=1.")
+        raise BadInput(f"a setting of {name} cannot be sent to another process ({e}); use jobs=1.") from e
+    if name not in catalogue or catalogue[name] is not type(item):
+        raise BadInput(f"{name} is not in the catalogue, so another process cannot create it; use jobs=1.")
     return settings
 
 
 def restore_job(described: Mapping[str, Any]) -> Job:
     """The job that `describe_job` described."""
-
-    def method_of(name: str, settings: Mapping[str, Any]) -> Method:
-        return _imported(settings["imported"]) if "imported" in settings else method(name, settings)
-
     return Job(
         loading.restore_classifier(described["classifier"]),
         [
@@ -314,7 +313,10 @@ def restore_job(described: Mapping[str, Any]) -> Job:
             for text, pair, label, rationale, where in described["examples"]
         ],
         Battery(
-            {name: method_of(name, settings) for name, settings in described["methods"].items()},
+            {
+                name: _imported(settings["imported"]) if "imported" in settings else method(name, settings)
+                for name, settings in described["methods"].items()
+            },
             {name: check(name, settings) for name, settings in described["checks"].items()},
             Target(**described["target"]),
         ),

@@ -1,4 +1,4 @@
-"""Manifest: what a run was made of, and what differs between two runs."""
+"""Manifest: the model, data, settings, seed and versions of a run, and the differences between two manifests."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Manifest:
     versions: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """For JSON."""
         return {f.name: json_value(getattr(self, f.name)) for f in fields(self)}
 
     @staticmethod
@@ -125,14 +125,14 @@ def read_manifest(file: Path) -> Manifest:
         raise wrong from e
     if isinstance(version, str) and version.startswith("heedful run "):
         raise BadInput(
-            f"'{file}' has another format ({version}, not {RUN_FORMAT}): another version of heedful made this run; "
-            "audit again into another folder (--out)."
+            f"'{file}' has the format '{version}' of another version of heedful, not '{RUN_FORMAT}'; audit again into "
+            "another folder (--out)."
         )
     raise wrong
 
 
 def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:
-    """Of the model or the data: the fingerprint first; the name only where that is another."""
+    """Of the model or the data: the fingerprint first; the name only where fingerprints differ."""
     prints = then.get("fingerprint"), now.get("fingerprint")
     same = prints[0] == prints[1]
     if not same:
@@ -143,7 +143,7 @@ def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
 
 
 def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Methods and checks may be given as a list of names: then they have no settings. Their order is no difference."""
+    """Methods and checks as mappings; a list of names has no settings. Their order does not matter."""
     return {
         key: {str(name): {} for name in value} if key in _LISTED and isinstance(value, list) else value
         for key, value in settings.items()

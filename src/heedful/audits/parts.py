@@ -87,7 +87,7 @@ def texts_part(texts: Sequence[Mapping[str, Any]], run: str) -> bytes:
     expected = set(TEXTS_SCHEMA.names)
     for row in texts:
         if row.keys() != expected:
-            raise ValueError(f"a text of a run has {sorted(row.keys() ^ expected)} too many or too few")
+            raise ValueError(f"the row of a text has missing or unknown columns: {sorted(row.keys() ^ expected)}")
     return _parquet(TEXTS_SCHEMA, [pa.Table.from_pylist(list(texts), schema=TEXTS_SCHEMA)], Stamp(run, len(texts)))
 
 
@@ -112,7 +112,7 @@ def _parquet(schema: pa.Schema, groups: Iterable[pa.Table], stamp: Stamp) -> byt
 
 
 def stamp(file: Path) -> Stamp:
-    """The metadata of a part; only its last bytes are read, and only once while the file stays the same."""
+    """The metadata of a part. Only the file's last bytes are read, once unless the file changes."""
     with _reading(file):
         status = file.stat()
     return _read_stamp(file, status.st_ino, status.st_mtime_ns, status.st_size)
@@ -125,7 +125,7 @@ def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
 
 
 def read_part(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part: all, or those of one check; all columns, or these."""
+    """The rows of a part, or those of one check; all columns, or these."""
     with _reading(file), pq.ParquetFile(file, page_checksum_verification=True) as part:
         checks = _stamp(part).checks
         groups = [i for i in range(part.num_row_groups) if check is None or checks[i] == check]
@@ -152,5 +152,5 @@ def _reading(file: Path) -> Iterator[None]:
 
 
 def damaged(file: Path) -> BadInput:
-    """The error of a part that does not parse."""
+    """The error for a part that does not parse."""
     return BadInput(f"'{file}' is damaged and cannot be read; delete it and repeat the command.")

@@ -1,7 +1,7 @@
-"""Ranking: which explanation to use for this model, and how sure that is. Pure; needs no torch.
+"""Ranking: which explanation to use for this model, and how certain that is. Needs no torch.
 
 A method's score on a text is the area between its two erasure curves: insertion − deletion, the label's probability
-with the method's first words alone, less that without them, over all fractions of the text. The score of a random order
+with the method's top words alone, less that without them, over all fractions of the text. The score of a random order
 is 0 on average, since keeping a random set of words and removing one leave the same texts: chance needs no correction.
 
 Methods are compared two by two over the texts that both explained, with Holm's correction over all pairs. A rank is a
@@ -18,19 +18,29 @@ from itertools import combinations
 from heedful.core.arrays import Floats
 from heedful.core.finding import BOUNDS as BOUNDS
 from heedful.core.finding import Findings
+from heedful.core.table import align_columns
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Estimate
 
-COMPARABLE = 0.9  # of the most texts that any has: a mean over fewer is one over other texts
+COMPARABLE = 0.9  # of the largest number of texts of any method: a mean over fewer is one over other texts
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RankedMethod(Estimate):
     """A method's score over texts, and the range of its rank: `first` at best, `last` at worst."""
 
     method: str
     first: int
     last: int
+
+    @property
+    def rank(self) -> str:
+        """The range as text: "1", "2–4"."""
+        return f"{self.first}" if self.first == self.last else f"{self.first}–{self.last}"
+
+    def gist(self) -> str:
+        """The method, its rank and its score, in one line."""
+        return f"{self.method}, rank {self.rank}: {super().gist()}"
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,14 @@ class Ranking:
     def tied(self) -> tuple[str, ...]:
         """The best method, and those that are not significantly different from it."""
         worse = {b for a, b in self.better if a == self.methods[0].method}
-        return tuple(one.method for one in self.methods if one.method not in worse)
+        return tuple(row.method for row in self.methods if row.method not in worse)
+
+    def __repr__(self) -> str:
+        """A line for each method: "  1–2  lime  0.523 [0.401, 0.645], n=60"."""
+        rows = [(row.rank, row.method, Estimate.gist(row)) for row in self.methods]
+        lines = [align_columns(rows, indent="  ")] if rows else []
+        lines += [f"  unranked: {', '.join(self.unranked)}"] if self.unranked else []
+        return "\n".join([f"Ranking of {len(self.methods)} methods (masking {self.masking})", *lines])
 
 
 @dataclass(frozen=True)
@@ -59,25 +76,25 @@ class Reversal:
     worse: str
 
 
-def rankings(found: Findings) -> list[Ranking]:
-    """One for each masking that the findings of erasing words have."""
-    maskings = dict.fromkeys(str(at["masking"]) for at in found.places("deletion"))
-    return [rank_methods(masking, text_scores(found, masking)) for masking in maskings]
+def rankings(findings: Findings) -> list[Ranking]:
+    """A ranking for each masking of the findings of input-erasure."""
+    maskings = dict.fromkeys(str(at["masking"]) for at in findings.places("deletion"))
+    return [rank_methods(masking, text_scores(findings, masking)) for masking in maskings]
 
 
-def text_scores(found: Findings, masking: str) -> dict[str, Floats]:
+def text_scores(findings: Findings, masking: str) -> dict[str, Floats]:
     """For each method, insertion − deletion on each text."""
     at = {"masking": masking}
-    names = [name for name in found.methods("deletion") if name not in BOUNDS]
-    return {name: found.values("insertion", name, at) - found.values("deletion", name, at) for name in names}
+    names = [name for name in findings.methods("deletion") if name not in BOUNDS]
+    return {name: findings.values("insertion", name, at) - findings.values("deletion", name, at) for name in names}
 
 
-def rank_methods(masking: str, given: Mapping[str, Floats]) -> Ranking:
+def rank_methods(masking: str, scores: Mapping[str, Floats]) -> Ranking:
     """The methods in the order of their mean scores, with their ranks."""
-    estimates = {name: stats.estimate(values) for name, values in given.items()}
-    most = max((one.n for one in estimates.values()), default=0)
-    names = [name for name, one in estimates.items() if one.n and one.n >= COMPARABLE * most]
-    better = _better({name: given[name] for name in names})
+    estimates = {name: stats.estimate(values) for name, values in scores.items()}
+    most = max((estimate.n for estimate in estimates.values()), default=0)
+    names = [name for name, estimate in estimates.items() if estimate.n and estimate.n >= COMPARABLE * most]
+    better = _better({name: scores[name] for name in names})
     methods = [
         RankedMethod(
             **asdict(estimates[name]),
@@ -87,26 +104,26 @@ def rank_methods(masking: str, given: Mapping[str, Floats]) -> Ranking:
         )
         for name in sorted(names, key=lambda name: -estimates[name].mean)
     ]
-    return Ranking(masking, tuple(methods), better, tuple(name for name in given if name not in names))
+    return Ranking(masking, tuple(methods), better, tuple(name for name in scores if name not in names))
 
 
-def _better(given: Mapping[str, Floats]) -> tuple[tuple[str, str], ...]:
-    """Of every two, which is significantly better; with too few texts, none."""
-    pairs = list(combinations(given, 2))
-    decided = stats.decide([stats.paired(given[a], given[b]) for a, b in pairs])
-    ordered = [
-        (a, b) if one.decision == Decision.HIGHER else (b, a)
-        for (a, b), one in zip(pairs, decided, strict=True)
-        if one is not None and one.significant
+def _better(scores: Mapping[str, Floats]) -> tuple[tuple[str, str], ...]:
+    """The pairs of methods of which the first is significantly better; none with too few texts."""
+    pairs = list(combinations(scores, 2))
+    differences = stats.decide([stats.paired(scores[a], scores[b]) for a, b in pairs])
+    better = [
+        (a, b) if difference.decision == Decision.HIGHER else (b, a)
+        for (a, b), difference in zip(pairs, differences, strict=True)
+        if difference is not None and difference.significant
     ]
-    return tuple(sorted(ordered))
+    return tuple(sorted(better))
 
 
-def reversals(found: Sequence[Ranking]) -> list[Reversal]:
+def reversals(maskings: Sequence[Ranking]) -> list[Reversal]:
     """Pairs of methods of which one is significantly better under one masking, and the other under another."""
     return [
-        Reversal(a, b, one.masking, other.masking)
-        for one, other in combinations(found, 2)
-        for a, b in one.better
-        if (b, a) in other.better
+        Reversal(a, b, first.masking, second.masking)
+        for first, second in combinations(maskings, 2)
+        for a, b in first.better
+        if (b, a) in second.better
     ]

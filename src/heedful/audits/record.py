@@ -150,7 +150,7 @@ class Record:
         return decode(kind, tables) if tables else None
 
     def about(self, check: str) -> About:
-        """What a check says of itself."""
+        """The title, question, reading, measures and roles of a check."""
         return self.summary.checks[check].about if check in self.summary.checks else About()
 
     def settings(self, check: str) -> Mapping[str, Any]:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Audit:
-    """A whole run: what was run, and its numbers, with intervals and compared with controls.
+    """A whole run: its manifest, and its numbers with intervals, compared with controls.
 
-    `summary` holds functions of model, data, settings and seed only; seconds and bytes are in `timing`. `complete` says
-    whether all texts asked for were done. `run` is the run folder, None where none was kept.
+    `summary` depends on model, data, settings and seed only; seconds and bytes are in `timing`. `complete` is False
+    where texts are still missing. `run` is the run folder, None where none was given.
     """
 
     manifest: Manifest
@@ -54,7 +54,7 @@ class Audit:
         return [row for name in checks for row in self._record.rows(name, measure, method)]
 
     def to_dataframe(self, check: str | None = None) -> pd.DataFrame:
-        """The summary's rows as a pandas data frame; what `rows` says of a place (a layer, a masking) is in `at`."""
+        """The summary's rows as a pandas data frame; the column `at` has the place (a layer, a masking)."""
         try:
             import pandas as pd
         except ImportError as e:
@@ -66,14 +66,14 @@ class Audit:
         """Whether attention explains the model."""
         name = Rule().attention
         if name not in self.summary.verdicts:
-            raise BadInput(f"this audit has no verdict, since {name} was not among its methods.")
+            raise BadInput(f"this audit has no verdict, since {name} is not among its methods; add {name}.")
         return self.summary.verdicts[name]
 
     @property
     def ranking(self) -> Ranking:
         """The methods, best first, under the first masking; `summary.rankings` has all maskings."""
         if not self.summary.rankings:
-            raise BadInput("this audit has no ranking, since no check of it ranks methods; add input-erasure.")
+            raise BadInput("this audit has no ranking, since none of its checks ranks methods; add input-erasure.")
         return self.summary.rankings[0]
 
     @property
@@ -93,7 +93,7 @@ class Audit:
         return document_page(report(self.record))
 
     def save_page(self) -> None:
-        """Write the report into the run folder, as report.html; `audit` has done so."""
+        """Write the report into the run folder, as report.html, as `audit` does."""
         write_files({self.record.run.folder / REPORT: self.to_html().encode("utf-8")})
 
     def _repr_html_(self) -> str:
@@ -105,26 +105,25 @@ class Audit:
     def record(self) -> Record:
         """The run with its findings, for reports."""
         if self.run is None:
-            raise BadInput("the findings of this audit were not kept; give it a folder with out=.")
+            raise BadInput("the findings of this audit were not stored; audit again with a folder, out=DIR.")
         return self._record
 
     @property
     def _record(self) -> Record:
-        """Also of a run that was not kept: its summary can be read, its findings cannot."""
+        """The record; without a run folder it has a summary, but no findings."""
         return Record(self.run or Run(Path(), self.manifest), self.summary, self.timing)
 
 
 def _flat(row: Row) -> dict[str, Any]:
     random = row.versus_random
+    decision = None if random is None else random.decision
+    columns = {"difference": "mean", "difference_low": "low", "difference_high": "high", "p": "p_adjusted"}
     return {
         **{name: getattr(row, name) for name in ("check", "measure", "method")},
         "at": ", ".join(f"{key}={value}" for key, value in row.at.items()),
         **{name: getattr(row, name) for name in ("n", "missing", "mean", "median", "std", "low", "high")},
-        "difference": None if random is None else random.mean,
-        "difference_low": None if random is None else random.low,
-        "difference_high": None if random is None else random.high,
-        "p": None if random is None else random.p_adjusted,
-        "decision": None if random is None or random.decision is None else random.decision.value,
+        **{column: getattr(random, name, None) for column, name in columns.items()},
+        "decision": None if decision is None else decision.value,
         "better": None if random is None else random.better,
     }
 

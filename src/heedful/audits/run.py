@@ -45,9 +45,9 @@ class Run:
     manifest: Manifest
 
     def missing(self, total: int) -> list[tuple[int, slice]]:
-        """The chunks still to do for so many texts: their numbers, and their slices of the order.
+        """The chunks that are missing for this many texts: their numbers, and their slices of the order.
 
-        A chunk that a smaller limit cut short is done again as a whole; one with more texts than needed stays.
+        A chunk that a smaller limit cut short is computed again as a whole; one with more texts than needed stays.
         """
         finished = self._finished()
         wanted = {c: slice(c * CHUNK_TEXTS, min(total, (c + 1) * CHUNK_TEXTS)) for c in range(-(-total // CHUNK_TEXTS))}
@@ -62,18 +62,18 @@ class Run:
     ) -> None:
         """Store a chunk: findings with the numbers of their texts; a row as in `parts.TEXTS` for each of its texts.
 
-        Numbers are positions in the run's order. Every text of the chunk has its row, also one without findings: the
-        rows tell whether a chunk is finished.
+        Numbers are positions in the run's order. Every text of the chunk has its row, also one without findings: a
+        chunk is finished when all rows are there.
         """
         numbers = [row.get("number") for row in texts]
         if not 0 < len(numbers) <= CHUNK_TEXTS or numbers != list(
             range(chunk * CHUNK_TEXTS, chunk * CHUNK_TEXTS + len(numbers))
         ):
             raise ValueError(
-                f"chunk {chunk} begins with text {chunk * CHUNK_TEXTS} and has each of up to {CHUNK_TEXTS}: {numbers}"
+                f"chunk {chunk} has the texts {numbers}; expected up to {CHUNK_TEXTS} from {chunk * CHUNK_TEXTS} on"
             )
         if unknown := {n for n, _ in findings} - set(numbers):
-            raise ValueError(f"texts {sorted(unknown)} are not of chunk {chunk}")
+            raise ValueError(f"texts {sorted(unknown)} are not in chunk {chunk}")
         run = self.manifest.stamp
         write_files(
             {
@@ -149,8 +149,8 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
     if present is not None and not restart and (changed := present.differences(manifest)):
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise BadInput(
-            f"'{folder}' holds a run of something else: {', '.join(map(str, changed[:3]))}{more}; give another "
-            "folder (--out), or start again (--restart)."
+            f"'{folder}' holds a different run: {', '.join(map(str, changed[:3]))}{more}; give another folder (--out), "
+            "or delete that run (--restart)."
         )
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
@@ -158,13 +158,9 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
             probe(inside)
             sweep(inside)
         if restart and present is not None:
-            # subtle: the manifest stays until it is replaced, so that the folder is at any moment known as a run's
-            for name in (
-                SUMMARY,
-                TIMING,
-                REPORT,
-                *(f"{PARTS}/{n}" for n in _names(place / PARTS) if _PART.fullmatch(n)),
-            ):
+            # subtle: the manifest stays until it is replaced, so that the folder is always recognised as a run's
+            stored = (f"{PARTS}/{name}" for name in _names(place / PARTS) if _PART.fullmatch(name))
+            for name in (SUMMARY, TIMING, REPORT, *stored):
                 (place / name).unlink(missing_ok=True)
     if present is None or restart:
         write_files({place / MANIFEST: encode_manifest(manifest)})
@@ -189,8 +185,8 @@ def _present(place: Path) -> Manifest | None:
     others = [name for name in _names(place) if not leftover(name) and name != PARTS]
     others += [f"{PARTS}/{name}" for name in _names(place / PARTS) if not leftover(name)]
     if others:
-        shown = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
-        raise BadInput(f"'{place}' holds other files than a run's ({shown}); give a new or an empty folder (--out).")
+        names = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
+        raise BadInput(f"'{place}' holds files that are not a run's ({names}); give a new or empty folder (--out).")
     return None
 
 
@@ -219,9 +215,9 @@ def order(examples: Sequence[Example], seed: int) -> list[int]:
     # several labels count as one, whatever their order
     labels = [e.label if e.label is None or isinstance(e.label, str) else ", ".join(sorted(e.label)) for e in examples]
     shuffled = sorted(range(len(examples)), key=random_key)
-    count, seen = Counter(labels), Counter[str | None]()
+    count, before = Counter(labels), Counter[str | None]()
     due: list[tuple[float, int]] = []
     for place, i in enumerate(shuffled):
-        due.append(((seen[labels[i]] + 0.5) / count[labels[i]], place))
-        seen[labels[i]] += 1
+        due.append(((before[labels[i]] + 0.5) / count[labels[i]], place))
+        before[labels[i]] += 1
     return [shuffled[place] for _, place in sorted(due)]

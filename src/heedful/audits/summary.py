@@ -1,7 +1,7 @@
 """Summary: findings on many texts -> estimates with intervals, compared with the control `random`. Needs no torch.
 
-Every row is an estimate over texts. A method's row has, too, its paired difference to `random` on the same texts
-(there, the mean of 20 draws), with Holm's correction over all rows of that check's measure.
+Every row is an estimate over texts. A method's row also has its paired difference to `random` (the mean of 20 draws)
+on the same texts, with Holm's correction over all rows of that check's measure.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from heedful.audits.verdict import Verdict
 from heedful.core.decode import decode
 from heedful.core.errors import BadInput
 from heedful.core.files import json_value
-from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Place, Role, SideBySide
+from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Place, Role, SideBySide, describe_number
 from heedful.core.target import label_index
 from heedful.maths import stats
 from heedful.maths.stats import Difference, Estimate
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Row(Estimate):
     """A measure of a check over texts: of a method (empty: of the model), at one place."""
 
@@ -38,10 +38,15 @@ class Row(Estimate):
     at: Place = field(default_factory=dict)
     versus_random: Difference | None = None
 
+    def gist(self) -> str:
+        """Which number it is, its estimate, and its difference to random, in one line."""
+        random = "" if self.versus_random is None else f"; less random {self.versus_random.gist()}"
+        return f"{describe_number(self.check, self.measure, self.method, self.at)}: {super().gist()}{random}"
+
 
 @dataclass(frozen=True)
 class About:
-    """What a check says of itself, so that a report can be written without it (and without torch)."""
+    """The words and roles of a check, stored so that a report needs neither the check nor torch."""
 
     title: str = ""
     question: str = ""
@@ -88,7 +93,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Summary:
-    """All numbers of a run: functions of model, data, settings and seed only."""
+    """All numbers of a run; they depend on model, data, settings and seed only."""
 
     texts: TextFacts
     checks: Mapping[str, CheckSummary]
@@ -97,7 +102,7 @@ class Summary:
     left_out: tuple[LeftOut, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """For JSON."""
         summary: dict[str, Any] = json_value(asdict(self))
         return summary
 

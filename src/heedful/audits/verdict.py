@@ -11,16 +11,16 @@ Q3 is used     a   median total variation of the answer over permutations of att
 A question is answered *for* if attention has significantly more than half of the reference's lead over chance: the
 lower limit of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it has significantly less than a
 fifth of it: the upper limit of the mean of (a − r) − ⅕ (s − r) is below 0. It stays undecided otherwise, and where the
-reference has no significant lead, since then there is nothing to have a share of. Limits are one-sided, at 98.3 %: the
-three questions are then answered right together at 95 %.
+reference has no significant lead, since a share of it is then undefined. Limits are one-sided, at 98.3 %, so that all
+three answers are right together at 95 %.
 
 explanation           all three for
 not explanation       none for, and Q3 against, or both Q1 and Q2
 not not explanation   some for, or each significantly above a fifth
-undecided             otherwise; too few texts; attention that is the same everywhere, which claims nothing
+undecided             otherwise; too few texts; uniform attention, which ranks no word
 
 That other attention would give the same answer (Q4), that attention is not identifiable from its layer's output (Q5)
-and that it changes when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds of nearly every
+and that it changes when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds for nearly every
 model.
 """
 
@@ -44,7 +44,7 @@ VerdictWord = Literal["explanation", "not explanation", "not not explanation", "
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]
 Number = Literal["attention", "chance", "reference"]
-CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]  # of a caveat
+CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]
 ATTENTION_METHODS = (
     "attention-mean",
     "attention-max",
@@ -58,12 +58,12 @@ QUESTIONS: dict[Question, str] = {
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
-MAX_SHARE = 16.0  # times the reference's lead: no share is sought beyond
+MAX_SHARE = 16.0  # times the reference's lead: larger shares are NaN
 T = TypeVar("T", "Evidence", "Trio")
 
 
 class Reason(StrEnum):
-    """Why an answer or a verdict is what it is; the report words it."""
+    """The reason of an answer or a verdict; the report makes a sentence of it."""
 
     NONE = ""
     NOT_MEASURED = "not measured"
@@ -88,7 +88,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """The constants of the verdict, which a page prints."""
+    """The constants of the verdict."""
 
     attention: str = "attention-mean"
     reference: str = "integrated-gradients"
@@ -96,14 +96,14 @@ class Rule:
     least: float = 0.2  # less is against
     level: float = 1 - 0.05 / 3
     texts: int = stats.MINIMUM
-    constant: float = 0.05  # mean distance from uniform (TVD), below which attention claims nothing
-    far: float = 0.5  # another attention is far away if this much of it is elsewhere (TVD)
+    constant: float = 0.05  # mean distance from uniform (TVD), below which attention counts as uniform
+    far: float = 0.5  # distance (TVD) from which on another attention is a different one
     steady: float = 0.5  # Kendall's τ below which attention is not stable
 
 
 @dataclass(frozen=True, eq=False)
 class Trio:
-    """Of one question, a number for each text: of attention, of chance and of the reference; None: not measured."""
+    """The numbers of one question for each text: of attention, of chance and of the reference; None: not measured."""
 
     attention: Floats | None = None
     chance: Floats | None = None
@@ -112,7 +112,7 @@ class Trio:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What a verdict rests on, a number for each text; None is what no check measured.
+    """The numbers that a verdict is based on, one for each text; None where no check measured them.
 
     `from_uniform` is attention's distance from uniform (TVD), `elsewhere` that of the farthest attention with the same
     answer (Q4), `unidentified` the share of the last layer's heads with other rows of the same output (Q5), `steady`
@@ -166,7 +166,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Qualifier:
-    """A caveat to a verdict: the estimate that it rests on, and whether it holds."""
+    """A caveat to a verdict: the estimate that it is based on, and whether it holds."""
 
     kind: CaveatKind
     holds: bool
@@ -188,6 +188,11 @@ class Verdict:
         """The questions with one of these answers."""
         return [answer.question for answer in self.answers if answer.says in says]
 
+    def __repr__(self) -> str:
+        """One line: Verdict(attention-mean: not explanation; Q1 against, Q2 undecided, Q3 against)."""
+        answers = ", ".join(f"{answer.question} {answer.says}" for answer in self.answers)
+        return f"Verdict({self.method}: {self.word}; {answers or self.reason.value})"
+
 
 def verdict(evidence: Evidence, rule: Rule | None = None) -> Verdict:
     """The verdict on the evidence of all checks together."""
@@ -205,7 +210,7 @@ def readings(methods: Iterable[str], rule: Rule | None = None) -> dict[str, Evid
 def gather(
     evidence: Mapping[str, Evidence], roles: Sequence[Role], findings: Findings, rule: Rule | None = None
 ) -> dict[str, Evidence]:
-    """The evidence on each reading, with what the findings of a check with these roles add to it."""
+    """The evidence on each reading, together with that of the findings of a check with these roles."""
     reference = (rule or Rule()).reference
     return {
         name: reduce(merge, (evidence_of(role, findings, name, reference) for role in roles), present)
@@ -214,7 +219,7 @@ def gather(
 
 
 def verdicts(evidence: Mapping[str, Evidence], rule: Rule | None = None) -> dict[str, Verdict]:
-    """A verdict on each reading of attention; none on a reading without any number, unless it is the rule's own."""
+    """A verdict on each reading of attention; a reading without numbers has none, unless it is the rule's."""
     rule = rule or Rule()
     every = {name: verdict(present, replace(rule, attention=name)) for name, present in evidence.items()}
     return {name: v for name, v in every.items() if name == rule.attention or v.answers[0].n or v.answers[1].n}
@@ -236,9 +241,8 @@ def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
     def limit(t: float) -> float:
         return one_sided(ahead - t * lead, level)[side]
 
-    return (
-        float(brentq(limit, -MAX_SHARE, MAX_SHARE, xtol=1e-9)) if limit(-MAX_SHARE) > 0 > limit(MAX_SHARE) else np.nan
-    )
+    inside = limit(-MAX_SHARE) > 0 > limit(MAX_SHARE)
+    return float(brentq(limit, -MAX_SHARE, MAX_SHARE, xtol=1e-9)) if inside else np.nan
 
 
 # from evidence to an answer
@@ -345,12 +349,12 @@ def _qualifiers(evidence: Evidence, rule: Rule) -> list[Qualifier]:
 
 
 def evidence_of(role: Role, findings: Findings, attention: str, reference: str) -> Evidence:
-    """What a verdict on the method `attention` needs of a check with this role; nothing of a check without one."""
+    """The evidence on the method `attention` from a check with this role; empty for a role without evidence."""
     return _EVIDENCE[role](findings, attention, reference) if role in _EVIDENCE else Evidence()
 
 
 def merge(first: T, second: T) -> T:
-    """Both together; what both have is the second's."""
+    """Both together; where both have numbers, the second's."""
     changes: dict[str, Any] = {}
     for name, a in vars(first).items():
         b = getattr(second, name)
@@ -386,7 +390,7 @@ def _used(findings: Findings, attention: str, reference: str) -> Evidence:
 
 
 def _elsewhere(findings: Findings, attention: str, reference: str) -> Evidence:
-    """Exact, or the best that was shown to exist; of a Transformer's heads, the one that can move farthest."""
+    """The exact distance, or its lower bound; in a Transformer, that of the head that can move farthest."""
     for measure in ("tvd exact", "tvd lower", "tvd any head"):
         places = findings.places(measure)
         if places:

@@ -1,6 +1,6 @@
-"""Workers: who does the chunks of a run. Chunks go in, and each is yielded when its part is stored.
+"""Workers: what computes the chunks of a run. They take chunks, and yield each when its part is stored.
 
-`in_process` does them here; `Processes` shares them with other processes on this machine. A process is given the work
+`in_process` computes them here; `Processes` shares them with other processes on this machine. A process gets the work
 as JSON. It does not run the command line again, and imports nothing from the current folder.
 
 python -P -m heedful.audits.workers work.json     numbers of chunks on stdin; "ready", then each number, on stdout
@@ -28,38 +28,39 @@ from typing import IO, Any, Protocol
 
 from heedful.core.errors import BadInput, HeedfulError
 
-ReportShare = Callable[[str, float], None]  # what is being done, and the share of the chunk that is done
+ReportShare = Callable[[str, float], None]  # the method or check that runs, and the finished share of the chunk
 POLL_SECONDS = 0.2  # between two reports while other processes finish
 
 
 def silent(doing: str, share: float) -> None:
-    """A `ReportShare` that ignores what it hears."""
+    """A `ReportShare` that does nothing."""
 
 
 class Work(Protocol):
-    """Chunks by number. Any process may do any chunk, in any order; a chunk that was done twice is the same part."""
+    """Chunks by number. Any process may compute any chunk, in any order; computed twice, a chunk is the same part."""
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
-        """Do a chunk and store its part, as a whole or not at all."""
+        """Compute a chunk and store its part, as a whole or not at all."""
         ...
 
     def describe(self, folder: Path) -> Mapping[str, Any]:
-        """The work as JSON; `restore` names the function ("module:name") that makes it again from that.
+        """The work as JSON; `restore` names the function ("module:name") that restores the work from it.
 
-        `folder` takes what is too large for JSON, and exists until the work is done.
+        What is too large for JSON goes into `folder`, which exists until the work is done.
         """
         ...
 
 
 class Workers(Protocol):
-    """Who does the work."""
+    """What computes the chunks of some work."""
 
     def __call__(
         self, work: Work, chunks: Sequence[int], tell: ReportShare = silent, until: float | None = None
     ) -> Iterator[int]:
-        """Do the chunks, in any order, and yield the number of each when its part is stored.
+        """Compute the chunks, in any order, and yield the number of each when its part is stored.
 
-        `tell` hears what this process does. After `until` (of `time.monotonic`) no chunk is begun, except the first.
+        `tell` is called with the progress of this process. After `until` (of `time.monotonic`) no chunk is started,
+        except the first.
         """
         ...
 
@@ -79,14 +80,14 @@ def in_process(
 class Processes:
     """Workers: `count` processes, of which this one is the first.
 
-    When another one dies, its last line is shown in a warning, and the rest do its chunks. All end with this one.
+    When another one dies, a warning shows its last line, and the others compute its chunks. All end with this one.
     """
 
     count: int
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise BadInput(f"jobs is at least 1, not {self.count}.")
+            raise BadInput(f"jobs is {self.count}; give at least 1.")
 
     def __call__(
         self, work: Work, chunks: Sequence[int], tell: ReportShare = silent, until: float | None = None
@@ -95,7 +96,7 @@ class Processes:
         if not chunks:
             return
         waiting = _Waiting(chunks, until)
-        events: SimpleQueue[int | str] = SimpleQueue()  # a chunk that another process has done, or how one died
+        events: SimpleQueue[int | str] = SimpleQueue()  # a chunk that another process finished, or how one died
         with tempfile.TemporaryDirectory(prefix="heedful-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             (folder / "work.json").write_text(json.dumps(work.describe(folder)), "utf-8")
@@ -110,11 +111,11 @@ class Processes:
                         tell("waiting for other processes", 0.0)
                     elif events.empty():
                         return
-                    yield from _happened(events, POLL_SECONDS if chunk is None else 0.0)
+                    yield from _finished_elsewhere(events, POLL_SECONDS if chunk is None else 0.0)
 
 
-def _happened(events: SimpleQueue[int | str], seconds: float) -> Iterator[int]:
-    """Chunks that other processes have done; waits for the first event for so many seconds."""
+def _finished_elsewhere(events: SimpleQueue[int | str], seconds: float) -> Iterator[int]:
+    """Chunks that other processes finished; waits at most `seconds` for the first event."""
     try:
         while True:
             event = events.get(timeout=seconds) if seconds else events.get_nowait()
@@ -128,29 +129,29 @@ def _happened(events: SimpleQueue[int | str], seconds: float) -> Iterator[int]:
 
 
 class _Waiting:
-    """Chunks that nobody has begun; shared by threads."""
+    """Chunks that no process has started; shared by threads."""
 
     def __init__(self, chunks: Sequence[int], until: float | None) -> None:
         self._chunks, self._until, self._lock = deque(chunks), until, threading.Lock()
-        self.begun = self.running = 0
+        self.started = self.running = 0
 
     def take(self) -> int | None:
-        """The next chunk to do; None if there is none, or no time."""
+        """The next chunk; None if there is none, or no time."""
         with self._lock:
-            late = self.begun > 0 and self._until is not None and time.monotonic() > self._until
+            late = self.started > 0 and self._until is not None and time.monotonic() > self._until
             if late or not self._chunks:
                 return None
-            self.begun += 1
+            self.started += 1
             self.running += 1
             return self._chunks.popleft()
 
     def finish(self) -> None:
-        """A chunk that was taken is done."""
+        """Count a chunk that was taken as finished."""
         with self._lock:
             self.running -= 1
 
     def give_back(self, chunk: int) -> None:
-        """A chunk that was taken is not done."""
+        """Put back a chunk that was taken and not finished."""
         with self._lock:
             self.running -= 1
             self._chunks.appendleft(chunk)
@@ -183,8 +184,8 @@ def _start(work: Path, stderr: IO[str]) -> subprocess.Popen[str]:
     # subtle: "python -m" puts the current folder first on the import path, and so does an empty or relative entry of
     # PYTHONPATH that means it: a torch.py lying there would be executed
     here = Path.cwd()
-    given = [Path(entry).absolute() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    entries = [str(entry) for entry in given if entry.resolve() != here.resolve()]
+    paths = [Path(entry).absolute() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    entries = [str(path) for path in paths if path.resolve() != here.resolve()]
     return subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, str(work)],
         stdin=subprocess.PIPE,
@@ -196,7 +197,7 @@ def _start(work: Path, stderr: IO[str]) -> subprocess.Popen[str]:
 
 
 def _feed(process: subprocess.Popen[str], errors: Path, waiting: _Waiting, events: SimpleQueue[int | str]) -> None:
-    """Give a process one chunk at a time, once it is ready; what it does not finish goes back."""
+    """Give a process one chunk at a time, once it is ready; a chunk that it does not finish goes back."""
     assert process.stdin is not None
     assert process.stdout is not None
     alive = bool(process.stdout.readline())
@@ -216,22 +217,22 @@ def _feed(process: subprocess.Popen[str], errors: Path, waiting: _Waiting, event
         code = process.wait()
         lines = [line.strip() for line in errors.read_text("utf-8", "replace").splitlines() if line.strip()]
         reason = lines[-1] if lines else f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        events.put(f"a worker process died ({reason.rstrip('.')}); the other processes do its texts.")
+        events.put(f"a worker process died ({reason.rstrip('.')}); the other processes take over its texts.")
 
 
 # the side of a process that was started
 
 
 def main(file: str) -> None:
-    """Do the chunks whose numbers come from stdin, until it is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one hears it, and ends both
+    """Compute the chunks whose numbers come from stdin, until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one gets it too, and ends both
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries that print must not write among the answers
     chunks: SimpleQueue[int] = SimpleQueue()
     threading.Thread(target=_listen, args=(chunks,), daemon=True).start()
-    described = json.loads(Path(file).read_text("utf-8"))
+    description = json.loads(Path(file).read_text("utf-8"))
     try:
-        work: Work = resolve_name(described["restore"])(described)
+        work: Work = resolve_name(description["restore"])(description)
         print("ready", file=answers, flush=True)
         while True:
             chunk = chunks.get()

@@ -1,4 +1,4 @@
-"""Checks: each a frozen dataclass of settings, called with a Case; what it finds are Findings."""
+"""Checks: each is a frozen dataclass of settings, called with a Case, and returns Findings."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ CHECKS = Catalogue(
 
 
 def check(wanted: str | Check, given: Mapping[str, Any] | None = None) -> Check:
-    """A check by name, with settings, each checked against its type; a check itself is returned as it is."""
-    made: Check = CHECKS.make(wanted, given)
-    return made
+    """A check by name, with settings, each checked against its type; a check object is returned unchanged."""
+    item: Check = CHECKS.make(wanted, given)
+    return item
 
 
 def __getattr__(name: str) -> Any:
-    # lazy: reports import `heedful.checks.tables` where torch is not wanted
+    # lazy: reports import `heedful.checks.tables` without torch
     if name in ("Case", "Check"):
         return getattr(import_module("heedful.checks.base"), name)
     raise AttributeError(f"module 'heedful.checks' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""Adversarial: how different attention could be while the model answers the same (Jain & Wallace 2019)."""
+"""Adversarial: the most different attention with the same output (Jain & Wallace 2019)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 
 from heedful.checks import adversarial_rows
 from heedful.checks.adversarial_rows import QueryAttention
-from heedful.checks.base import Case, Finding, Measure, Together
+from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Together
 from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram, peaks
 from heedful.core.arrays import Floats
-from heedful.core.finding import DIVERGENCE, FRACTION, Findings, Highlight, Place, Role, SideBySide
+from heedful.core.finding import Findings, Highlight, Place, Role, SideBySide
 from heedful.core.settings import Between, Ge, Gt
 from heedful.core.tokens import Tokens
 from heedful.maths import adversary, adversary_search
@@ -26,23 +26,21 @@ from heedful.methods.attention import LayerChoice
 from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
-_Jsd = partial(Measure, better="lower", range=DIVERGENCE)
-_Tvd = partial(Measure, better="lower", range=FRACTION)
+_Jsd = partial(Divergence, better="lower")
+_Tvd = partial(Fraction, better="lower")
 JSD_BINS = np.linspace(0, 0.7, 41)  # edges; a JSD is at most ln 2
 
 
 @dataclass(frozen=True)
 class Adversarial(Together):
-    """The most different attention, over all keys that the query may attend to, that changes the output by ε at most.
+    """The most different attention, over all keys that the query may attend to, that changes the output by at most ε.
 
     Where a network has one query and logits affine in its weights: the exact solution for one head and one output
-    number, else a lower and an upper bound; and the result of Jain & Wallace's search. In a Transformer, for each head
-    of a layer: a row of weights that leaves the head's output unchanged (δ = 0) or within δ of its size. That is
+    number, otherwise a lower and an upper bound; and the result of Jain & Wallace's search. In a Transformer, for each
+    head of a layer: a row of weights that preserves the head's output exactly (δ = 0) or within δ of its size. That is
     sufficient for an equal output, not necessary: a witness, not a maximum. `bounded` is the share of problems for
     which integer programming proves a bound within `milp_seconds`. All reported attentions are run through the model.
     """
-
-    name: ClassVar[str] = "adversarial"
 
     epsilon: Annotated[float, Ge(0)] = 0.05
     candidates: Annotated[int, Ge(1)] = 5
@@ -52,12 +50,13 @@ class Adversarial(Together):
     bounded: Annotated[float, Between(0, 1)] = 0.0
     milp_seconds: Annotated[float, Gt(0)] = 2.0
 
+    name: ClassVar[str] = "adversarial"
     title: ClassVar[str] = "Adversarial attention"
-    question: ClassVar[str] = "How different could attention be with the same answer?"
+    question: ClassVar[str] = "How different could attention be with the same output?"
     reading: ClassVar[str] = (
         "In a binary model a very different attention with the same output almost always exists: only one number has "
-        "to be preserved, and two words suffice. So a high number says little against one model; compare models, and "
-        "ask whether training would find such attention. A search finds less than there is, and a witness is not a "
+        "to be preserved, and two words suffice. A high number is therefore weak evidence against one model; compare "
+        "models, and ask whether training would find such attention. A search and a witness give lower bounds, not the "
         "maximum."
     )
     full: ClassVar[Mapping[str, Any]] = {"layer": "all"}
@@ -70,49 +69,45 @@ class Adversarial(Together):
     measures: ClassVar[Mapping[str, Measure]] = {
         "jsd exact": _Jsd("largest JSD of an attention that changes the output by at most ε"),
         "tvd exact": _Tvd("largest TVD of an attention that changes the output by at most ε"),
-        "change exact": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
+        "change exact": Fraction("measured change of the model's output with these two: the larger TVD"),
         "jsd upper": _Jsd("upper bound of the JSD of all attentions that change the output by at most ε"),
         "tvd upper": _Tvd("upper bound of their TVD"),
         "jsd lower": _Jsd("JSD of one attention that changes the output by at most ε"),
         "tvd lower": _Tvd("TVD of one such attention"),
-        "change lower": Measure("measured change of the model's output with these two: the larger TVD", range=FRACTION),
+        "change lower": Fraction("measured change of the model's output with these two: the larger TVD"),
         "jsd found": _Jsd("ε-max JSD: the largest found by Jain & Wallace's search"),
-        "change found": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
+        "change found": Fraction("measured change of the model's output with it (TVD)"),
         "jsd witness": _Jsd("JSD of a row of attention that preserves its head's output within δ"),
         "tvd witness": _Tvd("its TVD"),
-        "change witness": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
+        "change witness": Fraction("measured change of the model's output with it (TVD)"),
         "jsd any head": _Jsd("JSD of the witness with the largest TVD among the layer's heads"),
         "tvd any head": _Tvd("its TVD"),
-        "change any head": Measure("measured change of the model's output with it (TVD)", range=FRACTION),
-        "jsd bound": Measure(
-            "upper bound of the JSD of rows that preserve the head's output within δ", range=DIVERGENCE
-        ),
-        "tvd bound": Measure(
-            "upper bound of the TVD, proved by integer programming on a sample of problems", range=FRACTION
-        ),
+        "change any head": Fraction("measured change of the model's output with it (TVD)"),
+        "jsd bound": Divergence("upper bound of the JSD of rows that preserve the head's output within δ"),
+        "tvd bound": Fraction("upper bound of the TVD, proved by integer programming on a sample of problems"),
         "null dimension": Measure("dimension of the changes of a head's row that preserve its output"),
         "max attention": Measure("largest weight of the model's own attention, mean over heads or of one head"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("jsd exact", "most different attention with the same output (JSD), exact"),
         Highlight("jsd found", "most different attention with the same output (JSD), found by search"),
-        Highlight("tvd any head", "other attention with which a head reads the same to 5 % (TVD)", at={"delta": 0.05}),
+        Highlight("tvd any head", "other attention with the same head output within 5 % (TVD)", at={"delta": 0.05}),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
             "jsd exact",
-            "JSD of the farthest attention with the same answer",
+            "JSD of the farthest attention with the same output",
             words="farthest (JSD), exact",
-            headline="attention could differ {more} in {a} than in {b}, with the same answer",
+            headline="attention could differ {more} in {a} than in {b}, with the same output",
             symbol="JSD",
         ),
         SideBySide("jsd found", "JSD of the farthest attention that a search finds", words="farthest (JSD), found"),
-        SideBySide("jsd upper", "JSD that no attention with the same answer exceeds", words="none is farther (JSD)"),
-        SideBySide("jsd lower", "JSD of some attention with the same answer", words="one is as far (JSD)"),
+        SideBySide("jsd upper", "upper bound of the JSD with the same output", words="upper bound (JSD)"),
+        SideBySide("jsd lower", "lower bound of the JSD with the same output", words="lower bound (JSD)"),
         SideBySide(
             "tvd any head",
-            "TVD of an attention with which a head reads the same to 5 %",
-            words="head reads the same (TVD)",
+            "TVD of an attention with the same head output within 5 %",
+            words="same head output (TVD)",
             at={"delta": 0.05},
         ),
     )
@@ -124,21 +119,21 @@ class Adversarial(Together):
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The findings on each text; the search runs for all texts at once."""
-        found: dict[int, list[Finding]] = {}
+        findings: dict[int, list[Finding]] = {}
         affine: dict[int, tuple[QueryAttention, Problem]] = {}
         for i, case in enumerate(cases):
             sites = adversarial_rows.query_attentions(case, self.layer)
             solvable = len(sites) == 1 and sites[0].single_query and len(sites[0].keys) > 0
             problem = adversarial_rows.affine_problem(sites[0]) if solvable else None
             if problem is None:
-                found[i] = [finding for site in sites for finding in self._per_head(site)]
+                findings[i] = [finding for site in sites for finding in self._per_head(site)]
             else:
                 affine[i] = sites[0].detached(), problem
         rngs = [cases[i].rng(self.name, "search") for i in affine]
         candidates = adversary_search.optimise([problem for _, problem in affine.values()], rngs, self._search)
         for (i, (text, problem)), attentions in zip(affine.items(), candidates, strict=True):
-            found[i] = self._solved(text, problem, attentions)
-        return [found[i] for i in range(len(cases))]
+            findings[i] = self._solved(text, problem, attentions)
+        return [findings[i] for i in range(len(cases))]
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most; heads are counted from the configuration."""
@@ -153,18 +148,15 @@ class Adversarial(Together):
     # one query, logits affine in its weights
 
     def _solved(self, text: QueryAttention, problem: Problem, candidates: Floats) -> list[Finding]:
-        jsd, tvd = (
-            adversary.exact_witness(problem, self.epsilon, "jsd"),
-            adversary.exact_witness(problem, self.epsilon, "tvd"),
-        )
+        jsd, tvd = (adversary.exact_witness(problem, self.epsilon, d) for d in ("jsd", "tvd"))
         is_exact = jsd is not None and tvd is not None
         if jsd is None or tvd is None:
             jsd, tvd = (adversary.bracket(problem, self.epsilon, d).lower for d in ("jsd", "tvd"))
         name = "exact" if is_exact else "lower"
-        found = adversary_search.farthest_candidate(
+        searched = adversary_search.farthest_candidate(
             problem.attention, candidates, problem.change(candidates), self.epsilon
         )
-        moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, found.attention])))
+        moved = text.changes(text.rows(np.stack([jsd.attention, tvd.attention, searched.attention])))
         numbers = {f"jsd {name}": jsd.distance, f"tvd {name}": tvd.distance, f"change {name}": float(moved[:2].max())}
         if not is_exact:
             numbers |= {f"{d} upper": adversary.bracket(problem, self.epsilon, d).upper for d in ("jsd", "tvd")}
@@ -172,9 +164,9 @@ class Adversarial(Together):
             space = adversary.polytope(problem, adversary.limits(problem, self.epsilon)[0])
             numbers["tvd bound"] = adversary.tvd_bound(space, self.milp_seconds).upper
         numbers["max attention"] = float(problem.attention.mean(0).max())
-        shown = {f"jsd {name}": jsd.attention, "jsd found": found.attention}
-        numbers |= {"jsd found": found.jsd, "change found": float(moved[2])}
-        return [_finding(n, x, {}, _shown(text, shown[n]) if n in shown else {}) for n, x in numbers.items()]
+        details = {f"jsd {name}": _details(text, jsd.attention), "jsd found": _details(text, searched.attention)}
+        numbers |= {"jsd found": searched.jsd, "change found": float(moved[2])}
+        return [_finding(measure, value, {}, details.get(measure)) for measure, value in numbers.items()]
 
     def _bounds(self, text: QueryAttention, *key: object) -> bool:
         """Whether this problem is in the random sample for which a bound is proved."""
@@ -208,8 +200,8 @@ class Adversarial(Together):
     def _witnesses(
         self, text: QueryAttention, problems: Sequence[tuple[dict[str, Any], Polytope | None]]
     ) -> list[Finding]:
-        own = [text.attention[[at["head"]]] for at, _ in problems]
-        solved = [_witness(row, space) for row, (_, space) in zip(own, problems, strict=True)]
+        originals = [text.attention[[at["head"]]] for at, _ in problems]
+        solved = [_witness(row, space) for row, (_, space) in zip(originals, problems, strict=True)]
         rows = []
         for i, (at, _) in enumerate(problems):
             # a solution for the same head and a smaller δ is one of this problem too
@@ -218,95 +210,95 @@ class Adversarial(Together):
                 for j, (other, _) in enumerate(problems)
                 if other["head"] == at["head"] and other["delta"] <= at["delta"]
             ]
-            distances = [float(attention_distance(row, own[i], "jsd")) for row in candidates]
+            distances = [float(attention_distance(row, originals[i], "jsd")) for row in candidates]
             rows.append(candidates[int(np.argmax(distances))])
         moved = text.changes([text.row(at["head"], row[0]) for (at, _), row in zip(problems, rows, strict=True)])
-        jsd = [float(attention_distance(row, before, "jsd")) for row, before in zip(rows, own, strict=True)]
-        found = []
-        for i, ((at, space), row, before) in enumerate(zip(problems, rows, own, strict=True)):
-            found += [
-                _finding("jsd witness", jsd[i], at, _shown(text, row, before) if jsd[i] == max(jsd) else {}),
+        jsd = [float(attention_distance(row, before, "jsd")) for row, before in zip(rows, originals, strict=True)]
+        findings = []
+        for i, ((at, space), row, before) in enumerate(zip(problems, rows, originals, strict=True)):
+            findings += [
+                _finding("jsd witness", jsd[i], at, _details(text, row, before) if jsd[i] == max(jsd) else {}),
                 _finding("tvd witness", float(attention_distance(row, before, "tvd")), at),
                 _finding("change witness", float(moved[i]), at),
                 _finding("jsd bound", solved[i][1], at),
             ]
             if self._bounds(text, at):
                 bound = 0.0 if space is None else adversary.tvd_bound(space, self.milp_seconds).upper
-                found.append(_finding("tvd bound", bound, at))
-        return found + _any_head(found)
+                findings.append(_finding("tvd bound", bound, at))
+        return findings + _any_head(findings)
 
     def _searched(self, text: QueryAttention) -> list[Finding]:
         """The gradient search, for a network whose decoder is known but not affine."""
         decode = adversarial_rows.attention_decoder(text) if text.single_query else None
         if decode is None:
             return []
-        own, base = (torch.from_numpy(x)[None] for x in (text.attention, text.logits))
+        weights, base = (torch.from_numpy(x)[None] for x in (text.attention, text.logits))
         head = text.case.classifier.head
-        padded = Padded(own, torch.ones(1, own.shape[-1], dtype=torch.bool), base, head)
+        padded = Padded(weights, torch.ones(1, weights.shape[-1], dtype=torch.bool), base, head)
         rng = text.case.rng(self.name, "search")
         first = adversary_search.initial_scores(text.attention.shape, rng, self._search)
         candidates = adversary_search.gradient_search(decode, padded, first[None], self._search)
         with torch.no_grad():
             moved = adversary_search.output_change(decode(candidates)[0], base, head).numpy()
-        found = adversary_search.farthest_candidate(text.attention, candidates[0].numpy(), moved, self.epsilon)
-        real = float(text.changes(text.rows(found.attention[None]))[0])
+        farthest = adversary_search.farthest_candidate(text.attention, candidates[0].numpy(), moved, self.epsilon)
+        real = float(text.changes(text.rows(farthest.attention[None]))[0])
         return [
-            _finding("jsd found", found.jsd, {}, _shown(text, found.attention)),
+            _finding("jsd found", farthest.jsd, {}, _details(text, farthest.attention)),
             _finding("change found", real),
         ]
 
-    def tables(self, found: Findings) -> AdversarialTables:
+    def tables(self, findings: Findings) -> AdversarialTables:
         """JSD over texts: 40 bins from 0 to 0.7, by the largest weight of the attention and by predicted label."""
         measures = {kind: f"jsd {kind}" for kind in ("exact", "lower", "found", "witness")}
-        tables = {k: tuple(_table(found, name, at) for at in found.places(name)) for k, name in measures.items()}
+        tables = {k: tuple(_table(findings, name, at) for at in findings.places(name)) for k, name in measures.items()}
         return AdversarialTables(**tables)
 
 
 def _any_head(witnesses: Sequence[Finding]) -> list[Finding]:
     """For each δ, the head whose row could be farthest from its own attention."""
     rows = {(f.at["delta"], f.at["head"], f.measure): f for f in witnesses}
-    found = []
+    findings = []
     for delta in dict.fromkeys(delta for delta, _, _ in rows):
         heads = [head for d, head, name in rows if d == delta and name == "tvd witness"]
         best = max(heads, key=lambda head: rows[delta, head, "tvd witness"].value)
         for name in ("jsd", "tvd", "change"):
             witness = rows[delta, best, f"{name} witness"]
             at = {"layer": witness.at["layer"], "delta": delta}
-            found.append(_finding(f"{name} any head", witness.value, at, {"head": best}))
-    return found
+            findings.append(_finding(f"{name} any head", witness.value, at, {"head": best}))
+    return findings
 
 
 def _finding(measure: str, value: float, at: Place | None = None, details: Mapping[str, Any] | None = None) -> Finding:
     return Finding(Adversarial.name, "", measure, value, at or {}, details or {})
 
 
-def _shown(text: QueryAttention, attention: Floats, own: Floats | None = None) -> dict[str, Any]:
+def _details(text: QueryAttention, attention: Floats, original: Floats | None = None) -> dict[str, Any]:
     """Both attentions by head, over all positions, for the figure that shows them side by side."""
-    both = {"adversarial": attention, "attention": text.attention if own is None else own}
+    both = {"adversarial": attention, "attention": text.attention if original is None else original}
     return {"query": text.query} | {name: text.spread(weights).tolist() for name, weights in both.items()}
 
 
 def _witness(row: Floats, space: Polytope | None) -> tuple[Floats, float]:
-    """A row [1,n] as far away as the linear program gets, and the bound that it gives for all."""
+    """The farthest row [1,n] that the linear program finds, and its upper bound for all rows."""
     if space is None:
         return row, 0.0
     bracket = adversary.envelope(space, "jsd")
     return bracket.lower.attention, bracket.upper
 
 
-def _table(found: Findings, measure: str, at: Mapping[str, Any]) -> Histogram:
-    values = found.values(measure, at=dict(at))
+def _table(findings: Findings, measure: str, at: Mapping[str, Any]) -> Histogram:
+    values = findings.values(measure, at=dict(at))
     where = {name: at[name] for name in ("layer", "head") if name in at}
     groups = [
         PeakHistogram(peak.label, peak.start, peak.end, **_counted(values[inside]))
-        for peak, inside in peaks(found, found.values("max attention", at=where))
+        for peak, inside in peaks(findings, findings.values("max attention", at=where))
         if inside.any()
     ]
     return Histogram(at=dict(at), bins=tuple(JSD_BINS.tolist()), groups=tuple(groups), **_counted(values))
 
 
 def _counted(values: Floats) -> dict[str, Any]:
-    """How many there are, their median, and their histogram; NaN is left out, so `n` counts what exists."""
+    """The number of values that are not NaN, their median, and their histogram."""
     real = values[~np.isnan(values)]
     counts = np.histogram(np.clip(real, JSD_BINS[0], JSD_BINS[-1]), JSD_BINS)[0]
     return {"n": len(real), "median": float(np.median(real)) if len(real) else np.nan, "counts": tuple(counts.tolist())}

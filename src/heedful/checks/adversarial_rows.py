@@ -117,11 +117,11 @@ class QueryAttention:
         values = self.reading.values.get(self.site)
         if values is None:
             clf = self.case.classifier
-            raise Unsupported(f"the value vectors of layer {self.site.layer} were not seen.", clf.name)
+            raise Unsupported(f"the value vectors of layer {self.site.layer} could not be recorded.", clf.name)
         return array(values[0, head, self.keys])
 
     def projected(self) -> Floats:
-        """The same for a single head, after the output projection where one was seen: all that is used of it."""
+        """The same for a single head, after the output projection if one was seen."""
         projection = self.reading.projections.get(self.site)
         return self.values(0) if projection is None else self.values(0) @ array(projection.weight[0])
 
@@ -191,6 +191,6 @@ def attention_decoder(text: QueryAttention) -> Callable[[Tensor], Tensor] | None
             logits: Tensor = clf.model.decoded(attention[0, :, 0].to(states) @ states, encoded)
         return logits[None].double()
 
-    own = decode(torch.from_numpy(text.attention)[None, None])[0, 0]
-    same = own.shape == text.reading.logits[0].shape and np.allclose(array(own), text.logits, rtol=1e-4, atol=1e-4)
-    return decode if same else None
+    decoded = decode(torch.from_numpy(text.attention)[None, None])[0, 0]
+    same = decoded.shape == text.reading.logits[0].shape
+    return decode if same and np.allclose(array(decoded), text.logits, rtol=1e-4, atol=1e-4) else None

@@ -1,7 +1,7 @@
 """Agreement: do methods rank the words of a text in the same order? (Jain & Wallace 2019, first experiment)
 
-That two methods disagree does not say which is wrong. Two reference values: the agreement of gradient-x-input with
-leave-one-out, which both query the model, is a ceiling; that of a random order, a floor.
+Disagreement does not show which of two methods is wrong. Two reference values: the agreement of gradient-x-input with
+leave-one-out, which both query the model, is a ceiling; that of a random ranking, a floor.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, by_unit
+from heedful.checks.base import Case, Correlation, Divergence, Finding, Fraction, Free, Measure, WordOrToken, by_unit
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
 from heedful.core.arrays import Floats
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Highlight, Role, SideBySide
+from heedful.core.finding import Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Ge
 from heedful.maths import ranks
 from heedful.model.masking import features
@@ -29,42 +29,40 @@ SIGNIFICANCE_LEVEL = 0.05
 class Agreement(Free):
     """Rank correlations between every two methods.
 
-    `absolute` compares magnitudes, as Jain & Wallace do, and otherwise signed scores (an unsigned method's magnitudes
-    count as support). `top` is the k of the top-k measures, by default a fifth of the words. Scores that differ by
-    rounding only are ties. Each number of `random` is the mean over its draws.
+    `absolute` compares magnitudes, as Jain & Wallace do; without it, signed scores are compared (an unsigned method's
+    magnitudes count as support). `top` is the k of the top-k measures, by default a fifth of the words. Scores that
+    differ only by rounding are ties. Each number of `random` is the mean over its draws.
     """
-
-    name: ClassVar[str] = "agreement"
 
     unit: WordOrToken = "word"
     absolute: bool = True
     top: Annotated[int, Ge(1)] | None = None
 
+    name: ClassVar[str] = "agreement"
     title: ClassVar[str] = "Agreement"
-    question: ClassVar[str] = "Do the methods put the words of a text in the same order?"
+    question: ClassVar[str] = "Do the methods rank the words of a text in the same order?"
     reading: ClassVar[str] = (
-        "Agreement is no proof, and disagreement does not say which method is wrong. Gradient × input with leave-one-"
-        "out is the ceiling to compare with: both query the model. Attention that rightly puts everything on one of n "
-        "words has τ = √(2/n) with an order that has the same top, 0.32 for 20 words, because its other words are "
-        "tied. On long texts τ is about words that hardly matter: look at the top-k numbers beside random, which lie "
-        "below 0 by chance."
+        "Agreement does not prove that two methods are right, and disagreement does not show which is wrong. The "
+        "agreement of gradient × input with leave-one-out, which both query the model, is a ceiling. Attention that "
+        "correctly puts all weight on one of n words has only τ = √(2/n) with a ranking that has the same top word "
+        "(0.32 for 20 words), because its other words are tied. On long texts τ mostly reflects words of little "
+        "effect: compare the top-k measures with those of random, which are below 0 by chance."
     )
     summary: ClassVar[str] = "whether methods rank words in the same order"
     paper: ClassVar[str] = "Jain & Wallace 2019"
     changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure("Kendall's tau-b of the two orders", range=CORRELATION),
-        "significant": Measure("tau-b differs significantly from zero (p ≤ .05)", "rate", range=FRACTION),
-        "weighted tau": Measure("tau with larger weights for high ranks (Vigna 2015)", range=CORRELATION),
-        "top-k tau": Measure("tau of the two lists of the k highest words (Fagin et al. 2003)", range=CORRELATION),
-        "top-k overlap": Measure("share of the k highest words that both have in common", range=FRACTION),
-        "spearman": Measure("Spearman's rank correlation", range=CORRELATION),
-        "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2", range=DIVERGENCE),
-        "pointing": Measure(
+        "tau": Correlation("Kendall's tau-b of the two orders"),
+        "significant": Fraction("tau-b differs significantly from zero (p ≤ .05)", "rate"),
+        "weighted tau": Correlation("tau with larger weights for high ranks (Vigna 2015)"),
+        "top-k tau": Correlation("tau of the two lists of the k highest words (Fagin et al. 2003)"),
+        "top-k overlap": Fraction("share of the k highest words that both have in common"),
+        "spearman": Correlation("Spearman's rank correlation"),
+        "jsd": Divergence("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2"),
+        "pointing": Fraction(
             "leave-one-out's magnitudes on the method's top fifth of words, relative to those on its own top fifth",
             better="higher",
-            range=FRACTION,
         ),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
@@ -100,7 +98,7 @@ class Agreement(Free):
     roles: ClassVar[tuple[Role, ...]] = ("points",)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Seven numbers for every two methods, and for each the share of leave-one-out that it points at."""
+        """Seven numbers for every two methods, and for each the share of leave-one-out on its top words."""
         explanations = {name: why for name, why in case.attributions.items() if name != "random"}
         if not explanations:
             return []
@@ -130,13 +128,13 @@ class Agreement(Free):
             "jsd": ranks.jensen_shannon_matrix(scores),
         }
 
-    def tables(self, found: Findings) -> AgreementTables:
+    def tables(self, findings: Findings) -> AgreementTables:
         """Jain & Wallace's Table 2 for all pairs of methods, the matrix of mean tau, and the ceiling."""
-        pairs = {(a, str(at["with"])) for a in found.methods("tau") for at in found.places("tau", a)}
-        first = [name for name in found.methods("tau") if name != "random"]
-        last = sorted({b for _, b in pairs} - set(first))  # comes before none
+        pairs = {(a, str(at["with"])) for a in findings.methods("tau") for at in findings.places("tau", a)}
+        first = [name for name in findings.methods("tau") if name != "random"]
+        last = sorted({b for _, b in pairs} - set(first))  # methods that are only the second of a pair
         names = [*first, *last, *["random"] * any(a == "random" for a, _ in pairs)]
-        rows = [_row(found, a, b) for a in names for b in names if (a, b) in pairs]
+        rows = [_row(findings, a, b) for a in names for b in names if (a, b) in pairs]
         by_pair = {frozenset((row.method, row.other)): row for row in rows}
         mean = {pair: row.all.mean for pair, row in by_pair.items()}
         taus = tuple(tuple(mean.get(frozenset((a, b)), np.nan) for b in names) for a in names)
@@ -149,7 +147,7 @@ class Agreement(Free):
 
 
 def pointing(sizes: Floats, of: int) -> Floats:
-    """For each row, how much of row `of` is on its top fifth, relative to how much is on the top fifth of `of` itself.
+    """For each row, the mass of row `of` on its top fifth, relative to the mass on the top fifth of `of` itself.
 
     Words tied at the last place share it. NaN where row `of` is zero everywhere.
     """
@@ -178,18 +176,19 @@ def _pairs(names: Sequence[str], table: Floats) -> Iterator[tuple[str, str, floa
         yield from (("random", name, mean) for name, mean in zip(names, table[n:, :n].mean(0).tolist(), strict=True))
 
 
-def _row(found: Findings, a: str, b: str) -> TauPair:
+def _row(findings: Findings, a: str, b: str) -> TauPair:
     """A pair's line of Table 2: over all texts, and by the label that the model predicts."""
-    tau, significant = (found.values(measure, a, {"with": b}) for measure in ("tau", "significant"))
-    predicted = np.asarray(found.texts["predicted"], dtype=int)
+    tau, significant = (findings.values(measure, a, {"with": b}) for measure in ("tau", "significant"))
+    predicted = np.asarray(findings.texts["predicted"], dtype=int)
     classes = {
-        found.labels[i]: _cell(tau[predicted == i], significant[predicted == i]) for i in np.unique(predicted).tolist()
+        findings.labels[i]: _cell(tau[predicted == i], significant[predicted == i])
+        for i in np.unique(predicted).tolist()
     }
     return TauPair(a, b, _cell(tau, significant), classes)
 
 
 def _cell(tau: Floats, significant: Floats) -> TauCell:
-    """Mean ± population std, the significant fraction, on how many texts, and for how many more tau does not exist."""
+    """Mean ± population std, the significant fraction, the number of texts, and of those without tau."""
     there = ~np.isnan(tau)
     n, x = int(there.sum()), tau[there]
     if not n:

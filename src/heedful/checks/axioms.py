@@ -1,13 +1,13 @@
-"""Axioms: properties that scores claim to have, and what they cost.
+"""Axioms: properties that scores should have, and their cost.
 
 Sign            a positive score supports the target
 Completeness    all scores add up to the value that they explain
 Infidelity      the scores of any set of words add up to the set's effect
-Complexity      how many words carry the scores
+Complexity      how many words an explanation consists of
 Cost            passes of a method for one explanation
 
-A word's (or a set's) effect is the target's value for the text less its value without them. An unsigned method's
-magnitudes are read as claims of support.
+The effect of a word (or a set) is the target's value for the text less its value without the word. An unsigned
+method's magnitudes count as support.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Finding, Free, Measure, Passes, Together, WordOrToken
+from heedful.checks.base import Case, Correlation, Finding, Fraction, Free, Measure, Passes, Together, WordOrToken
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
-from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role, SideBySide
+from heedful.core.finding import Highlight, Role, SideBySide
 from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import SCORE_PRECISION, entropy, gini, merge_ties
@@ -34,41 +34,36 @@ from heedful.model.masking import Masking, features
 
 @dataclass(frozen=True)
 class Sign(Together):
-    """Does the strongest word push in the direction of its score?
+    """Does the strongest word have an effect with the sign of its score?
 
-    The `top` strongest words by magnitude are removed one at a time; a violation is one whose removal moves the target
-    against its score. A score of zero claims nothing; a removal without an effect violates nothing.
+    The `top` strongest words by magnitude are removed one at a time; a violation is a word whose effect has the
+    opposite sign. A score of zero is not counted; a removal without an effect is not a violation.
     """
-
-    name: ClassVar[str] = "sign"
 
     top: Annotated[int, Ge(1)] = 1
     masking: Masking = "delete"
     unit: WordOrToken = "word"
 
+    name: ClassVar[str] = "sign"
     title: ClassVar[str] = "Signs"
-    question: ClassVar[str] = "Does the strongest word push the way its score says?"
+    question: ClassVar[str] = "Does the strongest word have an effect with the sign of its score?"
     reading: ClassVar[str] = (
-        "A method without signs claims support everywhere: its violations are words that speak against the label. "
-        "Leave-one-out with the same masking is right by definition. In a long text most effects are small, and their "
-        "signs are those of the masking."
+        "An unsigned method claims that every word supports the label: its violations are words that oppose it. "
+        "Leave-one-out with the same masking has no violations by definition. In a long text most effects are small, "
+        "and their signs depend on the masking."
     )
-    summary: ClassVar[str] = "whether the sign of a score is the sign of the word's effect"
+    summary: ClassVar[str] = "whether scores have the sign of the word's effect"
     paper: ClassVar[str] = "Liu et al. 2022"
     changes: ClassVar[str] = "words are removed one at a time; the setting masking says how"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "violation": Measure(
-            "removing the strongest word moves the target against its score", "rate", "lower", range=FRACTION
-        ),
-        "agreement of signs": Measure(
-            "share of words whose score has the sign of their effect", better="higher", range=FRACTION
-        ),
+        "violation": Fraction("removing the strongest word moves the target against its score", "rate", "lower"),
+        "agreement of signs": Fraction("share of words whose score has the sign of their effect", better="higher"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("violation", "the strongest word pushes the other way: lower is better", head="sign"),
+        Highlight("violation", "the strongest word has the wrong sign: lower is better", head="sign"),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
-        SideBySide("violation", "texts whose strongest word pushes the other way"),
+        SideBySide("violation", "texts whose strongest word has the wrong sign"),
     )
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
@@ -115,15 +110,14 @@ def same_signs(scores: Floats, effect: Floats) -> float:
 
 @dataclass(frozen=True)
 class Completeness(Free):
-    """Do scores add up to what they should: the target's value less its value at the method's baseline?"""
+    """Do scores add up to the target's value less its value at the method's baseline?"""
 
     name: ClassVar[str] = "completeness"
-
     title: ClassVar[str] = "Completeness"
-    question: ClassVar[str] = "Do the scores add up to what they explain?"
+    question: ClassVar[str] = "Do the scores add up to the value that they explain?"
     reading: ClassVar[str] = (
-        "Only methods that promise completeness are measured. A small gap says that the sum was computed well, not "
-        "that its parts are right: any numbers with that sum have no gap. The relative gap is large where text and "
+        "Only methods that claim completeness are measured. A small gap shows that the sum is accurate, not that each "
+        "score is right: any scores with the same sum have the same gap. The relative gap is large where text and "
         "baseline have nearly the same value."
     )
     summary: ClassVar[str] = "whether scores add up to the value that they explain"
@@ -137,15 +131,15 @@ class Completeness(Free):
 
     def __call__(self, case: Case) -> list[Finding]:
         """Three numbers for each method that claims completeness; none for the others."""
-        found = []
+        findings = []
         for name, why in case.attributions.items():
             if why.gap is not None:
                 total = float(why.scores.sum())
                 claimed = abs(why.gap + total)
                 relative = abs(why.gap) / claimed if claimed > 0 else float("nan")
                 numbers = {"gap": abs(why.gap), "relative gap": relative, "sum": total}
-                found += [Finding(self.name, name, measure, value) for measure, value in numbers.items()]
-        return found
+                findings += [Finding(self.name, name, measure, value) for measure, value in numbers.items()]
+        return findings
 
 
 @dataclass(frozen=True)
@@ -156,27 +150,24 @@ class Infidelity(Together):
     the target's own units (squared), so it is for methods whose scores have these units; the others are scale-free.
     """
 
-    name: ClassVar[str] = "infidelity"
-
     samples: Annotated[int, Ge(2)] = 50
     masking: Masking = "delete"
     unit: WordOrToken = "word"
 
+    name: ClassVar[str] = "infidelity"
     title: ClassVar[str] = "Infidelity"
     question: ClassVar[str] = "Do the scores of a set of words add up to its effect?"
     reading: ClassVar[str] = (
-        "Infidelity itself is in squared units of the target and is for methods that promise a scale. Even random "
-        "scores correlate where larger sets have larger effects, so look at the difference to random. LIME and "
-        "Shapley values fit this question with the same masking."
+        "Infidelity is in squared units of the target, and is meaningful only for methods whose scores have that unit. "
+        "Even random scores correlate where larger sets have larger effects, so judge by the difference to random. "
+        "LIME and Shapley values optimise nearly the same quantity, with the same masking."
     )
     probe: ClassVar[Mapping[str, Any]] = {"samples": 5}
     summary: ClassVar[str] = "whether the scores of sets of words add up to their effect"
     paper: ClassVar[str] = "Yeh et al. 2019; Bhatt et al. 2020"
     changes: ClassVar[str] = "random sets of words are removed; the setting masking says how"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "correlation": Measure(
-            "Pearson's r of the sum of a set's scores and its effect", better="higher", range=CORRELATION
-        ),
+        "correlation": Correlation("Pearson's r of the sum of a set's scores and its effect", better="higher"),
         "infidelity": Measure("mean of (sum of a set's scores − its effect)²", better="lower", compared=False),
         "infidelity scaled": Measure(
             "the same with scores times the best factor ≥ 0, as a share of the mean effect²", better="lower"
@@ -243,31 +234,26 @@ def correlation(sums: Floats, effect: Floats) -> float:
 
 @dataclass(frozen=True)
 class Complexity(Free):
-    """How many words does an explanation rest on? Few words are easy to read, and no evidence of faithfulness."""
-
-    name: ClassVar[str] = "complexity"
+    """How many words does an explanation consist of? Few words are easy to read, but no evidence of faithfulness."""
 
     unit: WordOrToken = "word"
 
+    name: ClassVar[str] = "complexity"
     title: ClassVar[str] = "Complexity"
-    question: ClassVar[str] = "On how many words does an explanation rest?"
+    question: ClassVar[str] = "How many words does an explanation consist of?"
     reading: ClassVar[str] = (
-        "Few words are easy to read and no sign of truth: neither way is better. Entropy and effective words grow "
-        "with the length of the text."
+        "Few words are easy to read, but no evidence of faithfulness: neither direction is better. Entropy and "
+        "effective words grow with the length of the text."
     )
-    summary: ClassVar[str] = "how many words an explanation rests on"
+    summary: ClassVar[str] = "how many words an explanation consists of"
     paper: ClassVar[str] = "Bhatt et al. 2020; Chalasani et al. 2020"
     changes: ClassVar[str] = "nothing is changed: the scores are normalised to magnitudes that add up to one"
     measures: ClassVar[Mapping[str, Measure]] = {
         "effective words": Measure("exp(entropy): the number of equally scored words with this entropy"),
         "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
-        "relative entropy": Measure(
-            "entropy divided by its maximum, ln n: 1 if all words have equal scores", range=FRACTION
-        ),
-        "gini": Measure("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all", range=FRACTION),
-        "from uniform": Measure(
-            "total variation distance of the tokens' normalised magnitudes from uniform", range=FRACTION
-        ),
+        "relative entropy": Fraction("entropy divided by its maximum, ln n: 1 if all words have equal scores"),
+        "gini": Fraction("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all"),
+        "from uniform": Fraction("total variation distance of the tokens' normalised magnitudes from uniform"),
     }
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 
@@ -284,7 +270,7 @@ class Complexity(Free):
 def from_uniform(scores: Floats) -> float:
     """½ Σ |share of all magnitudes − 1/n|: 0 if all are equal, 1 − 1/n if one has all; NaN where all are zero.
 
-    Of tokens and not of words: a model whose attention is the same everywhere gives more of it to words of many pieces.
+    Computed over tokens, not words: uniform attention gives more to words of many pieces.
     """
     total = np.abs(scores).sum()
     return float(np.abs(np.abs(scores) / total - 1 / len(scores)).sum() / 2) if total > 0 else float("nan")
@@ -308,12 +294,11 @@ class Cost(Free):
     """Passes that each method requests for one explanation, including those shared with other methods."""
 
     name: ClassVar[str] = "cost"
-
     title: ClassVar[str] = "Cost"
     question: ClassVar[str] = "What does an explanation cost?"
     reading: ClassVar[str] = (
-        "Passes are those that the method asks for, whether or not they were shared with others. CPU seconds and "
-        "bytes differ from run to run and from machine to machine; passes do not."
+        "Passes are those that the method requests, including those shared with other methods. CPU seconds and bytes "
+        "differ from run to run and from machine to machine; passes do not."
     )
     summary: ClassVar[str] = "passes, CPU seconds and memory of an explanation"
     paper: ClassVar[str] = "–"

@@ -1,9 +1,10 @@
-"""Shared by all checks: the Case that they are called with, effects of removing words, and scores as ranks of words."""
+"""Shared by all checks: the Case that they are called with, effects of removing words, and rankings of words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.explanation import Attribution, Explanation, Prediction
+from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION
 from heedful.core.finding import Finding as Finding
 from heedful.core.finding import Measure as Measure
 from heedful.core.random import seeded
@@ -26,22 +28,25 @@ from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
 from heedful.model.masking import Variants, features, over_positions
 
-# of checks that explain again, in a quick audit: fewer methods, and two texts more than a decision needs, since some
-# texts cannot be changed
+# quick settings of checks that explain again: fewer methods, and two texts more than a decision needs, since some texts
+# cannot be changed
 QUICK_REEXPLAINING: Mapping[str, Any] = {
     "methods": ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime"),
     "texts": MINIMUM + 2,
 }
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 WordOrToken = Literal["word", "token"]
+Fraction = partial(Measure, range=FRACTION)
+Correlation = partial(Measure, range=CORRELATION)
+Divergence = partial(Measure, range=DIVERGENCE)
 
 
 @dataclass(frozen=True)
 class Case:
     """One text under audit, with every method's explanation of it.
 
-    `explanations` has the methods that could explain it, in the run's order, controls included; `draws` are further
-    ones of `random`. `others` are checkpoints of the same training, by name.
+    `explanations` are by the methods that could explain it, in the run's order, controls included; `draws` are further
+    explanations by `random`. `others` are checkpoints of the same training, by name.
     """
 
     classifier: Classifier
@@ -72,24 +77,24 @@ class Case:
 
 @runtime_checkable
 class Check(Protocol):
-    """What a check answers: a frozen dataclass of settings with these class attributes.
+    """A check is a frozen dataclass of settings with these class attributes.
 
-    `summary` is one line, `paper` its source, `changes` a sentence on what is changed and how, `measures` what is found
-    by name. Optional class attributes, of which a report is made:
+    `summary` is one line, `paper` its source, `changes` a sentence on what is changed and how, `measures` its measures
+    by name. Optional class attributes, which reports use:
 
-    `title`, `question` and `reading` (how to read the numbers, and what they do not say) head the check's section;
-    `highlights` are its numbers on the terminal; `compared`, what `heedful compare` sets side by side;
-    `roles`, what else its numbers are used for (see heedful.core.finding);
+    `title`, `question` and `reading` (how to interpret the numbers, and their limits) head the check's section;
+    `highlights` are its numbers on the terminal; `compared`, those that `heedful compare` sets side by side;
+    `roles`, other uses of its numbers (see heedful.core.finding);
     `section` names the module whose `section(record)` makes the check's section of a report (default:
     heedful.report.sections.<name>, and tables of all rows where that does not exist).
 
-    `requires` names methods that the run must include; `quick` and `full` are settings of an audit of that profile, if
-    not the defaults, and `probe` those with which `heedful capabilities` tries the check. Optional methods:
+    `requires` names methods that the run must include; `quick` and `full` are its settings in an audit of that profile,
+    if not the defaults, and `probe` those with which `heedful capabilities` tries the check. Optional methods:
 
-    `many(cases)` does several texts at once and gives a list of findings for each;
-    `passes(classifier, tokens, methods)` says what one text will cost, before it is done;
-    `tables(found)` makes the check's own tables of the findings on all texts: a frozen dataclass (see
-    heedful.checks.tables) or a mapping, as JSON can store.
+    `many(cases)` checks several texts at once and returns a list of findings for each;
+    `passes(classifier, tokens, methods)` is the cost of one text, computed without running the model;
+    `tables(findings)` makes the check's own tables of the findings on all texts: a frozen dataclass (see
+    heedful.checks.tables) or a mapping that JSON can store.
     """
 
     summary: ClassVar[str]
@@ -103,12 +108,12 @@ class Check(Protocol):
 
 
 def by_unit(scores: Floats, groups: Sequence[Sequence[int]]) -> Floats:
-    """A token's scores added up within each unit."""
+    """The sum of the tokens' scores in each unit."""
     return np.array([scores[list(group)].sum() for group in groups])
 
 
 def ranking(scores: Floats, rng: torch.Generator) -> Ints:
-    """Highest first; scores that are equal up to rounding in random order, not in reading order."""
+    """Indices, highest score first; scores that are equal up to rounding are in random order."""
     random = torch.rand(len(scores), generator=rng).numpy()
     return np.lexsort((random, -merge_ties(scores[None])[0]))
 
@@ -142,29 +147,29 @@ def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrT
 
 def findings(check: str, case: Case, numbers: Callable[[Attribution, str], Mapping[str, float]]) -> list[Finding]:
     """The numbers of each method; for `random`, their means over its draws. `numbers` is given a name for its rng."""
-    found = [
+    by_method = [
         Finding(check, name, measure, value)
         for name, why in case.attributions.items()
         if name != "random"
         for measure, value in numbers(why, name).items()
     ]
     draws = [numbers(why, f"random {i}") for i, why in enumerate(case.draws)]
-    return found + [
+    return by_method + [
         Finding(check, "random", measure, float(np.mean([draw[measure] for draw in draws])))
         for measure in (draws[0] if draws else ())
     ]
 
 
 class Free(Checked):
-    """A check of the explanations alone: it runs nothing."""
+    """A check of the explanations alone, without running the model."""
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """None: the explanations are there."""
+        """No pass: the explanations exist."""
         return Passes(0)
 
 
 class Together(Checked):
-    """A check that runs several texts at once: `many` is its own, a single text is a batch of one."""
+    """A check that runs several texts at once with `many`; a single text is a batch of one."""
 
     def __call__(self, case: Case) -> list[Finding]:
         """The findings on one text."""

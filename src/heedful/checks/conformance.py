@@ -13,13 +13,12 @@ from importlib.util import find_spec
 from typing import get_args
 
 from heedful.checks.base import RANDOM_DRAWS, Case, Check, Finding
-from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution
 from heedful.core.finding import LEFT_OUT, Highlight, Measure, Role, SideBySide
 from heedful.core.target import Target
 from heedful.data import Example
 from heedful.methods import method
-from heedful.methods.conformance import PROBE_TEXTS, snapshot
+from heedful.methods.conformance import PROBE_TEXTS, changed_state, require, snapshot, unless_unsupported
 from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
 
@@ -30,26 +29,20 @@ Claim = Callable[[Check, Sequence[Case]], None]
 
 
 def case_of(classifier: Classifier, text: str, methods: Sequence[str] = PROBE_METHODS, seed: int = 0) -> Case:
-    """A text as an audit hands it to a check, explained by these methods."""
+    """A text as an audit gives it to a check, explained by these methods."""
     tokens = classifier.tokens(text)
     prediction = classifier.predictions([tokens])[0]
     explanations = {name: explain(classifier, text, name, seed=seed) for name in methods}
-    draws = [explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS)]
-    return Case(
-        classifier,
-        Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),)),
-        tokens,
-        prediction,
-        Target().resolved(classifier.labels, prediction.index),
-        {name: method(name) for name in methods},
-        explanations,
-        [draw for draw in draws if isinstance(draw, Attribution)],
-        seed,
-    )
+    random = (explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS))
+    draws = [draw for draw in random if isinstance(draw, Attribution)]
+    example = Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),))
+    target = Target().resolved(classifier.labels, prediction.index)
+    objects = {name: method(name) for name in methods}
+    return Case(classifier, example, tokens, prediction, target, objects, explanations, draws, seed)
 
 
 def has_its_words(check: Check, cases: Sequence[Case]) -> None:
-    """What reports say of it is there, and speaks of measures that it has."""
+    """The texts that reports need are there, and refer to measures that the check has."""
     for name in ("summary", "paper", "changes"):
         assert isinstance(getattr(check, name, None), str), f"{name} is not a text"
     for name in ("title", "question", "reading", "section"):
@@ -58,7 +51,7 @@ def has_its_words(check: Check, cases: Sequence[Case]) -> None:
     assert all(isinstance(m, Measure) for m in check.measures.values()), "measures are not of class Measure"
     named: Sequence[Highlight | SideBySide] = (*getattr(check, "highlights", ()), *getattr(check, "compared", ()))
     unknown = [number.measure for number in named if number.measure not in check.measures]
-    assert not unknown, f"{unknown} are highlighted or compared, and are not among its measures"
+    assert not unknown, f"{unknown} are highlighted or compared, but are not among its measures"
     roles = [role for role in getattr(check, "roles", ()) if role not in get_args(Role)]
     assert not roles, f"{roles} are not roles; the roles are {', '.join(get_args(Role))}"
     if section := getattr(check, "section", ""):
@@ -72,13 +65,13 @@ def has_its_words(check: Check, cases: Sequence[Case]) -> None:
 def finds_what_it_declares(check: Check, cases: Sequence[Case]) -> None:
     """Each finding is of a declared measure, once for each method and place, within its range, and JSON."""
     for case in cases:
-        found = [finding for finding in check(case) if finding.measure != LEFT_OUT]
-        assert all(isinstance(finding, Finding) for finding in found), "it returns something else than findings"
-        undeclared = sorted({finding.measure for finding in found} - set(check.measures))
+        findings = [finding for finding in check(case) if finding.measure != LEFT_OUT]
+        assert all(isinstance(finding, Finding) for finding in findings), "it returns something other than findings"
+        undeclared = sorted({finding.measure for finding in findings} - set(check.measures))
         assert not undeclared, f"{undeclared} are not among its measures"
-        assert len(_values(found)) == len(found), "it reports the same measurement twice for one text"
-        json.dumps([dict(finding.details) for finding in found], allow_nan=False)
-        for f in found:
+        assert len(_values(findings)) == len(findings), "it reports the same measurement twice for one text"
+        json.dumps([dict(finding.details) for finding in findings], allow_nan=False)
+        for f in findings:
             within = check.measures[f.measure].range
             inside = within is None or math.isnan(f.value) or within[0] - 1e-6 <= f.value <= within[1] + 1e-6
             assert inside, f"{f.measure} is {f.value}, outside its range {within}"
@@ -87,17 +80,17 @@ def finds_what_it_declares(check: Check, cases: Sequence[Case]) -> None:
 def repeats(check: Check, cases: Sequence[Case]) -> None:
     """The same case gives the same numbers."""
     first, second = (_values(check(cases[0])) for _ in range(2))
-    assert repr(first) == repr(second), "the same case gave other numbers"  # NaN is not equal to itself
+    assert repr(first) == repr(second), "the same case gave different numbers"  # NaN is not equal to itself
 
 
 def ignores_company(check: Check, cases: Sequence[Case]) -> None:
-    """`many`, if there is one, gives each text the numbers that it has alone."""
+    """`many`, if there is one, gives each text the same numbers as a call with this text alone."""
     many = getattr(check, "many", None)
     if many is None:
         return
     for case, together in zip(cases, many(list(cases)), strict=True):
         alone, batched = _values(check(case)), _values(together)
-        assert alone.keys() == batched.keys(), "other measurements in a batch"
+        assert alone.keys() == batched.keys(), "the measurements differ in a batch"
         far = [key for key, x in alone.items() if not math.isclose(x, batched[key], rel_tol=CLOSE, abs_tol=CLOSE)]
         far = [key for key in far if not (math.isnan(alone[key]) and math.isnan(batched[key]))]
         assert not far, f"in a batch {far[0]} is {batched[far[0]]}, alone {alone[far[0]]}"
@@ -110,26 +103,17 @@ CLAIMS: dict[str, Claim] = {
 
 
 def conforms(check: Check, classifier: Classifier, methods: Sequence[str] = PROBE_METHODS) -> bool:
-    """Raise an AssertionError with the first claim that does not hold; False if the check refuses this model.
+    """Raise an AssertionError with the first claim that does not hold; False if the check does not support this model.
 
-    The claims are those of CLAIMS, and that weights, modes, hooks and configuration of the model stay as they were.
+    The claims are those of CLAIMS, and that weights, modes, hooks and configuration of the model do not change.
     """
     cases = [case_of(classifier, text, methods) for text in PROBE_TEXTS]
     before = snapshot(classifier)
-    try:
-        check(cases[0])
-    except Unsupported as e:
-        if classifier.name not in str(e):
-            raise AssertionError(f"Unsupported does not name the model: {e}") from e
+    if unless_unsupported(classifier, lambda: check(cases[0])) is None:
         return False
-    after = snapshot(classifier)
-    changed = ", ".join(key for key in before if before[key] != after[key])
+    changed = changed_state(before, snapshot(classifier))
     assert not changed, f"{type(check).__name__} on {classifier.name}: changes the model: {changed}"
-    for name, claim in CLAIMS.items():
-        try:
-            claim(check, cases)
-        except AssertionError as e:
-            raise AssertionError(f"{type(check).__name__} on {classifier.name}: {name}: {e}") from e
+    require(CLAIMS, classifier, check, cases)
     return True
 
 

@@ -1,8 +1,8 @@
-"""Erasure: attention weights set to zero, the others renormalised; does the label change? (Serrano & Smith 2019)
+"""Erasure: attention weights are set to zero, the others renormalised; does the label change? (Serrano & Smith 2019)
 
 An item is a word of the text (all its pieces), or a sentence where the network attends to sentences last. Erasing items
 zeroes their weights in every head and row of the chosen layer and rescales the rest of each row to its former sum;
-layers below are not changed. Where nothing is left, the context vector is zero and the bias decides.
+layers below are not changed. Where all weights are zero, the context vector is zero and the bias decides.
 
 attention             α: the attention of the pooled position, mean over heads; highest first
 attention-ascending   the same, lowest first
@@ -22,12 +22,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Measure, Passes, WordOrToken, by_unit, ranking
+from heedful.checks.base import Case, Correlation, Finding, Fraction, Measure, Passes, WordOrToken, by_unit, ranking
 from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import Unsupported
-from heedful.core.finding import CORRELATION, FRACTION, Findings, Highlight, SideBySide
+from heedful.core.finding import Findings, Highlight, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
@@ -49,7 +49,7 @@ DIFFERENCE_EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top 
 
 @dataclass(frozen=True)
 class Items:
-    """What can be erased: the positions of each item among the keys, its tokens, its sums of α, ∂p/∂α and α ∂p/∂α."""
+    """The items to erase: the positions of each among the keys, its tokens, its sums of α, ∂p/∂α and α ∂p/∂α."""
 
     places: list[list[int]]
     groups: list[list[int]]
@@ -97,16 +97,14 @@ class Erased:
 
 @dataclass(frozen=True)
 class Erasure(Checked):
-    """Does the label depend on the items that attention points at?
+    """Does the label depend on the items with the highest attention?
 
-    `layer` is a number (negative counts from the last) or "all". `level` is what is erased in a network with two levels
-    of attention. `unit` is what an item is otherwise; with `special`, special tokens are items too. The random other
-    item is `draws` different ones: ΔJS and the difference of weights are their means, the flip is that of the first;
-    `draws=1` is the paper's. `random` is `orders` random orders: the share of them that never flip, and the means over
-    the others.
+    `layer` is a number (negative counts from the last) or "all". In a network with two levels of attention, `level` is
+    the one to erase; in others, `unit` is what an item is. With `special`, special tokens are items too. The top item
+    is compared with `draws` random other items: ΔJS and the difference of weights are means over them, the flip is that
+    of the first; the paper has draws=1. `random` is `orders` random orders: the share of them that never flip, and the
+    means over the others.
     """
-
-    name: ClassVar[str] = "erasure"
 
     layer: LayerChoice = -1
     level: Literal["sentence", "word"] = "sentence"
@@ -115,13 +113,14 @@ class Erasure(Checked):
     draws: Annotated[int, Ge(1)] = 5
     orders: Annotated[int, Ge(1)] = 20
 
-    title: ClassVar[str] = "Attention erased"
-    question: ClassVar[str] = "Does the label depend on what attention points at?"
+    name: ClassVar[str] = "erasure"
+    title: ClassVar[str] = "Attention erasure"
+    question: ClassVar[str] = "Does the label depend on the words with the highest attention?"
     reading: ClassVar[str] = (
-        "The fraction is over the texts whose label changes; look at those that never change beside it, since an "
-        "order that flips only easy texts has a low fraction. In a Transformer the text also reaches the answer past "
-        "the last layer's attention, so that labels change rarely. Slopes have an advantage: erasing few items is "
-        "nearly first order."
+        "The fraction is a mean over the texts whose label changes. Read it together with the share of texts whose "
+        "label never changes, since an order that flips only easy texts has a low fraction. In a Transformer, residual "
+        "connections bypass the last layer's attention, so labels change rarely. Gradients have an advantage: erasing "
+        "few items is nearly a first-order change."
     )
     probe: ClassVar[Mapping[str, Any]] = {"draws": 1, "orders": 1}
     summary: ClassVar[str] = "attention weights set to zero one by one until the label changes"
@@ -131,12 +130,12 @@ class Erasure(Checked):
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "delta js": Measure("JS divergence without the top item minus that without a random other", better="higher"),
-        "alpha difference": Measure("attention of the top item minus that of the random other", range=CORRELATION),
-        "flip top": Measure("the label changes without the top item", "rate", "higher", range=FRACTION),
-        "flip random": Measure("the label changes without a random other item", "rate", range=FRACTION),
-        "fraction": Measure("fraction of items erased when the label first changes", better="lower", range=FRACTION),
-        "mass": Measure("attention erased when the label first changes", range=FRACTION),
-        "never": Measure("the label never changes, up to all items", "rate", "lower", range=FRACTION),
+        "alpha difference": Correlation("attention of the top item minus that of the random other"),
+        "flip top": Fraction("the label changes without the top item", "rate", "higher"),
+        "flip random": Fraction("the label changes without a random other item", "rate"),
+        "fraction": Fraction("fraction of items erased when the label first changes", better="lower"),
+        "mass": Fraction("attention erased when the label first changes"),
+        "never": Fraction("the label never changes, up to all items", "rate", "lower"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("delta js", "erasing the top attention weight instead of another (ΔJS)", method="attention"),
@@ -160,7 +159,7 @@ class Erasure(Checked):
     def __call__(self, case: Case) -> list[Finding]:
         """For each ranking: the effect of its top item, and how many items change the label."""
         if case.classifier.head == "regression":
-            raise Unsupported(f"{case.classifier.name} gives a number and no label, so erasing changes no label.")
+            raise Unsupported(f"{case.classifier.name} is a regression model: erasure needs labels that can change.")
         sites, items = self._items(case)
         if len(items) < 2:  # the paper's exclusion: there is no other item, and no order
             names = [*RANKINGS, *(name for name in case.attributions if name != "random"), "random"]
@@ -174,14 +173,14 @@ class Erasure(Checked):
         rng = case.rng(self.name, "random")
         random = [torch.randperm(len(items), generator=rng).numpy() for _ in range(self.orders)]
         every = {name: [order] for name, order in orders.items()} | {"random": random}
-        stops = iter(first_flips(erased, [order for several in every.values() for order in several]))
-        found = [f for name, order in orders.items() for f in self._single(case, erased, items, name, order)]
-        for name, several in every.items():
-            found += _stopped(name, several, [next(stops) for _ in several], items.weights)
-        return found
+        stops = iter(first_flips(erased, [order for group in every.values() for order in group]))
+        findings = [f for name, order in orders.items() for f in self._single(case, erased, items, name, order)]
+        for name, group in every.items():
+            findings += _stopped(name, group, [next(stops) for _ in group], items.weights)
+        return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most: every prefix of every order, and the other items drawn."""
+        """At most: every prefix of every order, and the random other items."""
         n = len(features(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(RANKINGS) + len([name for name in methods if name != "random"])
         sets = 1 + (rankings + self.orders) * n + rankings * self.draws
@@ -214,33 +213,32 @@ class Erasure(Checked):
         return sites, Items(places, groups, *(by_unit(array(x), places) for x in (weights, slope, product)))
 
     def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
-        """Words (or tokens) that attention may read, and single special tokens, in reading order."""
+        """Words (or tokens) that may be attended to, and single special tokens, in reading order."""
         special = [[i] for i in range(len(tokens)) if tokens.special[i]]
         readable = ([i for i in group if keys[i]] for group in (*features(tokens, self.unit), *special))
         return sorted(place for place in readable if place)
 
     def _single(self, case: Case, erased: Erased, items: Items, name: str, order: Ints) -> Iterator[Finding]:
-        """The top item against others drawn at random: the same others for every ranking with that top."""
+        """The top item compared with random others, which are the same for every ranking with that top."""
         top = int(order[0])
         any_order = torch.randperm(len(items), generator=case.rng(self.name, "others")).numpy()
         others = any_order[any_order != top][: self.draws]
-        found = erased.changes(np.eye(len(items), dtype=bool)[[top, *others]])
+        moved = erased.changes(np.eye(len(items), dtype=bool)[[top, *others]])
         places = {"top": items.places[top], "other": [items.places[i] for i in others]}
-        yield _finding(name, "delta js", found.jsd[0] - found.jsd[1:].mean(), places)
+        yield _finding(name, "delta js", moved.jsd[0] - moved.jsd[1:].mean(), places)
         yield _finding(name, "alpha difference", items.weights[top] - items.weights[others].mean())
-        yield _finding(name, "flip top", found.flip[0], places)
-        yield _finding(name, "flip random", found.flip[1], places)
+        yield _finding(name, "flip top", moved.flip[0], places)
+        yield _finding(name, "flip random", moved.flip[1], places)
 
-    def tables(self, found: Findings) -> ErasureTables:
+    def tables(self, findings: Findings) -> ErasureTables:
         """Flips two by two, who needs fewer items, the spread of fractions, and how often ΔJS is negative."""
-        names = found.methods("fraction")
-        single = found.methods("delta js")
-        stops = {name: stop_values(found.values("fraction", name), found.values("never", name)) for name in names}
+        names, single, values = findings.methods("fraction"), findings.methods("delta js"), findings.values
+        stops = {name: stop_values(values("fraction", name), values("never", name)) for name in names}
         return ErasureTables(
-            flips={n: flips(found.values("flip top", n), found.values("flip random", n)) for n in single},
+            flips={n: flips(values("flip top", n), values("flip random", n)) for n in single},
             fewer=tuple(fewer(a, b, stops[a], stops[b]) for a, b in combinations(names, 2)),
             fractions={name: box_numbers(stops[name]) for name in names},
-            negative={n: negative(found.values("delta js", n), found.values("alpha difference", n)) for n in single},
+            negative={n: negative(values("delta js", n), values("alpha difference", n)) for n in single},
         )
 
 
@@ -258,13 +256,13 @@ def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
     """
     stops: list[int | None] = [None] * len(orders)
     n, start, step = len(erased.places), 0, FIRST_PREFIXES
-    left = list(range(len(orders)))
-    while left and start < n:
+    unflipped = list(range(len(orders)))
+    while unflipped and start < n:
         stop = min(n, start + step)
-        flip = erased.changes(np.concatenate([first(orders[i], range(start + 1, stop + 1)) for i in left])).flip
-        for i, row in zip(left, flip.reshape(len(left), -1) > 0, strict=True):
+        flip = erased.changes(np.concatenate([first(orders[i], range(start + 1, stop + 1)) for i in unflipped])).flip
+        for i, row in zip(unflipped, flip.reshape(len(unflipped), -1) > 0, strict=True):
             stops[i] = start + 1 + int(row.argmax()) if row.any() else None
-        left = [i for i in left if stops[i] is None]
+        unflipped = [i for i in unflipped if stops[i] is None]
         start, step = stop, 2 * step
     return stops
 
@@ -296,7 +294,7 @@ def flips(top: Floats, other: Floats) -> Flips:
 
 
 def fewer(name: str, other: str, a: Floats, b: Floats) -> Fewer:
-    """On how many texts each of two rankings needs fewer items; a ranking that never flips loses to one that does."""
+    """On how many texts each of two rankings needs fewer items; one that never flips needs more than one that does."""
     there = ~(np.isnan(a) | np.isnan(b))
     never = there & np.isinf(a) & np.isinf(b)
     first, second = int((there & (a < b)).sum()), int((there & (b < a)).sum())
@@ -306,7 +304,7 @@ def fewer(name: str, other: str, a: Floats, b: Floats) -> Fewer:
 
 
 def box_numbers(stops: Floats) -> Stops:
-    """The numbers of a box plot over the texts where the label changes, and how many there are of the others."""
+    """The numbers of a box plot over the texts where the label changes, and the number of the others."""
     there = stops[~np.isnan(stops)]
     flipped = there[np.isfinite(there)]
     never = len(there) - len(flipped)
@@ -316,7 +314,7 @@ def box_numbers(stops: Floats) -> Stops:
 
 
 def negative(delta: Floats, difference: Floats) -> tuple[NegativeShare, ...]:
-    """The share of texts on which another item moves the answer more than the top one, by the gap in attention."""
+    """The share of texts on which another item changes the output more than the top one, by difference of attention."""
     there = ~(np.isnan(delta) | np.isnan(difference))
     bins = np.clip(np.digitize(difference.round(9), DIFFERENCE_EDGES) - 1, 0, len(DIFFERENCE_EDGES) - 2)
     rows = []

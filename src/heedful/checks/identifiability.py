@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.base import Case, Correlation, Finding, Fraction, Measure, Passes
 from heedful.checks.identifiability_values import Sources, ValueSource
 from heedful.checks.interventions import Where, estimate_finite
 from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
 from heedful.core.arrays import Floats
 from heedful.core.errors import Unsupported
-from heedful.core.finding import CORRELATION, FRACTION, Findings, Place, Role
+from heedful.core.finding import Findings, Place, Role
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import effective_attention
@@ -42,39 +42,37 @@ LENGTH_BINS = 4  # by quantiles
 class Identifiability(Checked):
     """Null spaces of each layer and head; the farthest attention with the same output; effective attention.
 
-    All is measured on the keys that the pooled position may attend to (where several positions are pooled, the first of
-    those with most keys), and `correlation` on all queries with the same keys: in an encoder, the whole matrix. A
-    singular value counts as 0 below the largest one · the longer side · the epsilon of the model's own precision.
+    All measures are over the keys that the pooled position may attend to (where several positions are pooled, the first
+    of those with most keys), and `correlation` is over all queries with the same keys: in an encoder, the whole matrix.
+    A singular value counts as 0 below the largest one · the longer side · the epsilon of the model's own precision.
 
-    `null constrained` requires rows that sum to one: the null space of [T, 1]. `farthest` goes along it until a weight
+    `null constrained` requires rows that sum to one: the null space of [T, 1]. `farthest` follows it until a weight
     becomes 0, at `layer`, from `starts` random directions and their opposites (0: no search): the largest total
-    variation distance found, exact in one dimension. `farthest bound` is a distance that none can exceed, often 1;
-    `tight` brings it close to `farthest` with two more linear programs per head and key.
+    variation distance of these, exact in one dimension. `farthest bound` is its upper bound, often 1; `tight` brings it
+    close to `farthest` with two more linear programs per head and key.
 
-    Where there is no output projection, T is V; where W_V was not seen, neither its rank nor E's exists.
+    Where there is no output projection, T is V; where W_V could not be recorded, neither its rank nor E's is defined.
     """
-
-    name: ClassVar[str] = "identifiability"
 
     layer: int | Literal["all"] = -1
     starts: Annotated[int, Ge(0)] = 2
     tight: bool = False
 
+    name: ClassVar[str] = "identifiability"
     title: ClassVar[str] = "Identifiability"
     question: ClassVar[str] = "Could other attention have given the same output?"
     reading: ClassVar[str] = (
-        "Where a text has no more tokens than a head has dimensions, attention is usually identifiable, whatever it "
-        "is worth. A large null space does not mean that very different attention exists: the farthest attention "
-        "shows how far weights that are not negative can go. One head changes at a time; heads together have more "
-        "room."
+        "Where a text has no more tokens than a head has dimensions, attention is usually identifiable, which does not "
+        "make it an explanation. A large null space does not mean that very different attention exists: the farthest "
+        "attention has non-negative weights. One head changes at a time; several heads together could change more."
     )
     full: ClassVar[Mapping[str, Any]] = {"layer": "all"}
     probe: ClassVar[Mapping[str, Any]] = {"starts": 0}
     summary: ClassVar[str] = "other attention with the same output: null spaces"
     paper: ClassVar[str] = "Brunner et al. 2020"
     changes: ClassVar[str] = (
-        "Nothing is changed: which other attention a head could have with the same output is computed from attention, "
-        "values and the linear maps around them."
+        "nothing is changed: the other attention of a head with the same output is computed from attention, values and "
+        "the linear maps around them"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "keys": Measure("tokens that the pooled position may attend to: n"),
@@ -87,13 +85,11 @@ class Identifiability(Checked):
         "null": Measure("dimension of the null space of T"),
         "null constrained": Measure("dimension of the null space with weights that sum to one: of [T, 1]"),
         "least null": Measure("lower bound of its dimension: max(0, n − d_v)"),
-        "farthest": Measure("TVD of the farthest attention found that gives the same output", range=FRACTION),
-        "farthest bound": Measure("upper bound of that TVD", range=FRACTION),
-        "correlation": Measure(
-            "Pearson correlation of effective attention with attention, all queries", range=CORRELATION
-        ),
-        "correlation pooled": Measure("Pearson correlation of the pooled position's row", range=CORRELATION),
-        "special mass": Measure("attention on special tokens, mean over queries", range=FRACTION),
+        "farthest": Fraction("TVD of the farthest attention found that gives the same output"),
+        "farthest bound": Fraction("upper bound of that TVD"),
+        "correlation": Correlation("Pearson correlation of effective attention with attention, all queries"),
+        "correlation pooled": Correlation("Pearson correlation of the pooled position's row"),
+        "special mass": Fraction("attention on special tokens, mean over queries"),
     }
     roles: ClassVar[tuple[Role, ...]] = ("identifiable",)
 
@@ -115,14 +111,14 @@ class Identifiability(Checked):
         """One forward pass."""
         return Passes(1)
 
-    def tables(self, found: Findings) -> IdentifiabilityTables:
+    def tables(self, findings: Findings) -> IdentifiabilityTables:
         """Null spaces and correlations by length and by layer; whether dim LN(T) ≥ max(0, n − d_v) held."""
-        null_places = found.places("null")
+        null_places = findings.places("null")
         layers = list(dict.fromkeys(at["layer"] for at in null_places))
-        by_text = {name: {layer: _head_mean(found, name, layer) for layer in layers} for name in TABLED}
+        by_text = {name: {layer: _head_mean(findings, name, layer) for layer in layers} for name in TABLED}
         examined = held = 0
         for at in null_places:
-            null, least = found.values("null", at=at), found.values("least null", at={"layer": at["layer"]})
+            null, least = findings.values("null", at=at), findings.values("least null", at={"layer": at["layer"]})
             both = np.isfinite(null) & np.isfinite(least)
             examined, held = examined + int(both.sum()), held + int((null >= least)[both].sum())
 
@@ -131,7 +127,7 @@ class Identifiability(Checked):
             return {field: estimate_finite(values[name], within=ranges[name]) for name, field in TABLED.items()}
 
         by_length = []
-        for low, high, inside in _bins(found.texts["length"]):
+        for low, high, inside in _bins(findings.texts["length"]):
             means = {name: _mean(list(by_text[name].values()), inside)[inside] for name in TABLED}
             by_length.append(LengthNullSpaces(**estimates(means), start=low, end=high))
         by_layer = [
@@ -181,7 +177,7 @@ class _Layer:
         """From a recorded forward pass, in float64."""
         reading = share.reading
         if site not in reading.values:
-            raise Unsupported(f"the value vectors of layer {site.layer} were not seen.", share.classifier.name)
+            raise Unsupported(f"the value vectors of layer {site.layer} could not be recorded.", share.classifier.name)
         values = reading.values[site][share.row].detach()
         allowed = share.allowed(site)
         pooled = share.queries(site)
@@ -221,13 +217,13 @@ class _Layer:
 
     @property
     def reasons(self) -> dict[str, dict[str, str]]:
-        """Why a number does not exist."""
+        """Why a number is missing."""
         missing = {}
         if self.source is None:
-            unseen = {"reason": "the linear map that computes the values was not seen"}
-            missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unseen)
+            unknown = {"reason": "the linear map that computes the values could not be recorded"}
+            missing = dict.fromkeys(("rank E", "effective rank E", "rank W_V"), unknown)
         elif self.source.weight is None:
-            missing = {"rank W_V": {"reason": "the values are the states themselves: there is no such map"}}
+            missing = {"rank W_V": {"reason": "the values are the states themselves, without a linear map"}}
         if self.out is None:
             missing["rank H"] = {"reason": "there is no output projection: T is V"}
         return missing
@@ -277,14 +273,14 @@ TABLED = {  # measures, and their fields in a table
 }
 
 
-def _head_mean(found: Findings, measure: str, layer: str | int | float) -> Floats:
-    """One number per text: the mean over heads of one layer, of those where it exists."""
-    places = [at for at in found.places(measure) if at["layer"] == layer]
-    return _mean([found.values(measure, at=at) for at in places], found.texts["length"])
+def _head_mean(findings: Findings, measure: str, layer: str | int | float) -> Floats:
+    """One number per text: the mean over the heads of one layer, NaN left out."""
+    places = [at for at in findings.places(measure) if at["layer"] == layer]
+    return _mean([findings.values(measure, at=at) for at in places], findings.texts["length"])
 
 
 def _mean(parts: list[Floats], like: Any) -> Floats:
-    """The mean over parts, number by number, of what exists; NaN where nothing does, for as many as `like` has."""
+    """The element-wise mean over parts, NaN left out; NaN where all are. It has as many numbers as `like`."""
     table = np.stack([*parts, np.full(len(like), np.nan)])
     there = np.isfinite(table)
     total = np.where(there, table, 0).sum(0)
@@ -292,7 +288,7 @@ def _mean(parts: list[Floats], like: Any) -> Floats:
 
 
 def _bins(lengths: Any) -> Iterator[tuple[float, float, Any]]:
-    """Texts of like length, about equally many in each bin; both ends belong to it."""
+    """Texts of similar length, about equally many in each bin; both ends belong to it."""
     lengths = np.asarray(lengths, dtype=np.float64)
     if len(lengths) == 0:
         return

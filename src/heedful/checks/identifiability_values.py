@@ -1,4 +1,4 @@
-"""The linear map that computes a layer's value vectors, found among the calls of a forward pass."""
+"""The linear map that computes a layer's value vectors, identified among the calls of a forward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heedful.nets.base import Net
 
 @dataclass(frozen=True)
 class ValueSource:
-    """What the values are computed from: E [k,e], and W_V [h,e,d]; None where the values are E itself."""
+    """The input of the values, E [k,e], and W_V [h,e,d]; None where the values are E itself."""
 
     read: Float[Tensor, "k e"]
     weight: Float[Tensor, "h e d"] | None
@@ -38,7 +38,7 @@ class _Map:
 
 
 class Sources(TorchFunctionMode):
-    """Records the linear maps that run inside it; afterwards `of` says which of them computed some values."""
+    """Records the linear maps that run inside it; afterwards `of` returns the one that computed given values."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Input erasure: words removed from the text in the order of an explanation, and the model's output on the rest.
+"""Input erasure: words are removed from the text in the order of an explanation, and the output changes.
 
 p is the probability of the explained label (the predicted one, unless the target says otherwise); of a regression model
 its output. Words are removed, or kept, highest score first; k words of n.
@@ -8,7 +8,7 @@ aopc …              their means over the shares k/n (DeYoung et al. 2020, with
 deletion            area under p as words are removed         insertion     area under p as they are put back
 first flip          fraction of words removed when the predicted label first changes
 tvd                 total variation distance of all labels' probabilities with a fifth of the words removed
-tvd without words   the same with all of them removed: how much the words matter at all
+tvd without words   the same with all words removed
 
 Compared with the methods: `random`, the mean over its draws; `greedy`, which removes at each step the word that lowers
 p most; and `optimum`, the best of all sets of k words, for each k separately: no order of words can do better.
@@ -25,13 +25,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import RANDOM_DRAWS, Case, Finding, Measure, Passes, Together, by_unit, ranking
+from heedful.checks.base import (
+    RANDOM_DRAWS,
+    Case,
+    Correlation,
+    Finding,
+    Fraction,
+    Measure,
+    Passes,
+    Together,
+    by_unit,
+    ranking,
+)
 from heedful.checks.similarity import mean
 from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import BOUNDS, CORRELATION, FRACTION, LEFT_OUT, Findings, Highlight, Role, SideBySide
+from heedful.core.finding import BOUNDS, FRACTION, LEFT_OUT, Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Between, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
@@ -47,20 +58,17 @@ from heedful.model.masking import TOKENS, WAYS, Masking, Variants, features, ove
 MeasureAt = tuple[str, float | None]  # a measure, and the share of words at which it is taken
 TVD_SHARE = 0.2  # of the words are removed for `tvd`
 CURVE = tuple(round(i / 10, 1) for i in range(11))  # shares of words removed
-SAME = 0.8  # Kendall's τ below which an order of methods is another one
 
 
 @dataclass(frozen=True)
 class InputErasure(Together):
-    """Do the words that an explanation puts first carry the prediction?
+    """Does the prediction depend on the words that an explanation ranks first?
 
     `maskings` are ways of removing words; None is delete, and mask or else unk. A text of more than `points` words is
     measured at that many evenly spaced steps, and its first flip is the first of these. `greedy` is computed for texts
-    of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where a language model fills the gaps
-    at random, since the best of many draws is biased.
+    of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where a masked language model draws
+    the replacements, since the best of many draws is biased.
     """
-
-    name: ClassVar[str] = "input-erasure"
 
     maskings: tuple[Masking, ...] | None = None
     shares: tuple[Annotated[float, Gt(0), Le(1)], ...] = (0.05, 0.1, 0.2, 0.5)
@@ -68,13 +76,14 @@ class InputErasure(Together):
     greedy_words: Annotated[int, Ge(0)] = 20
     exhaustive_words: Annotated[int, Between(0, 16)] = 10
 
-    title: ClassVar[str] = "Words erased"
-    question: ClassVar[str] = "Do the words that a method puts first carry the prediction?"
+    name: ClassVar[str] = "input-erasure"
+    title: ClassVar[str] = "Input erasure"
+    question: ClassVar[str] = "Does the prediction depend on the words that a method ranks first?"
     reading: ClassVar[str] = (
-        "Texts with words removed are unlike those that the model knows: the fall may be its trust in broken "
-        "sentences, and it falls for a random order too, so judge by the difference to random and under two maskings "
-        "at least. Leave-one-out asks nearly the same question as this check. Greedy and optimum exist for short "
-        "texts only: their means are over other texts."
+        "Texts without some words are out of distribution: the probability may drop because the sentence is broken, "
+        "and it drops for a random order too. Judge by the difference to random, and under at least two maskings. "
+        "Leave-one-out has an advantage, since it measures nearly the same effect. Greedy and optimum exist for short "
+        "texts only, so their means are over other texts."
     )
     quick: ClassVar[Mapping[str, Any]] = {"points": 10}
     full: ClassVar[Mapping[str, Any]] = {"maskings": WAYS}
@@ -83,39 +92,29 @@ class InputErasure(Together):
     paper: ClassVar[str] = "DeYoung et al. 2020; Samek et al. 2017; Petsiuk et al. 2018"
     changes: ClassVar[str] = "words are deleted or replaced by a neutral token"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "comprehensiveness": Measure(
-            "drop of the label's probability without the top words", better="higher", range=CORRELATION
-        ),
-        "sufficiency": Measure(
-            "drop of the label's probability with only the top words", better="lower", range=CORRELATION
-        ),
-        "aopc comprehensiveness": Measure("comprehensiveness, mean over shares", better="higher", range=CORRELATION),
-        "aopc sufficiency": Measure("sufficiency, mean over shares", better="lower", range=CORRELATION),
-        "tvd": Measure(
-            "total variation distance of the output without the top fifth of the words", better="higher", range=FRACTION
-        ),
-        "tvd without words": Measure(
-            "total variation distance of the output without any word", compared=False, range=FRACTION
-        ),
-        "deletion": Measure("area under the label's probability as words are removed", better="lower", range=FRACTION),
-        "insertion": Measure(
-            "area under the label's probability as words are put back", better="higher", range=FRACTION
-        ),
-        "first flip": Measure("fraction of words removed when the label first changes", better="lower", range=FRACTION),
-        "never": Measure("the label never changes, up to all words", "rate", "lower", range=FRACTION),
-        "curve": Measure("the label's probability with this fraction of the words removed", range=FRACTION),
+        "comprehensiveness": Correlation("drop of the label's probability without the top words", better="higher"),
+        "sufficiency": Correlation("drop of the label's probability with only the top words", better="lower"),
+        "aopc comprehensiveness": Correlation("comprehensiveness, mean over shares", better="higher"),
+        "aopc sufficiency": Correlation("sufficiency, mean over shares", better="lower"),
+        "tvd": Fraction("total variation distance of the output without the top fifth of the words", better="higher"),
+        "tvd without words": Fraction("total variation distance of the output without any word", compared=False),
+        "deletion": Fraction("area under the label's probability as words are removed", better="lower"),
+        "insertion": Fraction("area under the label's probability as words are put back", better="higher"),
+        "first flip": Fraction("fraction of words removed when the label first changes", better="lower"),
+        "never": Fraction("the label never changes, up to all words", "rate", "lower"),
+        "curve": Fraction("the label's probability with this fraction of the words removed"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("aopc comprehensiveness", "fall of the probability without the first words", head="compr"),
-        Highlight("aopc sufficiency", "its fall with the first words alone: lower is better", head="suff"),
+        Highlight("aopc comprehensiveness", "drop of the probability without the top words", head="compr"),
+        Highlight("aopc sufficiency", "its drop with the top words alone: lower is better", head="suff"),
         Highlight("deletion", "area under the probability as words are removed: lower is better", head="del"),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
-            "aopc comprehensiveness", "fall of the probability without the first words (AOPC)", at={"masking": "delete"}
+            "aopc comprehensiveness", "drop of the probability without the top words (AOPC)", at={"masking": "delete"}
         ),
         SideBySide(
-            "aopc sufficiency", "fall of the probability with the first words alone (AOPC)", at={"masking": "delete"}
+            "aopc sufficiency", "drop of the probability with the top words alone (AOPC)", at={"masking": "delete"}
         ),
         SideBySide("deletion", "area under the probability as words are removed", at={"masking": "delete"}),
     )
@@ -124,15 +123,15 @@ class InputErasure(Together):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.maskings == () or not self.shares:
-            raise BadInput(f"give at least one masking and one share, not {self.maskings} and {self.shares}.")
+            raise BadInput(f"maskings is {self.maskings} and shares is {self.shares}; give at least one of each.")
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The findings on each text; all texts run in one stream of inputs for each masking."""
-        found: list[list[Finding]] = [[] for _ in cases]
+        findings: list[list[Finding]] = [[] for _ in cases]
         for masking in self.ways(cases[0].classifier) if cases else ():
-            for before, more in zip(found, self._under(cases, masking), strict=True):
+            for before, more in zip(findings, self._under(cases, masking), strict=True):
                 before += more
-        return found
+        return findings
 
     def ways(self, classifier: Classifier) -> tuple[str, ...]:
         """The maskings of the settings, or those that the model's tokenizer has a token for."""
@@ -141,7 +140,7 @@ class InputErasure(Together):
         return ("delete", *known[:1]) if self.maskings is None else self.maskings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most, since equal sets run once."""
+        """At most: equal sets run once."""
         n = len(features(tokens))
         orders = RANDOM_DRAWS + len([name for name in methods if name != "random"])
         sets = 2 + 2 * orders * len(self._sizes(n))
@@ -177,7 +176,7 @@ class InputErasure(Together):
         if self._small(text, self.exhaustive_words):
             return all_subsets(len(text))
         sizes = self._sizes(len(text))
-        prefixes = [first(order, sizes) for several in orders.values() for order in several]
+        prefixes = [first(order, sizes) for group in orders.values() for order in group]
         return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes)])
 
     def _greedy(self, engine: Engine, texts: Sequence[MaskedText]) -> list[Ints]:
@@ -194,17 +193,17 @@ class InputErasure(Together):
         return [np.array(order, dtype=np.int64) for order in chosen]
 
     def _findings(self, text: MaskedText, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
-        numbers = {name: _mean([self.numbers(text, order) for order in several]) for name, several in orders.items()}
+        numbers = {name: _mean([self.numbers(text, order) for order in group]) for name, group in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
         nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]
-        found = [Finding(self.name, "", "tvd without words", float(nothing), {"masking": text.masking})]
+        findings = [Finding(self.name, "", "tvd without words", float(nothing), {"masking": text.masking})]
         for name, values in numbers.items():
             for (measure, share), value in values.items():
                 axis = "removed" if measure == "curve" else "share"
                 at = {"masking": text.masking} | ({} if share is None else {axis: share})
-                found.append(Finding(self.name, name, measure, float(value), at))
-        return found
+                findings.append(Finding(self.name, name, measure, float(value), at))
+        return findings
 
     def numbers(self, text: MaskedText, order: Ints) -> dict[MeasureAt, float]:
         """All measures of one order of words."""
@@ -219,7 +218,7 @@ class InputErasure(Together):
         head = text.case.classifier.head
         sizes = self._sizes(n)
         flip = changes(text.logits(~first(order, sizes)), whole, head).flip
-        numbers = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, only)
+        numbers = self._by_share(without, only)
         numbers |= {("tvd", TVD_SHARE): float(changes(top_removed, whole, head).tvd[0])}
         numbers |= {("deletion", None): area(grid, deleted), ("insertion", None): area(grid, inserted)}
         numbers |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
@@ -228,10 +227,9 @@ class InputErasure(Together):
     def _missing(self, order: bool) -> dict[MeasureAt, float]:
         """NaN for all measures of sets of words, and with `order` for those of an order of words too."""
         nan = np.full(len(self.shares), np.nan)
-        numbers = _shares("comprehensiveness", self.shares, nan) | _shares("sufficiency", self.shares, nan)
         ordered: list[MeasureAt] = [("tvd", TVD_SHARE), ("deletion", None), ("insertion", None)]
         ordered += [("curve", f) for f in CURVE]
-        return numbers | _flip(None, nan) | (dict.fromkeys(ordered, np.nan) if order else {})
+        return self._by_share(nan, nan) | _flip(None, nan) | (dict.fromkeys(ordered, np.nan) if order else {})
 
     def optimum(self, text: MaskedText) -> dict[MeasureAt, float]:
         """The best of all sets of words, for each number of words separately."""
@@ -239,22 +237,29 @@ class InputErasure(Together):
         if not self._small(text, self.exhaustive_words):
             return self._missing(order=False)
         keep = all_subsets(n)
-        values, kept = text.values(keep), keep.sum(1)
-        full = values[kept == n][0]
+        values, sizes = text.values(keep), keep.sum(1)
+        full = values[sizes == n][0]
         ks = [count(share, n) for share in self.shares]
-        without = np.array([full - values[kept == n - k].min() for k in ks])
-        only = np.array([full - values[kept == k].max() for k in ks])
+        without = np.array([full - values[sizes == n - k].min() for k in ks])
+        only = np.array([full - values[sizes == k].max() for k in ks])
         flip = changes(text.logits(keep), text.whole, text.case.classifier.head).flip
-        fewest = (n - kept)[flip > 0].min(initial=n + 1)
-        numbers = _shares("comprehensiveness", self.shares, without) | _shares("sufficiency", self.shares, only)
-        return numbers | _flip(fewest / n if fewest <= n else None, flip)
+        fewest = (n - sizes)[flip > 0].min(initial=n + 1)
+        return self._by_share(without, only) | _flip(fewest / n if fewest <= n else None, flip)
 
-    def tables(self, found: Findings) -> InputErasureTables:
+    def _by_share(self, without: Floats, only: Floats) -> dict[MeasureAt, float]:
+        """Comprehensiveness and sufficiency at each share, and their means."""
+        numbers: dict[MeasureAt, float] = {}
+        for name, values in (("comprehensiveness", without), ("sufficiency", only)):
+            numbers |= {(name, share): float(value) for share, value in zip(self.shares, values, strict=True)}
+            numbers[f"aopc {name}", None] = float(values.mean())
+        return numbers
+
+    def tables(self, findings: Findings) -> InputErasureTables:
         """The methods in order for each masking, whether the maskings agree on it, and mean deletion curves."""
-        ways = list(dict.fromkeys(at["masking"] for at in found.places("aopc comprehensiveness")))
-        names = [name for name in found.methods("aopc comprehensiveness") if name not in BOUNDS]
+        ways = list(dict.fromkeys(at["masking"] for at in findings.places("aopc comprehensiveness")))
+        names = [name for name in findings.methods("aopc comprehensiveness") if name not in BOUNDS]
         means = {
-            way: {name: mean(found.values("aopc comprehensiveness", name, {"masking": way})) for name in names}
+            way: {name: mean(findings.values("aopc comprehensiveness", name, {"masking": way})) for name in names}
             for way in ways
         }
         rows = {way: np.array(list(means[way].values())) for way in ways}
@@ -263,7 +268,7 @@ class InputErasure(Together):
             order={way: tuple(names[i] for i in np.argsort(-rows[way], kind="stable")) for way in ways},
             means=means,
             agreement=tuple(MaskingAgreement(a, b, tau_b(rows[a], rows[b])[0]) for a, b in combinations(ways, 2)),
-            curves={way: _curves(found, way) for way in ways},
+            curves={way: _curves(findings, way) for way in ways},
         )
 
 
@@ -280,13 +285,8 @@ def _orders(text: MaskedText) -> dict[str, list[Ints]]:
     return by_method | ({"random": random} if random else {})
 
 
-def _shares(name: str, shares: Sequence[float], values: Floats) -> dict[MeasureAt, float]:
-    numbers: dict[MeasureAt, float] = {(name, share): float(value) for share, value in zip(shares, values, strict=True)}
-    return numbers | {(f"aopc {name}", None): float(values.mean())}
-
-
 def _flip(fraction: float | None, flips: Floats) -> dict[MeasureAt, float]:
-    """NaN for both where there is no label to change; NaN for the fraction where it never does."""
+    """NaN for both where there is no label; NaN for the fraction where the label never changes."""
     exists = not np.isnan(flips).any()
     never = float(fraction is None) if exists else np.nan
     return {("first flip", None): np.nan if fraction is None else float(fraction), ("never", None): never}
@@ -298,11 +298,11 @@ def _mean(numbers: Sequence[Mapping[MeasureAt, float]]) -> dict[MeasureAt, float
     return means | {("first flip", None): mean([draw["first flip", None] for draw in numbers])}
 
 
-def _curves(found: Findings, way: str) -> dict[str, Curve]:
+def _curves(findings: Findings, way: str) -> dict[str, Curve]:
     """For each method the mean over texts at every tenth of the words, with its interval."""
     curves: dict[str, Curve] = {}
-    for name in found.methods("curve"):
-        values = [found.values("curve", name, {"masking": way, "removed": f}) for f in CURVE]
+    for name in findings.methods("curve"):
+        values = [findings.values("curve", name, {"masking": way, "removed": f}) for f in CURVE]
         rows = [stats.estimate(x, "mean", FRACTION) for x in values]
         if all(row.n for row in rows):
             curves[name] = Curve(CURVE, *zip(*((row.mean, row.low, row.high) for row in rows), strict=True))
@@ -342,7 +342,7 @@ class MaskedText:
 
 
 def ask(engine: Engine, wanted: Iterable[tuple[MaskedText, Bools]]) -> None:
-    """Run all sets that are not known yet, of all texts at once."""
+    """Run all sets that have not run yet, of all texts at once."""
     new: list[tuple[MaskedText, list[bytes], Variants]] = []
     for text, keep in wanted:
         rows = {row.tobytes(): row for row in keep if row.tobytes() not in text.known}
@@ -373,10 +373,10 @@ def first(order: Ints, sizes: Sequence[int] | Ints) -> Bools:
 
 
 def one_more(removed: Sequence[int], n: int) -> tuple[Ints, Bools]:
-    """The remaining words, and what is kept when each of them is removed too."""
-    kept = ~np.isin(np.arange(n), removed)
-    words = np.flatnonzero(kept)
-    return words, kept & (np.arange(n) != words[:, None])
+    """The remaining words, and the words that stay when each of them is removed too."""
+    keep = ~np.isin(np.arange(n), removed)
+    words = np.flatnonzero(keep)
+    return words, keep & (np.arange(n) != words[:, None])
 
 
 def area(grid: Ints, values: Floats) -> float:

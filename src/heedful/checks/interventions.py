@@ -18,7 +18,6 @@ from heedful.core.finding import CORRELATION, FRACTION, Findings, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.distances import Changes, changes
 from heedful.maths.stats import Estimate, MeasureKind, Range, estimate
-from heedful.methods.attention import BatchPart
 from heedful.model import huggingface
 from heedful.model.batch import copies_per_batch
 from heedful.model.classifier import Classifier
@@ -149,7 +148,7 @@ def _logits(classifier: Classifier, tokens: Tokens, copies: Sequence[Copy]) -> T
 
 
 def _batch_edit(copies: Sequence[Copy]) -> Edit:
-    """The edit of a batch whose first row is unchanged. Copies that branch off at a later layer are not in it yet."""
+    """The edit of a batch whose first row is unchanged. Copies that branch off at a later layer join it there."""
 
     def edit(site: Site, weights: Tensor) -> Tensor:
         affected = [(i, c) for i, c in enumerate(copies[: len(weights) - 1], 1) if c.where.has(site)]
@@ -163,32 +162,25 @@ def _batch_edit(copies: Sequence[Copy]) -> Edit:
     return edit
 
 
-def pooled_attention(share: BatchPart) -> Floats:
-    """[k]: the pooled position's attention at the last layer, mean over heads, as in the method attention-mean."""
-    site = share.reading.layers(share.classifier.main_kind)[-1]
-    attention: Floats = (share.queries(site) @ share.weights(site).mean(0)).cpu().numpy()
-    return attention
-
-
 # tables
 
 
 def estimate_finite(x: Floats, kind: MeasureKind = "mean", within: Range | None = FRACTION) -> Estimate:
-    """Of the numbers that exist and are finite."""
+    """The estimate of the finite numbers."""
     return estimate(x[np.isfinite(x)], kind, within)
 
 
-def by_layer(found: Findings, measure: str) -> list[tuple[Place, Floats]]:
+def by_layer(findings: Findings, measure: str) -> list[tuple[Place, Floats]]:
     """The numbers of a measure at each place that is not one head."""
-    places = (at for at in found.places(measure) if at.get("head", "all") == "all")
-    return [(at, found.values(measure, at=at)) for at in places]
+    places = (at for at in findings.places(measure) if at.get("head", "all") == "all")
+    return [(at, findings.values(measure, at=at)) for at in places]
 
 
-def accuracy_by_place(found: Findings, kind: MeasureKind) -> tuple[PlacedEstimate, ...]:
-    """Accuracy as it is ("layer": "none"), and at each place, with how it changes text by text."""
-    plain = found.values("correct as it is")
-    changed = [
+def accuracy_by_place(findings: Findings, kind: MeasureKind) -> tuple[PlacedEstimate, ...]:
+    """Accuracy with unchanged attention ("layer": "none"), and at each place, with its change text by text."""
+    plain = findings.values("correct as it is")
+    places = [
         PlacedEstimate(**asdict(estimate_finite(x, kind)), at=at, change=estimate_finite(x - plain, within=CORRELATION))
-        for at, x in by_layer(found, "correct")
+        for at, x in by_layer(findings, "correct")
     ]
-    return (PlacedEstimate(**asdict(estimate_finite(plain, "rate")), at={"layer": "none"}), *changed)
+    return (PlacedEstimate(**asdict(estimate_finite(plain, "rate")), at={"layer": "none"}), *places)

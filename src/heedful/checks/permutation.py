@@ -12,11 +12,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from heedful.checks import interventions
-from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Passes
 from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Where
 from heedful.checks.tables import PermutationTables, peak_spreads
 from heedful.core.errors import Unsupported
-from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Findings, Highlight, Role, SideBySide
+from heedful.core.finding import EVERYWHERE, Findings, Highlight, Role, SideBySide
 from heedful.core.settings import Checked, Ge
 from heedful.core.tokens import Tokens
 from heedful.methods import Method
@@ -37,11 +37,9 @@ class Permutation(Checked):
 
     A network with a single layer and head has only {"layer": "all", "head": "all"}; layers are those of the attention
     over the text's tokens, and "all" is every attention of the model. `layer_draws=0` and `head_draws=0` skip layers
-    and heads. There are many heads, so each has few draws; the mean over texts makes up for it. Where no other order
-    exists (one key), the change is NaN.
+    and heads. There are many heads, so each has few draws; the mean over texts compensates. Where no other order exists
+    (one key), the change is NaN.
     """
-
-    name: ClassVar[str] = "permutation"
 
     draws: Annotated[int, Ge(1)] = 100
     layer_draws: Annotated[int, Ge(0)] = 10
@@ -50,47 +48,46 @@ class Permutation(Checked):
     together: bool = False
     special: bool = True
 
-    title: ClassVar[str] = "Attention shuffled"
-    question: ClassVar[str] = "Does shuffling attention change the answer?"
+    name: ClassVar[str] = "permutation"
+    title: ClassVar[str] = "Shuffled attention"
+    question: ClassVar[str] = "Does shuffling attention change the output?"
     reading: ClassVar[str] = (
-        "A small change means that the model does not need its attention where it is, so that attention explains "
-        "little; a large change does not mean that attention explains. Flat attention cannot change much: look at the "
-        "texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top of the disturbance "
-        "below it."
+        "A small change means that the output hardly depends on where attention is, so that attention explains little; "
+        "a large change does not mean that attention is an explanation. Shuffling nearly uniform attention cannot "
+        "change much: look at the texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top "
+        "of the disturbance below it."
     )
     full: ClassVar[Mapping[str, Any]] = {"layer_draws": 100, "head_draws": 10}
     probe: ClassVar[Mapping[str, Any]] = {"draws": 2, "layer_draws": 1, "head_draws": 0}
     summary: ClassVar[str] = "change of the output when attention weights are permuted"
     paper: ClassVar[str] = "Jain & Wallace 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
-        "Attention weights of the text's tokens are permuted at random within their rows (or rows among queries), "
-        "everywhere, in one layer or in one head; higher layers are recomputed."
+        "attention weights of the text's tokens are permuted at random within their rows (or rows among queries), "
+        "everywhere, in one layer or in one head; higher layers are recomputed"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the output, median over permutations", range=FRACTION),
-        "jsd": Measure("Jensen–Shannon divergence of the output, median over permutations", range=DIVERGENCE),
-        "flip": Measure("share of permutations that change the predicted label", range=FRACTION),
-        "correct": Measure("share of permutations under which the gold label is predicted", range=FRACTION),
-        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
-        "max attention": Measure(
-            "largest attention weight of a token: pooled position, last layer, mean over heads", range=FRACTION
-        ),
+        "tvd": Fraction("total variation distance of the output, median over permutations"),
+        "jsd": Divergence("Jensen–Shannon divergence of the output, median over permutations"),
+        "flip": Fraction("share of permutations that change the predicted label"),
+        "correct": Fraction("share of permutations under which the gold label is predicted"),
+        "correct as it is": Fraction("the gold label is predicted, attention unchanged", kind="rate"),
+        "max attention": Fraction("largest attention weight of a token: pooled position, last layer, mean over heads"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("tvd", "attention shuffled: change of the output (TVD)", at=EVERYWHERE),
-        Highlight("correct", "attention shuffled: accuracy", at=EVERYWHERE),
+        Highlight("tvd", "shuffled attention: change of the output (TVD)", at=EVERYWHERE),
+        Highlight("correct", "shuffled attention: accuracy", at=EVERYWHERE),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
             "tvd",
-            "change of the answer with attention shuffled (TVD)",
+            "change of the output with shuffled attention (TVD)",
             words="change (TVD), shuffled",
             at=EVERYWHERE,
-            headline="shuffling attention changes the answers of {a} {more} than those of {b}",
+            headline="shuffling attention changes the output of {a} {more} than that of {b}",
             symbol="TVD",
         ),
-        SideBySide("correct", "accuracy with attention shuffled", words="accuracy, shuffled", at=EVERYWHERE),
-        SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
+        SideBySide("correct", "accuracy with shuffled attention", words="accuracy, shuffled", at=EVERYWHERE),
+        SideBySide("correct as it is", "accuracy with unchanged attention", words="accuracy, unchanged"),
     )
     roles: ClassVar[tuple[Role, ...]] = ("used",)
 
@@ -100,10 +97,15 @@ class Permutation(Checked):
         reading, (share,) = read_shares(classifier, [tokens])
         self._check(classifier, tokens, list(reading.weights))
         plan = self._plan(classifier)
-        copies = [self._copy(case, where, draw) for where, n in plan for draw in range(n)]
+        movable = Movable(tokens, self.special)
+        # the random numbers of a draw depend on its place and number only, not on the batch
+        rngs = [(at, case.rng(self.name, at.kind, at.layer, at.head, draw)) for at, n in plan for draw in range(n)]
+        copies = [Copy(where, permute(movable, rng, self.axis, self.together)) for where, rng in rngs]
         moved = interventions.outcomes(classifier, tokens, copies)
         correct, before = moved.correct(case)
-        largest = float(interventions.pooled_attention(share)[list(tokens.content)].max())
+        site = reading.layers(classifier.main_kind)[-1]
+        attention = share.queries(site) @ share.weights(site).mean(0)  # as in the method attention-mean
+        largest = float(attention[list(tokens.content)].max())
         numbers = {"max attention": largest, "correct as it is": before}
         findings = [Finding(self.name, "", name, value) for name, value in numbers.items()]
         start = 0
@@ -126,22 +128,17 @@ class Permutation(Checked):
         """The text once with its attention recorded, every copy, and the unchanged text in each batch of copies."""
         return Passes(1 + interventions.count_inputs(sum(n for _, n in self._plan(classifier)), len(tokens)))
 
-    def tables(self, found: Findings) -> PermutationTables:
+    def tables(self, findings: Findings) -> PermutationTables:
         """The change by the largest weight (Jain & Wallace 2019, figs. 6–7), and accuracy by layer."""
-        change = found.values("tvd", at=EVERYWHERE)
-        by_peak = peak_spreads(found, found.values("max attention"), change)
-        return PermutationTables(by_peak, interventions.accuracy_by_place(found, "mean"))
+        change = findings.values("tvd", at=EVERYWHERE)
+        by_peak = peak_spreads(findings, findings.values("max attention"), change)
+        return PermutationTables(by_peak, interventions.accuracy_by_place(findings, "mean"))
 
     def _plan(self, classifier: Classifier) -> list[tuple[Where, int]]:
         """Where to permute, and how often."""
         by_layer = [(w, self.layer_draws) for w in interventions.layers(classifier) if self.layer_draws]
         by_head = [(w, self.head_draws) for w in interventions.head_places(classifier) if self.head_draws]
         return [(WHOLE_MODEL, self.draws), *by_layer, *by_head]
-
-    def _copy(self, case: Case, where: Where, draw: int) -> Copy:
-        """One draw; its random numbers depend on its place and number only, not on the batch."""
-        rng = case.rng(self.name, where.kind, where.layer, where.head, draw)
-        return Copy(where, permute(Movable(case.tokens, self.special), rng, self.axis, self.together))
 
     def _possible(self, tokens: Tokens, site: Site) -> bool:
         movable = Movable(tokens, self.special)
@@ -153,8 +150,8 @@ class Permutation(Checked):
         groups = (group for site in sites for group in _alike(site, Movable(tokens).queries(site)))
         if self.axis == "rows" and len(tokens) > 1 and all(len(group) < 2 for group in groups):
             raise Unsupported(
-                f"{classifier.name} has no two rows of attention with the same keys (it has one query, or causal "
-                "attention), so rows cannot be permuted; use axis=keys."
+                f"{classifier.name} has one query or causal attention: no two rows have the same keys, so rows cannot "
+                "be permuted; use axis=keys."
             )
 
 

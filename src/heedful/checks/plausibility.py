@@ -1,6 +1,6 @@
 """Plausibility: are the words with the highest scores those that people marked? (ERASER, DeYoung et al. 2020)
 
-It measures whether an explanation looks right to people, not whether the model used those words.
+It measures whether an explanation is convincing to people, not whether the model used those words.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import torch
 
-from heedful.checks.base import Case, Finding, Free, Measure, WordOrToken, claims, findings, ranking
+from heedful.checks import base
+from heedful.checks.base import Case, Finding, Fraction, Free, Measure, WordOrToken, claims, ranking
 from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
-from heedful.core.finding import FRACTION, Findings, Highlight, SideBySide
+from heedful.core.finding import Findings, Highlight, SideBySide
 from heedful.core.settings import Gt, Le
 from heedful.core.tokens import Span, Tokens
 from heedful.maths.ranks import average_precision, merge_ties
 from heedful.model.masking import features
 
-_Higher = partial(Measure, better="higher", range=FRACTION)
+_Higher = partial(Fraction, better="higher")
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 
 
@@ -34,21 +35,20 @@ class Plausibility(Free):
 
     The k highest words are the explanation's choice: `k` is "own", as many as are marked in this text, or a share of
     its words. Only the first text of a pair has a rationale, and only its words count. Marked words that the model did
-    not read are ignored. A text without a rationale has no findings; one in which nothing or everything is marked has
-    NaN, since every order is as good.
+    not read are ignored. A text without a rationale has no findings; one in which no word or every word is marked has
+    NaN, since all orders are equally good.
     """
-
-    name: ClassVar[str] = "plausibility"
 
     k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
     unit: WordOrToken = "word"
 
+    name: ClassVar[str] = "plausibility"
     title: ClassVar[str] = "Plausibility"
-    question: ClassVar[str] = "Are the highest words those that people marked?"
+    question: ClassVar[str] = "Are the words with the highest scores those that people marked?"
     reading: ClassVar[str] = (
-        "Plausible is not faithful: a model that is right for a wrong reason has a faithful explanation that scores "
-        "low. Chance is more than the share of marked words, so compare with random. A rationale is for the label "
-        "that the data gives: the texts on which the model is wrong are shown separately."
+        "Plausible is not faithful: if a model is right for a wrong reason, a faithful explanation scores low. Chance "
+        "is more than the share of marked words, so compare with random. A rationale belongs to the gold label: texts "
+        "on which the model is wrong are shown separately."
     )
     summary: ClassVar[str] = "whether the words with the highest scores are those that people marked"
     paper: ClassVar[str] = "DeYoung et al. 2020"
@@ -58,7 +58,7 @@ class Plausibility(Free):
         "token f1": _Higher("F1 of the k highest words and the marked ones"),
         "iou": _Higher("words both selected and marked, as a share of those that are either"),
         "iou f1": _Higher("F1 of runs of selected words whose IoU with a marked run is at least ½"),
-        "rationale share": Measure("share of the text's words that are marked", range=FRACTION),
+        "rationale share": Fraction("share of the text's words that are marked"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("auprc", "average precision for the words that people marked", head="plaus"),
@@ -76,7 +76,7 @@ class Plausibility(Free):
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             return self._numbers(merge_ties(claims(why, groups)[None])[0], truth, case.rng(self.name, name))
 
-        return [Finding(self.name, "", "rationale share", share), *findings(self.name, case, numbers)]
+        return [Finding(self.name, "", "rationale share", share), *base.findings(self.name, case, numbers)]
 
     def _numbers(self, scores: Floats, truth: Bools, rng: torch.Generator) -> dict[str, float]:
         if truth.all() or not truth.any():
@@ -90,14 +90,14 @@ class Plausibility(Free):
             "iou f1": iou_f1(chosen, truth),
         }
 
-    def tables(self, found: Findings) -> PlausibilityTables:
-        """Means where the model is right and where it is wrong: a rationale is for the label that the data gives."""
-        gold, predicted = np.asarray(found.texts["gold"]), np.asarray(found.texts["predicted"])
+    def tables(self, findings: Findings) -> PlausibilityTables:
+        """Means where the model is right and where it is wrong: a rationale belongs to the gold label."""
+        gold, predicted = np.asarray(findings.texts["gold"]), np.asarray(findings.texts["predicted"])
 
         def means(which: Bools) -> Iterator[MethodMean]:
             for measure in self.measures:
-                for method in found.methods(measure):
-                    values = found.values(measure, method)[which]
+                for method in findings.methods(measure):
+                    values = findings.values(measure, method)[which]
                     n = int((~np.isnan(values)).sum())
                     yield MethodMean(method, measure, n, len(values) - n, mean(values))
 

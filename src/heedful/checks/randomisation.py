@@ -1,7 +1,7 @@
 """Randomisation: an explanation should change when the model's weights are randomised, from the top down.
 
 The stages are the model's own parts: its head, its blocks from the last to the first, its embeddings; in a network
-without blocks, its parts in the order in which a text goes through them, the last first, its word vectors last.
+without blocks, its parts in reverse order of the forward pass, its word vectors last.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Correlation, Finding, Fraction, Measure, Passes, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES
 from heedful.core.errors import HeedfulError, Unsupported
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Highlight, Place, SideBySide
+from heedful.core.finding import Highlight, Place, SideBySide
 from heedful.core.random import seeded
 from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens
@@ -45,41 +45,40 @@ class Randomisation(Together):
     evenly spaced ones are explained, including the last; None is all.
     """
 
-    name: ClassVar[str] = "randomisation"
-
     stages: Annotated[int, Ge(1)] | None = None
     how: WeightDraw = "shuffle"
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    name: ClassVar[str] = "randomisation"
     title: ClassVar[str] = "Random weights"
-    question: ClassVar[str] = "Does an explanation stay the same when the model loses its trained weights?"
+    question: ClassVar[str] = "Does an explanation change when the model's weights are randomised?"
     reading: ClassVar[str] = (
-        "Similarity is bad here: what stays has nothing to do with what was learned. An explanation may keep some "
-        "similarity for good reasons, so look for a method that stays while others do not; and a method that is pure "
-        "noise passes. One random model serves all texts."
+        "A high similarity is bad: the explanation does not depend on the trained weights. Some similarity can have "
+        "good reasons, so look for a method that stays similar where others do not. A method that is pure noise passes "
+        "this check. All texts use the same random models."
     )
     quick: ClassVar[Mapping[str, Any]] = {**QUICK_REEXPLAINING, "stages": 4}
     probe: ClassVar[Mapping[str, Any]] = {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "similarity of explanations when weights are randomised part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
     changes: ClassVar[str] = (
-        "the weights of a copy of the model: the head's, then each block's from the last, then embeddings"
+        "the weights of a copy of the model: those of the head, then of each block from the last, then the embeddings"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="lower", range=CORRELATION),
-        "jsd": Measure(SIMILARITY_MEASURES["jsd"].says, better="higher", compared=False, range=DIVERGENCE),
-        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="lower", range=FRACTION),
-        "similarity of fully random": Measure(
-            "τ-b with the explanation of a model whose weights are all random", better="lower", range=CORRELATION
+        "tau": replace(SIMILARITY_MEASURES["tau"], better="lower"),
+        "jsd": replace(SIMILARITY_MEASURES["jsd"], better="higher"),
+        "top-k overlap": replace(SIMILARITY_MEASURES["top-k overlap"], better="lower"),
+        "similarity of fully random": Correlation(
+            "τ-b with the explanation of a model whose weights are all random", better="lower"
         ),
-        "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
+        "output change": Fraction("total variation distance between the outputs of the two models"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("tau", "τ after all weights were randomised: near 0 is good", head="rand", at={"layers": "all"}),
+        Highlight("tau", "τ with all weights randomised: near 0 is good", head="rand", at={"layers": "all"}),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
-        SideBySide("similarity of fully random", "similarity once every weight is random (τ)"),
+        SideBySide("similarity of fully random", "similarity with all weights randomised (τ)"),
     )
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
@@ -90,35 +89,34 @@ class Randomisation(Together):
         model = copied(classifier)
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
         explained = similarity.evenly(len(parts), self.stages)
-        found = [similarity.left_out_findings(self.name, case, self.methods) for case in cases]
+        findings = [similarity.left_out_findings(self.name, case, self.methods) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
                 last = i == len(parts) - 1
                 at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
-                # a new classifier each time: what it caches about its model no longer holds
+                # a new classifier each time: its caches about the model are no longer valid
                 stage = self._stage(cases, Classifier(model, classifier.tokenizer, classifier.name), at)
-                found = [before + new for before, new in zip(found, stage, strict=True)]
-                if last:  # one number for a method: its similarity once every weight is random
-                    for all_findings, new in zip(found, stage, strict=True):
+                findings = [before + new for before, new in zip(findings, stage, strict=True)]
+                if last:  # one number for a method: its similarity with all weights randomised
+                    for all_findings, new in zip(findings, stage, strict=True):
                         taus = [f for f in new if f.measure == "tau"]
                         all_findings += [replace(f, measure="similarity of fully random", at={}) for f in taus]
-        return found
+        return findings
 
     def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
         """The findings on each text with the model at this stage."""
-        found = [[_output(case, random, at)] for case in cases]
-        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
-            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+        findings = [[_output(case, random, at)] for case in cases]
+        for name, explained in similarity.explained_cases(cases, self.methods):
             tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
             again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(explained, again, strict=True):
                 comparison = similarity.compare_explanations(cases[i].attributions[name], why)
-                found[i] += comparison.findings(self.name, name, MEASURES, at)
+                findings[i] += comparison.findings(self.name, name, MEASURES, at)
         for i, case in enumerate(cases):
             control = similarity.unrelated(case)
-            found[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
-        return found
+            findings[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
+        return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each stage. The model is not run."""
@@ -148,12 +146,12 @@ def copied(classifier: Classifier) -> nn.Module:
     """A copy of the model, so that the user's own is never changed."""
     if isinstance(classifier, Plain):
         raise Unsupported(
-            f"{classifier.name} is a function from texts to probabilities: it has no weights to randomise."
+            f"{classifier.name} is a function from texts to probabilities and has no weights to randomise."
         )
     try:
         with classifier.lock, torch.inference_mode(False):
             model: nn.Module = copy.deepcopy(classifier.model)
-    except (RuntimeError, TypeError) as e:  # weights made of others, handles that cannot be copied, no memory left
+    except (RuntimeError, TypeError) as e:  # weights computed from others, handles that cannot be copied, out of memory
         raise Unsupported(f"{classifier.name} cannot be copied ({str(e).splitlines()[0][:120]}).") from e
     return model
 
@@ -196,14 +194,14 @@ def staged(classifier: Classifier) -> list[ModelPart]:
         others = [part for part in parts if part not in words]
         groups = {part.name: [part] for part in [*sorted(others, key=lambda part: -first[part.name]), *words]}
     # without the weights of earlier stages: some models use one table in two places
-    seen: set[int] = set()
+    known: set[int] = set()
     stages = []
     for name, members in groups.items():
         weights: dict[str, Tensor] = {}
         for label, tensor in ((n, t) for part in members for n, t in part.tensors.items()):
-            if id(tensor) not in seen and tensor.is_floating_point():
+            if id(tensor) not in known and tensor.is_floating_point():
                 weights[label] = tensor
-                seen.add(id(tensor))
+                known.add(id(tensor))
         stages += [ModelPart(name, weights)] if weights else []
     return stages
 
@@ -216,8 +214,8 @@ def _parts(module: nn.Module, name: str = "", block: bool = False) -> Iterator[M
         if weights:
             yield ModelPart(name, weights, block, module)
         return
-    for own, tensor in module.named_parameters(prefix=name, recurse=False):
-        yield ModelPart(own, {own: tensor})
+    for parameter, tensor in module.named_parameters(prefix=name, recurse=False):
+        yield ModelPart(parameter, {parameter: tensor})
     for child, inner in module.named_children():
         yield from _parts(inner, f"{name}.{child}" if name else child, isinstance(module, nn.ModuleList))
 

@@ -1,9 +1,9 @@
-"""Sensitivity: does an explanation stay the same under changes of the text that should not matter?"""
+"""Sensitivity: does an explanation stay the same under edits of the text that should not matter?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Fraction, Measure, Passes, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import CORRELATION, FRACTION, Highlight, Role
+from heedful.core.finding import Highlight, Role
 from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens, word_spans
 from heedful.maths.distances import changes
@@ -27,7 +27,7 @@ from heedful.model.classifier import Classifier
 
 WordPlace = tuple[int, int]  # which of the two texts, and which of its words
 MEANS = ("tau", "top-k overlap", "distance")
-# words that can be dropped; no negation, no degree, and nothing that reverses a sentence (but, if, without)
+# words that can be dropped: no negation, no degree, and no word that reverses a sentence (but, if, without)
 FUNCTION_WORDS = frozenset((
     "a", "an", "the", "this", "that", "these", "those", "of", "to", "in", "on", "at", "by", "for", "from", "as", "and",
     "is", "are", "was", "were", "be", "been", "am", "has", "have", "had", "do", "does", "did", "will", "would", "shall",
@@ -65,7 +65,7 @@ class _Effect:
 
 @dataclass(frozen=True)
 class Sensitivity(Together):
-    """The text is changed a little, explained again for the same label, and compared on the words that both have.
+    """The text is edited slightly, explained again for the same label, and compared on the words that both have.
 
     Up to `limit` changes of each kind, evenly spread over the text: the case of its first letter or of all; a final
     full stop added or removed, a comma removed; a function word dropped; a word replaced by a synonym. `synonyms` is a
@@ -75,19 +75,18 @@ class Sensitivity(Together):
     its own noise; scores that sum to one all change a little when a word is removed, as the control `uniform` shows.
     """
 
-    name: ClassVar[str] = "sensitivity"
-
     limit: Annotated[int, Ge(1)] = 3
     synonyms: str | None = None
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    name: ClassVar[str] = "sensitivity"
     title: ClassVar[str] = "Sensitivity"
-    question: ClassVar[str] = "Does an explanation stay the same when nothing that matters changes?"
+    question: ClassVar[str] = "Does an explanation stay the same under edits that should not matter?"
     reading: ClassVar[str] = (
-        "Changes that flip the label, or that the tokenizer hides, are left out. A steady explanation need not be "
-        "faithful: the position of a word hardly changes. The probability may change though the label does not, and a "
-        "faithful explanation then changes too; a method that samples adds its own noise."
+        "Edits that flip the label, or that the tokenizer hides, are left out. A stable explanation need not be "
+        "faithful: the control position hardly changes. The probability may change although the label does not, and a "
+        "faithful explanation then changes too; a method with random samples adds its own noise."
     )
     quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"limit": 1, "methods": ("gradient-x-input", "leave-one-out")}
@@ -98,14 +97,14 @@ class Sensitivity(Together):
         "largest change": Measure(
             "largest ‖a − b‖ / ‖a‖ over edits that preserve the label", better="lower", compared=False
         ),
-        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="higher", range=CORRELATION),
-        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="higher", range=FRACTION),
-        "distance": Measure(SIMILARITY_MEASURES["distance"].says, better="lower", compared=False),
-        "label changed": Measure("an edit of this kind changes the predicted label", "rate", range=FRACTION),
-        "unread": Measure("no edit of this kind changes the model's input", "rate", range=FRACTION),
+        "tau": replace(SIMILARITY_MEASURES["tau"], better="higher"),
+        "top-k overlap": replace(SIMILARITY_MEASURES["top-k overlap"], better="higher"),
+        "distance": replace(SIMILARITY_MEASURES["distance"], better="lower"),
+        "label changed": Fraction("an edit of this kind changes the predicted label", "rate"),
+        "unread": Fraction("no edit of this kind changes the model's input", "rate"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("tau", "τ after changes that should not matter", head="edit", at={"change": "any"}),
+        Highlight("tau", "τ after edits that should not matter", head="edit", at={"change": "any"}),
     )
     roles: ClassVar[tuple[Role, ...]] = ("steady",)
 
@@ -118,9 +117,8 @@ class Sensitivity(Together):
         """Numbers for each method and kind of change; NaN for a kind of which a text has none."""
         effects = [self._effects(case) for case in cases]
         usable = [[e for e in each if not e.unread and not e.flips] for each in effects]
-        found = [self._counts(case, each) for case, each in zip(cases, effects, strict=True)]
-        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
-            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+        findings = [self._counts(case, each) for case, each in zip(cases, effects, strict=True)]
+        for name, explained in similarity.explained_cases(cases, self.methods):
             changed = [(cases[i], e) for i in explained for e in usable[i]]
             tokens, targets = [e.tokens for _, e in changed], [case.target for case, _ in changed]
             again = iter(try_method(cases[0].classifier, cases[0].methods[name], tokens, targets, cases[0].seed))
@@ -129,10 +127,10 @@ class Sensitivity(Together):
                 comparisons = [
                     (e.change, similarity.compare_explanations(why, next(again), e.change.moved)) for e in usable[i]
                 ]
-                found[i] += self._findings(name, comparisons)
+                findings[i] += self._findings(name, comparisons)
         return [
             [*before, *self._control(case, each), *similarity.left_out_findings(self.name, case, self.methods)]
-            for case, before, each in zip(cases, found, usable, strict=True)
+            for case, before, each in zip(cases, findings, usable, strict=True)
         ]
 
     def _effects(self, case: Case) -> list[_Effect]:
@@ -155,7 +153,7 @@ class Sensitivity(Together):
         for change in self.of(tokens.text, tokens.pair):
             try:
                 yield change, classifier.tokens(change.text, change.pair).cut(classifier.limit)
-            except HeedfulError:  # nothing that this model can read is left
+            except HeedfulError:  # no token is left that this model can read
                 continue
 
     @property
@@ -182,25 +180,23 @@ class Sensitivity(Together):
 
     def _counts(self, case: Case, effects: Sequence[_Effect]) -> list[Finding]:
         """How many changes reach the model's input, and whether they change the label."""
-        found = []
+        findings = []
         for kind in (*self.kinds, "any"):
             of_kind = [e for e in effects if kind in (e.change.kind, "any")]
-            seen = [e for e in of_kind if not e.unread]
-            label = unread = float("nan")
-            if seen and case.classifier.head != "regression":
-                label = float(any(e.flips for e in seen))
-            if of_kind:
-                unread = float(not seen)
-            details = {"tried": len(of_kind), "unread": len(of_kind) - len(seen), "flips": sum(e.flips for e in seen)}
+            read = [e for e in of_kind if not e.unread]
+            labelled = read and case.classifier.head != "regression"
+            label = float(any(e.flips for e in read)) if labelled else float("nan")
+            unread = float(not read) if of_kind else float("nan")
+            details = {"tried": len(of_kind), "unread": len(of_kind) - len(read), "flips": sum(e.flips for e in read)}
             at = {"change": kind}
-            found += [
+            findings += [
                 Finding(self.name, "", "label changed", label, at, details),
                 Finding(self.name, "", "unread", unread, at, details),
             ]
-        return found
+        return findings
 
     def _findings(self, method: str, comparisons: Sequence[tuple[ChangedText, Similarity]]) -> list[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for kind in (*self.kinds, "any"):
             of_kind = [(change, c) for change, c in comparisons if kind in (change.kind, "any")]
             distances = np.array([c.values["distance"] for _, c in of_kind])
@@ -210,22 +206,22 @@ class Sensitivity(Together):
                 worst = int(np.nanargmax(distances))
                 change = of_kind[worst][0]
                 largest, details = float(distances[worst]), {"text": change.text, "pair": change.pair}
-            found.append(Finding(self.name, method, "largest change", largest, at, details))
-            found += similarity.averaged([c for _, c in of_kind]).findings(self.name, method, MEANS, at)
-        return found
+            findings.append(Finding(self.name, method, "largest change", largest, at, details))
+            findings += similarity.averaged([c for _, c in of_kind]).findings(self.name, method, MEANS, at)
+        return findings
 
     def _control(self, case: Case, usable: Sequence[_Effect]) -> list[Finding]:
         """Unrelated explanations, as many at a time as there are changes: the largest of many is larger."""
         control = similarity.unrelated(case)
         if control is None:
             return []
-        found = []
+        findings = []
         for kind in (*self.kinds, "any"):
             n = sum(kind in (e.change.kind, "any") for e in usable)
             at = {"change": kind}
-            found.append(Finding(self.name, "random", "largest change", _largest(case.draws, n), at))
-            found += (control if n else similarity.averaged([])).findings(self.name, "random", MEANS, at)
-        return found
+            findings.append(Finding(self.name, "random", "largest change", _largest(case.draws, n), at))
+            findings += (control if n else similarity.averaged([])).findings(self.name, "random", MEANS, at)
+        return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each change."""
@@ -311,15 +307,15 @@ def _synonyms(file: str) -> dict[str, tuple[str, ...]]:
     try:
         lines = Path(file).expanduser().read_text("utf-8-sig").splitlines()
     except (OSError, ValueError) as e:
-        raise BadInput(f"the synonyms '{file}' cannot be read ({type(e).__name__}); give a text file in UTF-8.") from e
+        raise BadInput(f"the synonyms in '{file}' cannot be read ({type(e).__name__}); give a UTF-8 text file.") from e
     known: dict[str, tuple[str, ...]] = {}
     for n, line in enumerate(lines, 1):
         group = list(dict.fromkeys(part.strip() for part in line.replace("\t", ",").split(",") if part.strip()))
         if len(group) == 1:
-            raise BadInput(f"line {n} of '{file}' has one word; give two or more with commas or tabs between them.")
+            raise BadInput(f"line {n} of '{file}' has one word; give at least two, separated by commas or tabs.")
         for word in group:
             others = (other for other in group if other != word)
             known[word] = tuple(dict.fromkeys((*known.get(word, ()), *others)))
     if not known:
-        raise BadInput(f"'{file}' has no synonyms; give a set of words on each line, with commas between them.")
+        raise BadInput(f"'{file}' has no synonyms; give a set of words on each line, separated by commas or tabs.")
     return known

@@ -1,4 +1,4 @@
-"""Similarity of two explanations of the same words; and explaining a text again, for the checks that do.
+"""Similarity of two explanations of the same words, for the checks that explain a text again.
 
 tau             Kendall's τ-b of the words' magnitudes
 top-k overlap   the share of the k words of largest magnitude that both have, k = a fifth of the words, at least one
@@ -11,16 +11,16 @@ than two words; the first two where all magnitudes are equal; the last two where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.checks.base import Case, Finding, Measure, Passes, by_unit
+from heedful.checks.base import Case, Correlation, Divergence, Finding, Fraction, Measure, Passes, by_unit
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import CONTROLS, CORRELATION, DIVERGENCE, FRACTION, LEFT_OUT, Place
+from heedful.core.finding import CONTROLS, LEFT_OUT, Place
 from heedful.core.tokens import Tokens
 from heedful.maths.ranks import jensen_shannon, normalised, tau_b, top_k, top_k_overlap
 from heedful.methods import METHODS, Method
@@ -32,10 +32,10 @@ IMPORTED = "its scores were read from a file and cannot be computed again"
 MAGNITUDE_DIGITS = 6  # relative to the largest: further digits depend on float32 and on the batch
 
 SIMILARITY_MEASURES: Mapping[str, Measure] = {
-    "tau": Measure("Kendall's τ-b of the words' magnitudes in both explanations", range=CORRELATION),
-    "top-k overlap": Measure("share of the top fifth of the words that both explanations have", range=FRACTION),
-    "jsd": Measure("Jensen–Shannon divergence of the normalised magnitudes", range=DIVERGENCE),
-    "distance": Measure("‖a − b‖ / ‖a‖ of the words' scores, with signs"),
+    "tau": Correlation("Kendall's τ-b of the words' magnitudes in both explanations"),
+    "top-k overlap": Fraction("share of the top fifth of the words that both explanations have"),
+    "jsd": Divergence("Jensen–Shannon divergence of the normalised magnitudes", compared=False),
+    "distance": Measure("‖a − b‖ / ‖a‖ of the words' scores, with signs", compared=False),
 }
 MISSING: Mapping[str, float] = dict.fromkeys(SIMILARITY_MEASURES, float("nan"))
 
@@ -59,7 +59,7 @@ def similarity(a: Floats, b: Floats) -> dict[str, float]:
     return {
         "tau": tau_b(_rounded(a), _rounded(b))[0] if several else np.nan,
         "top-k overlap": overlap(a, b) if several else np.nan,
-        "jsd": score_divergence(a, b) if several else np.nan,
+        "jsd": float(jensen_shannon(normalised(a), normalised(b))) if several and a.any() and b.any() else np.nan,
         "distance": distance(a, b),
     }
 
@@ -68,11 +68,6 @@ def distance(a: Floats, b: Floats) -> float:
     """‖a − b‖ / ‖a‖: distance([3, 4], [0, 4]) -> .6."""
     size = float(np.linalg.norm(a))
     return float(np.linalg.norm(a - b)) / size if size > 0 else float("nan")
-
-
-def score_divergence(a: Floats, b: Floats) -> float:
-    """Jensen–Shannon divergence of |a| / Σ|a| and |b| / Σ|b|; NaN where either is all zeros."""
-    return float(jensen_shannon(normalised(a), normalised(b))) if a.any() and b.any() else float("nan")
 
 
 def overlap(a: Floats, b: Floats) -> float:
@@ -85,14 +80,14 @@ def overlap(a: Floats, b: Floats) -> float:
 
 
 def _rounded(scores: Floats) -> Floats:
-    """Magnitudes relative to the largest, rounded, so that numerical noise gives ties."""
+    """Magnitudes relative to the largest, rounded, so that numerical noise results in ties."""
     sizes = np.abs(scores)
     largest = sizes.max(initial=0.0)
     return np.round(sizes / largest, MAGNITUDE_DIGITS) if largest > 0 else np.zeros_like(sizes)
 
 
 def word_scores(why: Attribution) -> dict[int, float]:
-    """The score of each word by its number in the text (counted on through the pair), which no tokenizer changes."""
+    """The score of each word by its number in the text and its pair, which does not depend on the tokenizer."""
     groups = features(why.tokens)
     scores: dict[int, float] = {}
     for group, score in zip(groups, by_unit(why.scores, groups), strict=True):
@@ -110,7 +105,7 @@ def compare_explanations(first: object, second: object, moved: Mapping[int, int]
     if error is not None:
         return Similarity(MISSING, str(error))
     if not isinstance(first, Attribution) or not isinstance(second, Attribution):
-        return Similarity(MISSING, "the method gave no score for each word")
+        return Similarity(MISSING, "the method does not score each word")
     a, b = word_scores(first), word_scores(second)
     if moved is None and list(a) != list(b):
         why = "the two explanations are of different words: the models tokenise or truncate the text differently"
@@ -123,7 +118,7 @@ def compare_explanations(first: object, second: object, moved: Mapping[int, int]
 
 
 def mean(values: Iterable[float]) -> float:
-    """Of the numbers that exist; NaN where none does."""
+    """The mean, NaN left out; NaN where all are."""
     known = [x for x in values if not np.isnan(x)]
     return float(np.mean(known)) if known else float("nan")
 
@@ -138,9 +133,8 @@ def unrelated(case: Case) -> Similarity | None:
     """The similarity of unrelated explanations: the mean over pairs of `random`'s draws."""
     if len(case.draws) < 2:
         return None
-    return averaged(
-        [compare_explanations(a, b) for a, b in zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)]
-    )
+    pairs = zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)
+    return averaged([compare_explanations(a, b) for a, b in pairs])
 
 
 # explaining again
@@ -154,13 +148,18 @@ def methods_used(known: Sequence[str], wanted: tuple[str, ...] | None) -> list[s
 
 def repeatable(case: Case, wanted: tuple[str, ...] | None) -> list[str]:
     """Those of `methods_used` that can explain again; imported scores would only be read again."""
-    return [
-        name for name in methods_used(list(case.attributions), wanted) if getattr(case.methods[name], "again", True)
-    ]
+    names = methods_used(list(case.attributions), wanted)
+    return [name for name in names if getattr(case.methods[name], "again", True)]
+
+
+def explained_cases(cases: Sequence[Case], wanted: tuple[str, ...] | None) -> Iterator[tuple[str, list[int]]]:
+    """Each method that can explain again, and the indices of the cases that it has explained."""
+    for name in dict.fromkeys(name for case in cases for name in repeatable(case, wanted)):
+        yield name, [i for i, case in enumerate(cases) if name in case.attributions]
 
 
 def left_out_findings(check: str, case: Case, wanted: tuple[str, ...] | None) -> list[Finding]:
-    """Findings that say which methods were left out, and why."""
+    """A finding for each method that is left out, with the reason."""
     able = repeatable(case, wanted)
     others = [name for name in methods_used(list(case.attributions), wanted) if name not in able]
     return [Finding(check, name, LEFT_OUT, float("nan"), {}, {"reason": IMPORTED}) for name in others]

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Divergence, Finding, Fraction, Measure, Passes, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.checks.tables import StabilityTables, peak_spreads
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution, Explanation
-from heedful.core.finding import CORRELATION, DIVERGENCE, FRACTION, Findings, Place, Role, SideBySide
+from heedful.core.finding import Findings, Place, Role, SideBySide
 from heedful.core.settings import Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
@@ -39,22 +39,21 @@ class Stability(Together):
 
     A deterministic method gives the same explanation with another seed: its tau is 1 and its distance 0. Where the
     first of `seeds` others shows that, the rest are not run. A method with more samples draws new ones. Checkpoints of
-    the same training are compared by the names of their labels and the text's words, whatever their vocabularies.
+    the same training are compared by the names of their labels and the text's words; vocabularies may differ.
     """
-
-    name: ClassVar[str] = "stability"
 
     seeds: Annotated[int, Ge(1)] = 3
     factor: Annotated[int, Ge(2)] = 2
     methods: tuple[str, ...] | None = None
     texts: int | None = None
 
+    name: ClassVar[str] = "stability"
     title: ClassVar[str] = "Stability"
     question: ClassVar[str] = "Would another seed, more samples or another training give the same explanation?"
     reading: ClassVar[str] = (
-        "A method without randomness has τ = 1 with another seed: that is no merit. Unstable samples mean that there "
-        "are too few. A low similarity after another training speaks against an explanation only as far as the "
-        "model's output stayed the same."
+        "A deterministic method has τ = 1 with another seed, which is no merit. A low similarity with more samples "
+        "means that there are too few. A low similarity after another training is evidence against an explanation only "
+        "where the model's output stayed the same."
     )
     quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("gradient-x-input", "lime")}
@@ -64,17 +63,13 @@ class Stability(Together):
         "the method's seed; its number of samples; the model, replaced by another checkpoint of the same training"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tau": Measure(SIMILARITY_MEASURES["tau"].says, better="higher", range=CORRELATION),
-        "top-k overlap": Measure(SIMILARITY_MEASURES["top-k overlap"].says, better="higher", range=FRACTION),
-        "jsd": Measure(SIMILARITY_MEASURES["jsd"].says, better="lower", compared=False, range=DIVERGENCE),
-        "distance": Measure(SIMILARITY_MEASURES["distance"].says, better="lower", compared=False),
-        "output change": Measure("total variation distance between the outputs of the two models", range=FRACTION),
-        "attention jsd": Measure(
-            "JSD of the two models' attention over words; median over several checkpoints", range=DIVERGENCE
-        ),
-        "largest attention": Measure(
-            "the model's largest attention to a word, as a share of all words'", range=FRACTION
-        ),
+        "tau": replace(SIMILARITY_MEASURES["tau"], better="higher"),
+        "top-k overlap": replace(SIMILARITY_MEASURES["top-k overlap"], better="higher"),
+        "jsd": replace(SIMILARITY_MEASURES["jsd"], better="lower"),
+        "distance": replace(SIMILARITY_MEASURES["distance"], better="lower"),
+        "output change": Fraction("total variation distance between the outputs of the two models"),
+        "attention jsd": Divergence("JSD of the two models' attention over words; median over several checkpoints"),
+        "largest attention": Fraction("the model's largest attention to a word, as a share of all words'"),
     }
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide("tau", "similarity with another seed (τ)", at={"with": "seed"}),
@@ -84,19 +79,22 @@ class Stability(Together):
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """Numbers for each method and each change."""
-        found: list[list[Finding]] = [[] for _ in cases]
-        for name in dict.fromkeys(name for case in cases for name in similarity.repeatable(case, self.methods)):
-            explained = [i for i, case in enumerate(cases) if name in case.attributions]
+        findings: list[list[Finding]] = [[] for _ in cases]
+        for name, explained in similarity.explained_cases(cases, self.methods):
             for i, new in zip(explained, self._method(name, [cases[i] for i in explained]), strict=True):
-                found[i] += new
+                findings[i] += new
         for i, (case, trained) in enumerate(zip(cases, _trainings(cases), strict=True)):
-            found[i] += [*trained, *self._control(case), *similarity.left_out_findings(self.name, case, self.methods)]
-        return found
+            findings[i] += [
+                *trained,
+                *self._control(case),
+                *similarity.left_out_findings(self.name, case, self.methods),
+            ]
+        return findings
 
     def _method(self, name: str, cases: Sequence[Case]) -> list[list[Finding]]:
         """One method on those texts that it could explain."""
         method = cases[0].methods[name]
-        found = [c.findings(self.name, name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
+        findings = [c.findings(self.name, name, MEASURES, {"with": "seed"}) for c in self._seeds(name, cases)]
         more = sampled(method, self.factor)
         explained_again = {} if more is None else {"samples": try_method(*_arguments(cases, more))}
         for label, other in cases[0].others.items():
@@ -104,8 +102,8 @@ class Stability(Together):
         for change, explanations in explained_again.items():
             for i, (case, why) in enumerate(zip(cases, explanations, strict=True)):
                 comparison = similarity.compare_explanations(case.attributions[name], why)
-                found[i] += comparison.findings(self.name, name, MEASURES, {"with": change})
-        return found
+                findings[i] += comparison.findings(self.name, name, MEASURES, {"with": change})
+        return findings
 
     def _seeds(self, name: str, cases: Sequence[Case]) -> list[Similarity]:
         """The mean over other seeds, or the first of them where it changes nothing."""
@@ -135,11 +133,11 @@ class Stability(Together):
         seeds = similarity.times(similarity.passes_of(classifier, tokens, methods, names), self.seeds)
         return total([seeds, similarity.passes_of(classifier, tokens, more, list(more))])
 
-    def tables(self, found: Findings) -> StabilityTables:
+    def tables(self, findings: Findings) -> StabilityTables:
         """Wiegreffe & Pinter's figure: the median divergence by bins of the largest attention and predicted label."""
-        jsd = found.values("attention jsd", "", {"with": "checkpoints"})
-        largest = found.values("largest attention", "", {})
-        rows = peak_spreads(found, largest, jsd)
+        jsd = findings.values("attention jsd", "", {"with": "checkpoints"})
+        largest = findings.values("largest attention", "", {})
+        rows = peak_spreads(findings, largest, jsd)
         return StabilityTables(rows if any(row.n for row in rows) else ())
 
 
@@ -156,12 +154,12 @@ def sampled(method: Any, factor: int) -> Method | None:
 
 
 def _arguments(cases: Sequence[Case], method: Method) -> tuple[Classifier, Method, list[Tokens], list[Target], int]:
-    """What `try_method` wants, as the cases were explained."""
+    """The arguments of `try_method` with which the cases were explained."""
     return cases[0].classifier, method, [c.tokens for c in cases], [c.target for c in cases], cases[0].seed
 
 
 def _same(first: Attribution, second: object) -> bool:
-    """Whether they differ by rounding only, or no second one exists."""
+    """Whether they differ only by rounding, or there is no second one."""
     if not isinstance(second, Attribution):
         return True
     return bool(np.abs(first.scores - second.scores).max() <= SAME_SCORES * np.abs(first.scores).max())
@@ -187,14 +185,14 @@ def _explained_by(other: Classifier, method: Method, cases: Sequence[Case]) -> l
 
 
 def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
-    """The distance of models of other trainings from this one, in output and in attention; nothing without any."""
+    """The distance of models of other trainings from this one, in output and in attention; empty without any."""
     if not cases or not cases[0].others:
         return [[] for _ in cases]
     method = cases[0].methods.get(ATTENTION_METHOD) or METHODS[ATTENTION_METHOD]()
     attentions = [
         case.attributions.get(ATTENTION_METHOD) or try_method(*_arguments([case], method))[0] for case in cases
     ]
-    found: list[list[Finding]] = [[] for _ in cases]
+    findings: list[list[Finding]] = [[] for _ in cases]
     jsds: list[list[float]] = [[] for _ in cases]
     for label, other in cases[0].others.items():
         at: Place = {"with": f"checkpoint:{label}"}
@@ -202,8 +200,8 @@ def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
             c = similarity.compare_explanations(attentions[i], why)
             jsds[i].append(c.values["jsd"])
             jsd = Finding(Stability.name, "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
-            found[i] += [_output(case, other, at), jsd]
-    return [[*each, *_overall(why, values)] for each, why, values in zip(found, attentions, jsds, strict=True)]
+            findings[i] += [_output(case, other, at), jsd]
+    return [[*each, *_overall(why, values)] for each, why, values in zip(findings, attentions, jsds, strict=True)]
 
 
 def _overall(attention: Again, jsds: Sequence[float]) -> list[Finding]:
@@ -232,9 +230,9 @@ def _output(case: Case, other: Classifier, at: Place) -> Finding:
     return Finding(Stability.name, "", "output change", float(changes(new, base, case.classifier.head).tvd[0]), at)
 
 
-def _check_labels(own: Classifier, other: Classifier) -> None:
-    if (sorted(own.labels), own.head) != (sorted(other.labels), other.head):
+def _check_labels(classifier: Classifier, other: Classifier) -> None:
+    if (sorted(classifier.labels), classifier.head) != (sorted(other.labels), other.head):
         raise BadInput(
-            f"{other.name} answers {', '.join(other.labels)} ({other.head}) and {own.name} {', '.join(own.labels)} "
-            f"({own.head}); give checkpoints of the same training."
+            f"{other.name} has the labels {', '.join(other.labels)} ({other.head}), and {classifier.name} has "
+            f"{', '.join(classifier.labels)} ({classifier.head}); give checkpoints of the same training."
         )

@@ -1,6 +1,6 @@
-"""Tables: the classes of what checks make of their findings on all texts, beyond rows. Needs no torch.
+"""Tables: what checks compute from their findings on all texts, besides rows. Needs no torch.
 
-A check's `tables(found)` returns one of them; the run's summary stores it, and `Record.tables` reads it again.
+A check's `tables(findings)` returns one of them; the run's summary stores it, and `Record.tables` reads it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Peak:
     end: float
 
 
-def peaks(found: Findings, largest: Floats) -> Iterator[tuple[Peak, Bools]]:
+def peaks(findings: Findings, largest: Floats) -> Iterator[tuple[Peak, Bools]]:
     """Every predicted label and bin of the largest weight, and which texts are in it; 1 is in the last bin."""
     bins = np.clip(np.digitize(largest, PEAK_EDGES) - 1, 0, len(PEAK_EDGES) - 2)
-    for i, label in enumerate(found.labels):
+    for i, label in enumerate(findings.labels):
         for j, (low, high) in enumerate(pairwise(PEAK_EDGES)):
-            yield Peak(label, low, high), (found.texts["predicted"] == i) & (bins == j) & ~np.isnan(largest)
+            yield Peak(label, low, high), (findings.texts["predicted"] == i) & (bins == j) & ~np.isnan(largest)
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,17 @@ class PeakSpread(Peak):
     upper: float = np.nan
 
 
-def peak_spreads(found: Findings, largest: Floats, values: Floats) -> tuple[PeakSpread, ...]:
+def peak_spreads(findings: Findings, largest: Floats, values: Floats) -> tuple[PeakSpread, ...]:
     """The spread of those values that are finite, for each label and bin."""
     rows = []
-    for peak, inside in peaks(found, largest):
+    for peak, inside in peaks(findings, largest):
         x = values[inside & np.isfinite(values)]
         lower, median, upper = np.quantile(x, (0.25, 0.5, 0.75)).tolist() if len(x) else (np.nan, np.nan, np.nan)
         rows.append(PeakSpread(peak.label, peak.start, peak.end, len(x), median, lower, upper))
     return tuple(rows)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PlacedEstimate(Estimate):
     """An estimate at a place; of an accuracy, how it `change`s text by text."""
 
@@ -65,7 +65,7 @@ class PlacedEstimate(Estimate):
 
 @dataclass(frozen=True)
 class PermutationTables:
-    """Jain & Wallace 2019, figs. 6–7; and accuracy as it is ({"layer": "none"}) and at each place."""
+    """Jain & Wallace 2019, figs. 6–7; and accuracy unchanged ({"layer": "none"}) and at each place."""
 
     by_peak: tuple[PeakSpread, ...]
     accuracy: tuple[PlacedEstimate, ...]
@@ -73,7 +73,7 @@ class PermutationTables:
 
 @dataclass(frozen=True)
 class UniformTables:
-    """Accuracy as it is ({"layer": "none"}) and with each change; the distance of attention from uniform."""
+    """Accuracy unchanged ({"layer": "none"}) and with each change; the distance of attention from uniform."""
 
     accuracy: tuple[PlacedEstimate, ...]
     distance: tuple[PlacedEstimate, ...]
@@ -257,7 +257,7 @@ class TauPair:
 
 @dataclass(frozen=True)
 class TauMatrix:
-    """Mean τ of every two methods; NaN on the diagonal and where there is none."""
+    """Mean τ of every two methods; NaN on the diagonal and where it is undefined."""
 
     methods: tuple[str, ...]
     tau: tuple[tuple[float, ...], ...]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from heedful.checks import interventions
-from heedful.checks.base import Case, Finding, Measure, Passes
+from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Passes
 from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Outcomes, Where
 from heedful.checks.tables import PlacedEstimate, UniformTables
-from heedful.core.finding import DIVERGENCE, EVERYWHERE, FRACTION, Findings, Highlight, Place, SideBySide
+from heedful.core.finding import EVERYWHERE, Findings, Highlight, Place, SideBySide
 from heedful.core.settings import Checked
 from heedful.core.tokens import Tokens
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -34,48 +34,45 @@ class Uniform(Checked):
 
     special=False keeps the weights of special tokens, and spreads the rest of each row evenly over the text's tokens.
     `activations` replace the function from scores to weights, everywhere. The logarithm of softmax weights is their
-    scores up to a constant, which none of the activations depends on, so softmax can be replaced in any model. The
-    sparse ones lose scores: they can be replaced only in heedful's own networks. A model's own activation is skipped.
+    scores up to a constant, on which no activation depends, so softmax can be replaced in any model. The sparse ones
+    lose scores and can be replaced only in heedful's own networks. A model's own activation is skipped.
     """
-
-    name: ClassVar[str] = "uniform"
 
     special: bool = True
     activations: tuple[Activation, ...] = ("softmax", "entmax15", "sparsemax")
 
-    title: ClassVar[str] = "Attention made uniform"
-    question: ClassVar[str] = "Does making attention uniform change the answer?"
+    name: ClassVar[str] = "uniform"
+    title: ClassVar[str] = "Uniform attention"
+    question: ClassVar[str] = "Does uniform attention change the output?"
     reading: ClassVar[str] = (
         "This shows whether the trained model needs its attention, not whether the task does: nothing is retrained, "
-        "and a network off its training distribution may answer badly for other reasons. Attention that is nearly "
-        "uniform already changes nothing."
+        "and a network outside its training distribution may fail for other reasons. Attention that is already nearly "
+        "uniform cannot change the output."
     )
     summary: ClassVar[str] = "change of the output when attention is uniform, or sparse"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019; Vashishth et al. 2019"
     changes: ClassVar[str] = (
-        "Every token that a position may attend to gets the same weight, everywhere or in one layer; or softmax, "
-        "entmax and sparsemax replace each other. Nothing is retrained."
+        "every token that a position may attend to gets the same weight, everywhere or in one layer; or softmax, "
+        "entmax and sparsemax replace each other; nothing is retrained"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Measure("total variation distance of the output", range=FRACTION),
-        "jsd": Measure("Jensen–Shannon divergence of the output", range=DIVERGENCE),
-        "flip": Measure("the predicted label changes", kind="rate", range=FRACTION),
-        "correct": Measure("the gold label is predicted, attention changed", kind="rate", range=FRACTION),
-        "correct as it is": Measure("the gold label is predicted, attention unchanged", kind="rate", range=FRACTION),
-        "tvd to uniform": Measure(
-            "total variation distance of pooled attention from uniform, mean over heads", range=FRACTION
-        ),
+        "tvd": Fraction("total variation distance of the output"),
+        "jsd": Divergence("Jensen–Shannon divergence of the output"),
+        "flip": Fraction("the predicted label changes", kind="rate"),
+        "correct": Fraction("the gold label is predicted, attention changed", kind="rate"),
+        "correct as it is": Fraction("the gold label is predicted, attention unchanged", kind="rate"),
+        "tvd to uniform": Fraction("total variation distance of pooled attention from uniform, mean over heads"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
-        Highlight("tvd", "attention made uniform: change of the output (TVD)", at={"layer": "all"}),
-        Highlight("correct", "attention made uniform: accuracy", at={"layer": "all"}),
+        Highlight("tvd", "uniform attention: change of the output (TVD)", at={"layer": "all"}),
+        Highlight("correct", "uniform attention: accuracy", at={"layer": "all"}),
     )
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide(
-            "tvd", "change of the answer with uniform attention (TVD)", words="change (TVD), uniform", at=EVERYWHERE
+            "tvd", "change of the output with uniform attention (TVD)", words="change (TVD), uniform", at=EVERYWHERE
         ),
         SideBySide("correct", "accuracy with uniform attention", words="accuracy, uniform", at=EVERYWHERE),
-        SideBySide("correct as it is", "accuracy with attention unchanged", words="accuracy, unchanged"),
+        SideBySide("correct as it is", "accuracy with unchanged attention", words="accuracy, unchanged"),
     )
 
     def __call__(self, case: Case) -> list[Finding]:
@@ -114,11 +111,11 @@ class Uniform(Checked):
             return Passes(1 + interventions.count_inputs(uniform + others, len(tokens)))
         return Passes(1 + interventions.count_inputs(uniform, len(tokens)) + 2 * others)
 
-    def tables(self, found: Findings) -> UniformTables:
+    def tables(self, findings: Findings) -> UniformTables:
         """Accuracy with each change; how far attention is from uniform, layer by layer."""
-        distances = interventions.by_layer(found, "tvd to uniform")
+        distances = interventions.by_layer(findings, "tvd to uniform")
         rows = [PlacedEstimate(**asdict(interventions.estimate_finite(x)), at=at) for at, x in distances]
-        return UniformTables(interventions.accuracy_by_place(found, "rate"), tuple(rows))
+        return UniformTables(interventions.accuracy_by_place(findings, "rate"), tuple(rows))
 
     def _others(self, classifier: Classifier) -> list[Activation]:
         """The activations that replace the model's own."""

@@ -75,7 +75,7 @@ def audit(
     import heedful
     from heedful.data import Columns
 
-    settings: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "methods": _names(methods), "checks": _names(checks), "profile": profile, "limit": limit, "seed": seed,
         "target": heedful.Target(target, scale, against), "settings": assignments, "explanations": explanations,
         "checkpoints": checkpoints, "columns": Columns(text_column, pair_column, label_column), "kind": kind,
@@ -83,9 +83,9 @@ def audit(
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast
-        from heedful.audits.job import prepare
+        from heedful.audits.job import AuditRequest, prepare
 
-        job = prepare(model, data, **settings)
+        job = prepare(AuditRequest(model, data, **arguments))
         if job.note:
             click.echo(job.note, err=True)
         plan = forecast(job)
@@ -96,7 +96,7 @@ def audit(
     with progress() as show:
         show("loading the model and the data")
         result = heedful.audit(
-            model, data, **settings, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
+            model, data, **arguments, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
         )
     _print(result, Path(out or ""), as_json)
 

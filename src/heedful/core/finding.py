@@ -104,6 +104,16 @@ class Finding:
         """`at` as JSON with sorted keys: {"layer": 2, "head": 0} -> '{"head":0,"layer":2}'."""
         return place(self.at)
 
+    def __repr__(self) -> str:
+        """One line: Finding(agreement: tau of lime, with=leave-one-out: 0.123)."""
+        return f"Finding({describe_number(self.check, self.measure, self.method, self.at)}: {self.value:.3g})"
+
+
+def describe_number(check: str, measure: str, method: str, at: Place) -> str:
+    """What a number of a check measures, for a prompt: "agreement: tau of lime, with=leave-one-out"."""
+    name = f"{check}: {measure}" if check else measure
+    return ", ".join([f"{name} of {method}" if method else name, *(f"{key}={value}" for key, value in at.items())])
+
 
 def place(at: Place) -> str:
     """See `Finding.place`."""

@@ -62,6 +62,14 @@ class Estimate:
         """Whether there are enough texts for a decision."""
         return enough(self.n)
 
+    def __repr__(self) -> str:
+        """One line: Estimate(0.123 [0.100, 0.146], n=58, 2 missing)."""
+        return f"{type(self).__name__}({self.gist()})"
+
+    def gist(self) -> str:
+        """The mean, its interval and the number of texts, in one line."""
+        return _gist(self, f", {self.missing} missing" if self.missing else "")
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -83,6 +91,21 @@ class Difference:
     def significant(self) -> bool:
         """Whether one of the two is significantly higher."""
         return self.decision in (Decision.HIGHER, Decision.LOWER)
+
+    def __repr__(self) -> str:
+        """One line: Difference(+0.123 [0.100, 0.146], n=60, p=0.003, higher: better)."""
+        return f"Difference({self.gist()})"
+
+    def gist(self) -> str:
+        """The numbers and the decision, in one line."""
+        p = self.p if self.p_adjusted is None else self.p_adjusted
+        better = "" if self.better is None else ": better" if self.better else ": worse"
+        decision = "" if self.decision is None else f", {self.decision.value}{better}"
+        return _gist(self, f", p={p:.2g}{decision}", "+")
+
+
+def _gist(numbers: Estimate | Difference, more: str, sign: str = "") -> str:
+    return f"{numbers.mean:{sign}.3g} [{numbers.low:.3g}, {numbers.high:.3g}], n={numbers.n}{more}"
 
 
 def estimate(values: Float[Floats, "n"], kind: MeasureKind = "mean", within: Range | None = None) -> Estimate:

@@ -1,4 +1,4 @@
-"""Methods: each a frozen dataclass of settings, called with (classifier, tokens, target, rng)."""
+"""Methods: each is a frozen dataclass of settings, called with (classifier, tokens, target, rng)."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ METHODS = Catalogue(
 
 
 def method(wanted: str | Method, given: Mapping[str, Any] | None = None) -> Method:
-    """A method by name, with settings, each checked against its type; a method itself is returned as it is."""
-    made: Method = METHODS.make(wanted, given)
-    return made
+    """A method by name, with settings, each checked against its type; a method object is returned unchanged."""
+    item: Method = METHODS.make(wanted, given)
+    return item
 
 
 def settings(cls: Any) -> dict[str, Any]:

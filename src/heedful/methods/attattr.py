@@ -1,7 +1,7 @@
-"""Self-attention attribution (Hao et al. 2021): attention times the gradient, integrated from no attention to all.
+"""Self-attention attribution (Hao et al. 2021): attention times the gradient, integrated from zero to full attention.
 
-Attr(A) = A ⊙ ∫₀¹ ∂f(αA)/∂A dα for one layer at a time, its heads scaled together, later layers computed anew. The sum
-over a layer is f − f without that layer's attention. The authors explain a probability: Target(scale="probability").
+Attr(A) = A ⊙ ∫₀¹ ∂f(αA)/∂A dα for one layer at a time, its heads scaled together, later layers recomputed. The sum over
+a layer is f − f without that layer's attention. The authors explain a probability: Target(scale="probability").
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Integrated(Checked):
     """How the integrals are computed.
 
     "nested" and "gauss" double their nodes, layer by layer, until the attribution changes by less than `tolerance`
-    (relative L1) and completeness lacks less than (tolerance / 2)². What moves is the error of the coarser rule; that
+    (relative L1) and the completeness gap is below (tolerance / 2)². The change is the error of the coarser rule; that
     of the finer is about its square, so a change of .2 leaves about 1 %. "nested" reuses its nodes, so it costs half.
     "riemann-left" is the authors' code and "riemann-right" their paper, 20 steps each. `steps` is the number of nodes.
     """
@@ -70,10 +70,14 @@ class _Integrated(Checked):
     layers: Layers = "all"
     kind: AttentionKind | None = None
 
+    paper: ClassVar[str] = "Hao et al. 2021"
+    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
+    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule == "nested" and self.steps not in (None, *NESTED):
-            raise BadInput(f"steps of the nested rule is one of {', '.join(map(str, NESTED))}, not {self.steps}.")
+            raise BadInput(f"steps is {self.steps}; the nested rule has {', '.join(map(str, NESTED))} steps.")
         if self.layers == ():
             raise BadInput("layers is empty; give a number, several or 'all'.")
 
@@ -94,13 +98,13 @@ class _Integrated(Checked):
         )
 
     def _stages(self) -> list[set[float]]:
-        """The nodes that come new with each rule, the end of the line aside; the first two rules come together."""
+        """The nodes that each rule adds, without the end of the line; the first two rules are one stage."""
         rules = [set(nodes.tolist()) for nodes, _ in self._rules()]
         stages = [rules[0].union(*rules[1:2]), *rules[2:]]
         return [stage.difference({1.0}, *stages[:n]) for n, stage in enumerate(stages)]
 
     def _rules(self) -> list[Quadrature]:
-        """The rules to try, coarse to fine; one, if there is nothing to compare."""
+        """The rules to try, coarse to fine; a single one where `rule` or `steps` is fixed."""
         if self.rule in ("riemann-left", "riemann-right"):
             return [riemann(self.steps or STEPS, "left" if self.rule == "riemann-left" else "right")]
         if self.steps is not None:
@@ -121,7 +125,7 @@ class _Integrated(Checked):
         return kind, sorted({layer % n for layer in wanted})
 
     def _integrate(self, classifier: Classifier, tokens: Tokens, target: Target) -> tuple[str, dict[int, _Layer]]:
-        """All layers, nodes doubled for those that have not settled."""
+        """All layers; the nodes are doubled for those that have not converged."""
         kind, layers = self._kind_and_layers(classifier)
         rules = self._rules()
         lines = PathGradients(classifier, classifier.batch([tokens]), target, (kind, layers))
@@ -143,10 +147,10 @@ class _Integrated(Checked):
         if former is None:
             return _Layer(scores, base, gap, len(rule[0]), None, settled=len(self._rules()) == 1)
         moved = float((scores - former.scores).abs().sum())
-        left = (self.tolerance / 2) ** 2  # the relative error left when a rule changes the one before by the tolerance
+        error = (self.tolerance / 2) ** 2  # the relative error of a rule that changes the one before by the tolerance
         # a probability's rounding shrinks where it is saturated, as its attributions do
         least = lines.rounding * (min(1.0, size) if lines.target.scale == "probability" else 1.0)
-        settled = moved <= max(self.tolerance * size, least) and abs(gap) <= max(left * size, least)
+        settled = moved <= max(self.tolerance * size, least) and abs(gap) <= max(error * size, least)
         return _Layer(scores, base, gap, len(rule[0]), moved / size if size > 0 else 0.0, settled)
 
     def _notes(self, results: dict[int, _Layer]) -> tuple[str, ...]:
@@ -157,10 +161,10 @@ class _Integrated(Checked):
             change = max(abs(results[layer].change or 0.0) for layer in late)
             gap = max(abs(results[layer].gap - results[layer].padding) for layer in late)
             cause = f"the last change was {change:.2g} and the gap is {gap:.2g}"
-            notes = [f"{_named(late)}: not settled with {self.max_nodes} nodes ({cause}); allow more with max_nodes"]
+            notes = [f"{_named(late)}: not converged with {self.max_nodes} nodes ({cause}); allow more with max_nodes"]
         if cut:
             amounts = ", ".join(f"{amount:.3g}" for amount in cut.values())
-            notes += [f"{_named(list(cut))}: the gap holds {amounts} of the padding that the network adds to a text"]
+            notes += [f"{_named(list(cut))}: the gap includes {amounts} of the padding that the network adds to a text"]
         return tuple(notes)
 
 
@@ -169,7 +173,7 @@ def _named(layers: list[int]) -> str:
 
 
 def _details(results: dict[int, _Layer]) -> dict[str, list[float | int | None]]:
-    """Per layer: nodes of the rule that was kept, how much it changed the attribution, f without the attention."""
+    """Per layer: nodes of the final rule, its change of the attribution, and f without the layer's attention."""
     return {
         "nodes": [layer.nodes for layer in results.values()],
         "change": [layer.change for layer in results.values()],
@@ -181,10 +185,7 @@ def _details(results: dict[int, _Layer]) -> dict[str, list[float | int | None]]:
 class AttAttr(_Integrated):
     """Attention times the gradient with respect to it, integrated; an `Interaction` whose layers each add up."""
 
-    summary: ClassVar[str] = "attention times its gradient, integrated from no attention to all"
-    paper: ClassVar[str] = "Hao et al. 2021"
-    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
-    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
+    summary: ClassVar[str] = "attention times its gradient, integrated from zero to full attention"
     scores_tokens: ClassVar[bool] = False
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Interaction:
@@ -206,15 +207,12 @@ class AttAttr(_Integrated):
 class AttAttrTokens(_Integrated):
     """Self-attention attribution of each key token: summed over heads and queries, mean over layers.
 
-    What the target loses as the attention to a token is scaled down to none. Each layer adds up by itself, so their
+    The change of the target as the attention to a token is scaled down to zero. Each layer adds up by itself, so their
     mean does: to f − the mean over layers of f without that layer's attention.
     """
 
     summary: ClassVar[str] = "integrated attention times gradient, per token that is attended to"
-    paper: ClassVar[str] = "Hao et al. 2021"
-    needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-    probe: ClassVar[Mapping[str, Any]] = {"rule": "gauss", "steps": 2}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f − base but for the gap."""
@@ -225,7 +223,7 @@ class AttAttrTokens(_Integrated):
         notes = self._notes(results)
         if kind == "decoder":  # position j+1 holds token j, and the start token is none of the text's
             gap += float(columns[0])
-            notes = (*notes, f"the gap holds {float(columns[0]):.3g} of the decoder's start token")
+            notes = (*notes, f"the gap includes {float(columns[0]):.3g} of the decoder's start token")
             columns = torch.cat([columns[1:], columns.new_zeros(1)])
         return Attribution(
             tokens=tokens,
@@ -242,7 +240,7 @@ Quadrature = tuple[Tensor, Tensor]  # nodes on [0, 1] and their weights
 
 
 class PathGradients:
-    """Values and gradients of a target at points of such lines, each computed once."""
+    """Values and gradients of a target at points of the lines αA, each computed once."""
 
     def __init__(self, classifier: Classifier, batch: Batch, target: Target, places: tuple[str, Sequence[int]]) -> None:
         self.classifier, self.batch, self.target = classifier, batch, target
@@ -299,8 +297,8 @@ class PathGradients:
 class _Scaled:
     """The edit of one pass: the last rows of a layer's batch are the points of that layer, as a leaf of the graph.
 
-    The text's own weights are put down where they are not known yet. At the ends of all lines attention is the model's
-    own, so with `track` the text's row gives the gradients of them all.
+    The text's own weights are stored when they are first seen. At the ends of all lines attention is the model's own,
+    so with `track` the text's row gives the gradients of them all.
     """
 
     def __init__(self, lines: PathGradients, points: Sequence[PathPoint], track: bool) -> None:
@@ -327,7 +325,7 @@ class _Scaled:
         return torch.cat([old, self.leaves[layer]])
 
     def keep(self, slopes: Sequence[Tensor]) -> None:
-        """Gradients with respect to the ends, then the leaves, go to their lines."""
+        """Store the gradients with respect to the ends, then the leaves, in their lines."""
         known, n = self.lines.slopes, len(self.ends)
         known |= {(layer, 1.0): slope[0] for layer, slope in zip(self.ends, slopes[:n], strict=True)}
         for layer, slope in zip(self.leaves, slopes[n:], strict=True):

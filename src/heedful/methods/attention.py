@@ -41,11 +41,11 @@ class BatchPart:
     def weights(self, site: Site, of: dict[Site, Tensor] | None = None) -> Tensor:
         """[h,q,k] over the text's own tokens, in float64; zero for a query that may read none of them."""
         w = (of or self.reading.weights)[site][self.row].detach().double()
-        own = w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
-        return own * self.allowed(site).any(-1)[:, None]
+        weights = w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
+        return weights * self.allowed(site).any(-1)[:, None]
 
     def allowed(self, site: Site) -> Tensor:
-        """[q,k] likewise."""
+        """[q,k]: which of the text's own tokens each query may attend to."""
         a = site.allowed[self.row, 0]
         return a[self.at if a.shape[0] > 1 else slice(None), self.at]
 
@@ -56,13 +56,13 @@ class BatchPart:
         return p[self.at] if len(p) > 1 else p
 
     def queries(self, site: Site) -> Tensor:
-        """[q]: the same for the queries of this site; a lone query is all of it."""
+        """[q]: the same for the queries of this site; the share of a single query is 1."""
         return self.pooled if site.allowed.shape[2] > 1 else self.pooled.new_ones(1)
 
 
 @dataclass(frozen=True)
 class AttentionMethod(BatchMethod):
-    """A method that reads the attention of one forward pass over all texts, with gradients if it needs them."""
+    """A method that reads the attention of one forward pass over all texts, and its gradients if it needs them."""
 
     needs: ClassVar[tuple[str, ...]] = ("attention",)
     needs_values: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class AttentionMethod(BatchMethod):
         return Passes(1, int("gradients" in self.needs))
 
     def check(self, classifier: Classifier) -> None:
-        """Refuse a model for which the method has no meaning."""
+        """Raise Unsupported for a model on which the method is not defined."""
 
     def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
         """The explanation of one text; `gradients` are ∂ target / ∂ A by site, if needed."""
@@ -102,7 +102,7 @@ class AtLayer(AttentionMethod):
     signed: ClassVar[bool] = False
 
     def check(self, classifier: Classifier) -> None:
-        """Refuse a kind of attention that answers another question."""
+        """Raise Unsupported for a kind of attention on which the method is not defined."""
         self.check_kind(classifier, kind_of(classifier, self.kind))
 
     def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
@@ -115,11 +115,11 @@ class AtLayer(AttentionMethod):
         return Attribution(tokens=text.tokens, scores=array(scores), signed=self.signed)
 
     def check_kind(self, classifier: Classifier, kind: str) -> None:
-        """Refuse the encoder's attention where the classifier pools a position of the decoder."""
+        """Raise Unsupported for the encoder's attention where the classifier pools a position of the decoder."""
         if kind != classifier.main_kind and kind == "self":
             raise Unsupported(
-                f"{classifier.name} pools a decoder position, so no row of its encoder attention is the classifier's; "
-                "use kind=cross, or attention-received for the encoder."
+                f"{classifier.name} pools a decoder position, so its encoder attention has no pooled row; use "
+                "kind=cross, or attention-received for the encoder."
             )
 
     def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
@@ -145,17 +145,24 @@ def kind_of(classifier: Classifier, kind: AttentionKind | None) -> str:
     named = classifier.main_kind if kind is None else "self" if kind == "encoder" else kind
     known = sorted({k for k, _ in classifier.sites})
     if named not in known:
-        raise BadInput(f"{classifier.name} has no {named} attention, only {', '.join(known)}.")
+        raise BadInput(f"{classifier.name} has no {named} attention; use {' or '.join(known)}.")
     return named
 
 
 def check_levels(classifier: Classifier) -> None:
-    """Refuse a network of two levels of attention, where a method goes through layers."""
+    """Raise Unsupported for a network with two levels of attention, over which a method cannot join layers."""
     if two_levels(classifier):
         raise Unsupported(
-            f"{classifier.name} has two levels of attention, words in each sentence and then sentences, without a "
-            "residual connection: there are no layers to go through; attention-mean multiplies the two."
+            f"{classifier.name} has two levels of attention, words in each sentence and then sentences, without "
+            "residual connections, so its layers cannot be joined; use attention-mean, which multiplies the two."
         )
+
+
+def check_square(classifier: Classifier, weights: Mapping[Site, Tensor]) -> None:
+    """Raise Unsupported for a network whose attention has one query, or two levels: its layers cannot be joined."""
+    check_levels(classifier)
+    if any(site.kind == "self" and w.shape[2] != w.shape[3] for site, w in weights.items()):
+        raise Unsupported(f"{classifier.name} has one query, not one per token, so there are no layers to join.")
 
 
 def two_levels(classifier: Classifier) -> bool:
@@ -231,7 +238,8 @@ class EffectiveAttention(AtLayer):
     def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Pooled rows of A⊥."""
         if site not in text.reading.values:
-            raise Unsupported(f"{text.classifier.name}: the value vectors of layer {site.layer} were not seen.")
+            reason = f"the value vectors of layer {site.layer} could not be recorded."
+            raise Unsupported(reason, text.classifier.name)
         vectors = text.reading.values[site][text.row]
         weights, allowed, share = text.weights(site), text.allowed(site), text.queries(site)
         values = vectors[:, text.at].detach().double()
@@ -267,7 +275,33 @@ class AttentionGradient(AtLayer):
 
 
 @dataclass(frozen=True)
-class Rollout(AttentionMethod):
+class ThroughLayers(AttentionMethod):
+    """One matrix [q,k] for each attention layer, joined over the layers into a number for each token."""
+
+    def check(self, classifier: Classifier) -> None:
+        """Raise Unsupported for two levels of attention."""
+        check_levels(classifier)
+
+    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
+        """The joined matrices."""
+        check_square(text.classifier, text.reading.weights)
+        matrices = {
+            kind: torch.stack([self.matrix(text, site, gradients) for site in text.reading.layers(kind)])
+            for kind in {kind for kind, _ in text.classifier.sites}
+        }
+        return Attribution(tokens=text.tokens, scores=array(self.join(matrices, text.pooled)), signed=False)
+
+    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
+        """[q,k] of one layer: the mean over heads."""
+        return text.weights(site).mean(0)
+
+    def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:
+        """[k] from the matrices of each kind of attention, first layer first."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Rollout(ThroughLayers):
     """Attention multiplied through the layers, half of each for the residual connection, at the pooled position."""
 
     summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
@@ -276,28 +310,16 @@ class Rollout(AttentionMethod):
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
-    def check(self, classifier: Classifier) -> None:
-        """Refuse two levels of attention."""
-        check_levels(classifier)
-
-    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
+    def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:
         """The pooled rows of the product."""
-        kinds = {kind for kind, _ in text.classifier.sites}
-        layers = {k: torch.stack([text.weights(s).mean(0) for s in text.reading.layers(k)]) for k in kinds}
-        if layers["self"].shape[-2] != layers["self"].shape[-1]:
-            raise Unsupported(
-                f"{text.classifier.name} has one query, not one per token: rollout has nothing to multiply."
-            )
-        if "cross" in layers:
-            product = cross_rollout(layers["self"], layers["decoder"], layers["cross"])
-        else:
-            product = rollout(layers["self"])
-        return Attribution(tokens=text.tokens, scores=array(text.pooled @ product), signed=False)
+        if "cross" in matrices:
+            return pooled @ cross_rollout(matrices["self"], matrices["decoder"], matrices["cross"])
+        return pooled @ rollout(matrices["self"])
 
 
 @dataclass(frozen=True)
 class AttentionWeights(AttentionMethod):
-    """Every attention matrix as it is: layer, head, query, key."""
+    """Every attention matrix: layer, head, query, key."""
 
     layer: LayerChoice = "all"
     kind: AttentionKind | None = None
@@ -307,7 +329,7 @@ class AttentionWeights(AttentionMethod):
     scores_tokens: ClassVar[bool] = False
 
     def check(self, classifier: Classifier) -> None:
-        """Refuse a kind of attention that the model does not have."""
+        """Raise BadInput for a kind of attention that the model does not have."""
         kind_of(classifier, self.kind)
 
     def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:

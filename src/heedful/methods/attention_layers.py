@@ -1,4 +1,4 @@
-"""What reaches the pooled position through all layers, and with which vectors: flow, norms, relevance."""
+"""Attention joined over all layers, or weighted by the vectors that it carries: flow, relevance, norms."""
 
 from __future__ import annotations
 
@@ -10,63 +10,24 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import Unsupported
-from heedful.core.explanation import Attribution, Explanation
 from heedful.maths.flow import attention_flow, cross_attention_flow
 from heedful.maths.formulas import cross_relevance, head_relevance, relevance
-from heedful.methods.attention import AtLayer, AttentionMethod, BatchPart, check_levels, two_levels
-from heedful.methods.base import array
+from heedful.methods.attention import AtLayer, BatchPart, ThroughLayers, two_levels
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
 
 
 @dataclass(frozen=True)
-class _ThroughLayers(AttentionMethod):
-    """One matrix [q,k] for each attention layer, joined over the layers into a number for each token."""
+class AttentionFlow(ThroughLayers):
+    """The maximum flow from the pooled position to each token; attention and residuals are the capacities.
 
-    def check(self, classifier: Classifier) -> None:
-        """Refuse two levels of attention."""
-        check_levels(classifier)
-
-    def explanation(self, text: BatchPart, gradients: dict[Site, Tensor]) -> Explanation:
-        """The joined matrices."""
-        check_square(text.classifier, text.reading.weights)
-        matrices = {
-            kind: torch.stack([self.matrix(text, site, gradients) for site in text.reading.layers(kind)])
-            for kind in {kind for kind, _ in text.classifier.sites}
-        }
-        return Attribution(tokens=text.tokens, scores=array(self.join(matrices, text.pooled)), signed=False)
-
-    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
-        """[q,k] of one layer."""
-        raise NotImplementedError
-
-    def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:
-        """[k] from the matrices of each kind of attention, first layer first."""
-        raise NotImplementedError
-
-
-def check_square(classifier: Classifier, weights: Mapping[Site, Tensor]) -> None:
-    """Refuse a network whose attention has one query, or two levels: nothing to join over layers."""
-    check_levels(classifier)
-    if any(site.kind == "self" and w.shape[2] != w.shape[3] for site, w in weights.items()):
-        raise Unsupported(f"{classifier.name} has one query, not one per token: there are no layers to go through.")
-
-
-@dataclass(frozen=True)
-class AttentionFlow(_ThroughLayers):
-    """The most that can flow from the pooled position down to each token, edges as wide as attention, with residuals.
-
-    Exact to a millionth (see `maths.flow`). Where the head pools a mean, each position is fed by its share of it.
+    Exact to a millionth (see `maths.flow`). Where the head pools a mean, each position is a source with its share.
     """
 
     summary: ClassVar[str] = "maximum flow of attention through all layers"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
-
-    def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
-        """The mean over heads."""
-        return text.weights(site).mean(0)
 
     def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:
         """Maximum flows."""
@@ -76,7 +37,7 @@ class AttentionFlow(_ThroughLayers):
 
 
 @dataclass(frozen=True)
-class Relevance(_ThroughLayers):
+class Relevance(ThroughLayers):
     """Attention times its gradient, the positive part, added up through all layers: the pooled row of R.
 
     R starts as the identity, so the pooled position counts itself with 1; that is kept.
@@ -116,12 +77,12 @@ class AttentionNorm(AtLayer):
     needs_values: ClassVar[bool] = True
 
     def check_kind(self, classifier: Classifier, kind: str) -> None:
-        """Refuse the words' attention that an encoder of sentences reads: it has no f."""
+        """Raise Unsupported for the word attention below an encoder of sentences, where f is not defined."""
         super().check_kind(classifier, kind)
         if kind == "self" and two_levels(classifier):
             raise Unsupported(
-                f"{classifier.name} has two levels of attention, and what it reads of words goes on to sentences, "
-                "through no linear map; use kind=sentence."
+                f"{classifier.name} has two levels of attention, and no linear map follows its attention over words; "
+                "use kind=sentence."
             )
 
     def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
@@ -140,14 +101,14 @@ def _carried_vectors(text: BatchPart, site: Site) -> Tensor:
     name, layer = text.classifier.name, f"{site.kind} layer {site.layer}"
     projection, values = text.reading.projections.get(site), text.reading.values.get(site)
     if projection is None or values is None:
-        raise Unsupported(f"{name}: what follows attention in {layer} is not a linear map that heedful can see.")
+        raise Unsupported(f"{name}: no linear map could be recorded after the attention of {layer}.")
     vectors = torch.einsum("hkd,hde->hke", values[text.row][:, text.at].detach().double(), projection.weight.double())
     weights = text.weights(site)
     output = projection.result[text.row].double()
     output = output[text.at] if len(output) > 1 else output
     bias = output.new_zeros(1) if projection.bias is None else projection.bias.double()
-    missed = (torch.einsum("hqk,hke->qe", weights, vectors) + bias - output)[text.queries(site) > 0].abs().max()
+    error = (torch.einsum("hqk,hke->qe", weights, vectors) + bias - output)[text.queries(site) > 0].abs().max()
     size = torch.einsum("hqk,hke->qe", weights, vectors.abs()).max() + bias.abs().max()
-    if missed > torch.finfo(projection.result.dtype).eps ** 0.5 * size:
-        raise Unsupported(f"{name}: the vectors seen in {layer} do not add up to its attention's output.")
+    if error > torch.finfo(projection.result.dtype).eps ** 0.5 * size:
+        raise Unsupported(f"{name}: the vectors recorded in {layer} do not add up to the output of its attention.")
     return vectors

@@ -1,4 +1,4 @@
-"""What every method has, and what the built-in methods share: batches of texts of similar length."""
+"""The protocol of methods, their cost in passes, and what the built-in methods share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.model.classifier import Classifier
 
 @dataclass(frozen=True)
 class Passes:
-    """What an explanation will cost: forward and backward passes of one text each; exactly, or else at most."""
+    """The cost of an explanation: forward and backward passes of one text each; an upper bound unless `exactly`."""
 
     forwards: int
     backwards: int = 0
@@ -29,9 +29,8 @@ class Passes:
 
 def total(passes: Iterable[Passes]) -> Passes:
     """The sum; exact if every part is."""
-    parts = [(p.forwards, p.backwards, p.exactly) for p in passes]
-    forwards, backwards, exactly = zip(*parts, strict=True) if parts else ((), (), ())
-    return Passes(sum(forwards), sum(backwards), all(exactly))
+    parts = list(passes)
+    return Passes(sum(p.forwards for p in parts), sum(p.backwards for p in parts), all(p.exactly for p in parts))
 
 
 @runtime_checkable
@@ -39,12 +38,12 @@ class Method(Protocol):
     """A method explains a prediction. Three more functions are optional:
 
     `many(classifier, texts, targets, rngs)` explains several texts at once, for speed;
-    `passes(classifier, tokens)` returns what one explanation will cost, without running it;
+    `passes(classifier, tokens)` returns the cost of one explanation, without running the model;
     `applies(classifier)` returns whether the method fits this architecture; an audit omits those that do not.
 
     Its settings are the fields of the dataclass. The class attributes are these; all but the first two are optional:
 
-    summary, paper    one line on what it is, and where it comes from
+    summary, paper    one line that describes it, and its source
     aliases           other names
     needs             what a model must provide besides predictions, such as "attention" or "gradients"
     quick             its settings in a quick audit; without it, or with None, a quick audit omits the method
@@ -59,7 +58,7 @@ class Method(Protocol):
 
 
 def passes(method: Method, classifier: Classifier, texts: Iterable[Tokens]) -> Passes | None:
-    """What a method will cost on these texts, each as the model will read it; None if the method does not know."""
+    """The cost of a method on these texts, each as the model will read it; None if the method has no `passes`."""
     count = getattr(method, "passes", None)
     return None if count is None else total(count(classifier, tokens) for tokens in texts)
 

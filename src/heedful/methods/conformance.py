@@ -1,4 +1,4 @@
-"""The conformance battery: what every method must do on every classifier. For our methods, and for yours.
+"""The conformance battery: what every method must do on every classifier, built-in or not.
 
 from heedful.methods.conformance import conforms
 conforms(MyMethod(), heedful.load())        # an AssertionError says what does not hold
@@ -6,9 +6,9 @@ conforms(MyMethod(), heedful.load())        # an AssertionError says what does n
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,10 +27,11 @@ PROBE_TEXTS = (
     "A warm and clever story about two sisters who never stop arguing",
 )
 SEED = 3
+T = TypeVar("T")
 
 
 def as_array(explanation: Explanation) -> NDArray[Any]:
-    """What an explanation says, as an array; of a counterfactual, 1 for each token that stays."""
+    """The numbers of an explanation; of a counterfactual, 1 for each token that stays."""
     if isinstance(explanation, Counterfactual):
         return np.isin(np.arange(len(explanation.tokens)), explanation.kept).astype(np.float64)
     assert isinstance(explanation, (Attribution, Interaction)), f"{type(explanation).__name__} has no numbers"
@@ -47,14 +48,14 @@ def scores_every_token(method: Method, classifier: Classifier, explanation: Expl
 
 
 def repeats(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """The same seed gives the same numbers, whatever torch's global generator does."""
+    """The same seed gives the same numbers, whatever the state of torch's global generator."""
     torch.manual_seed(1)
     again = explain(classifier, PROBE_TEXTS[0], method, seed=SEED)
-    assert np.array_equal(as_array(explanation), as_array(again)), "the same seed gave other numbers"
+    assert np.array_equal(as_array(explanation), as_array(again)), "the same seed gave different numbers"
 
 
 def ignores_company(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """A text's numbers do not depend on the texts it is explained with, nor on padding."""
+    """A text's numbers depend neither on the other texts of its batch nor on padding."""
     separate = [explanation, *(explain(classifier, text, method, seed=SEED) for text in PROBE_TEXTS[1:])]
     for single, batched in zip(separate, explain_all(classifier, PROBE_TEXTS, method, seed=SEED), strict=True):
         alone, together = as_array(single), as_array(batched)
@@ -64,29 +65,29 @@ def ignores_company(method: Method, classifier: Classifier, explanation: Explana
 
 
 def leaves_the_model_alone(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """Weights, modes, hooks, configuration and gradients are afterwards as before, also when the model raises."""
+    """Weights, modes, hooks, configuration and gradients do not change, not even when the model raises."""
     state = snapshot(classifier)
     explain(classifier, PROBE_TEXTS[0], method)
-    assert (now := snapshot(classifier)) == state, f"changed: {_changed(state, now)}"
+    assert (now := snapshot(classifier)) == state, f"changed: {changed_state(state, now)}"
     target = explanation.target.resolved(classifier.labels, 0)
-    with _failing(classifier), suppress(_PlannedError):
+    with _failing(classifier):
         method(classifier, explanation.tokens, target, torch.Generator().manual_seed(0))
-    assert (now := snapshot(classifier)) == state, f"changed after an error: {_changed(state, now)}"
+    assert (now := snapshot(classifier)) == state, f"changed after an error: {changed_state(state, now)}"
 
 
 def survives_json(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """Written and read again, an explanation is the same."""
+    """An explanation that is written as JSON and read again is the same."""
     again = from_json(explanation.to_json())
-    assert np.array_equal(as_array(explanation), as_array(again)), "numbers changed"
-    assert explanation.to_json() == again.to_json(), "something changed"
+    assert np.array_equal(as_array(explanation), as_array(again)), "JSON changed the numbers"
+    assert explanation.to_json() == again.to_json(), "JSON changed a field"
 
 
 def tells_its_source(method: Method, classifier: Classifier, explanation: Explanation) -> None:
-    """Provenance is complete; passes are counted, and no more than the method announced, if it announced any."""
+    """Provenance is complete; passes are counted, and no more than the method's `passes` announced, if it has it."""
     source = explanation.source
-    assert source.method, "no method named"
-    assert source.seed == SEED, "another seed"
-    assert source.fingerprint == classifier.fingerprint, "another model"
+    assert source.method, "the source names no method"
+    assert source.seed == SEED, f"the source has seed {source.seed}, not {SEED}"
+    assert source.fingerprint == classifier.fingerprint, "the source has the fingerprint of another model"
     assert source.backwards <= source.forwards, f"{source.backwards} backward passes after {source.forwards} forward"
     assert explanation.prediction.labels == classifier.labels, "the prediction is missing"
     planned = getattr(method, "passes", lambda *_: None)(classifier, explanation.tokens)
@@ -96,39 +97,47 @@ def tells_its_source(method: Method, classifier: Classifier, explanation: Explan
         assert right, f"it took {count} passes (forward, backward) and announced {plan}"
 
 
-# Each claim is given an explanation of the first text, with SEED: explaining it once for all of them saves a third.
+# Each claim gets an explanation of the first text, with SEED: explaining it once for all of them saves a third.
 CLAIMS: dict[str, Callable[[Method, Classifier, Explanation], None]] = {
     claim.__name__: claim
-    for claim in (
-        scores_every_token,
-        repeats,
-        ignores_company,
-        leaves_the_model_alone,
-        survives_json,
-        tells_its_source,
-    )
+    for claim in (scores_every_token, repeats, ignores_company, leaves_the_model_alone, survives_json, tells_its_source)
 }
 
 
 def conforms(method: Method, classifier: Classifier) -> bool:
-    """Every claim, one after the other. A method may instead raise Unsupported, if it names the model: then False."""
+    """Raise an AssertionError with the first claim that does not hold; False if the method does not support the model.
+
+    A method that does not support a model raises Unsupported, and names the model.
+    """
     torch.manual_seed(0)
-    try:
-        explanation = explain(classifier, PROBE_TEXTS[0], method, seed=SEED)
-    except Unsupported as e:
-        if classifier.name not in str(e):
-            raise AssertionError(f"Unsupported does not name the model: {e}") from e
+    explanation = unless_unsupported(classifier, lambda: explain(classifier, PROBE_TEXTS[0], method, seed=SEED))
+    if explanation is None:
         return False
-    for name, claim in CLAIMS.items():
-        try:
-            claim(method, classifier, explanation)
-        except AssertionError as e:
-            raise AssertionError(f"{type(method).__name__} on {classifier.name}: {name}: {e}") from e
+    require(CLAIMS, classifier, method, classifier, explanation)
     return True
 
 
+def unless_unsupported(classifier: Classifier, run: Callable[[], T]) -> T | None:
+    """The result; None where the model is not supported, if the error names the model."""
+    try:
+        return run()
+    except Unsupported as e:
+        if classifier.name not in str(e):
+            raise AssertionError(f"Unsupported does not name the model: {e}") from e
+        return None
+
+
+def require(claims: Mapping[str, Callable[..., None]], classifier: Classifier, subject: object, *more: Any) -> None:
+    """Every claim about a method or a check; an AssertionError names the first that does not hold."""
+    for name, claim in claims.items():
+        try:
+            claim(subject, *more)
+        except AssertionError as e:
+            raise AssertionError(f"{type(subject).__name__} on {classifier.name}: {name}: {e}") from e
+
+
 def snapshot(classifier: Classifier) -> dict[str, Any]:
-    """Everything about a model and tokenizer that an explanation might disturb."""
+    """The state of a model and tokenizer that an explanation must not change."""
     model = classifier.model
     configs = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     return {
@@ -147,7 +156,8 @@ def snapshot(classifier: Classifier) -> dict[str, Any]:
     }
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> str:
+def changed_state(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """The names of what differs between two snapshots."""
     return ", ".join(key for key in before if before[key] != after[key])
 
 
@@ -155,17 +165,16 @@ class _PlannedError(Exception):
     pass
 
 
-class _failing:  # noqa: N801
-    """Inside, the model raises in the middle of its forward pass."""
+@contextmanager
+def _failing(classifier: Classifier) -> Iterator[None]:
+    """Inside, the model raises in the middle of its forward pass; that error ends the block."""
 
-    def __init__(self, classifier: Classifier) -> None:
-        self.module = [m for m in classifier.model.modules() if not list(m.children())][-1]
+    def fail(*_: Any) -> None:
+        raise _PlannedError
 
-    def __enter__(self) -> None:
-        def fail(*_: Any) -> None:
-            raise _PlannedError
-
-        self.hook = self.module.register_forward_pre_hook(fail)
-
-    def __exit__(self, *_: object) -> None:
-        self.hook.remove()
+    hook = [m for m in classifier.model.modules() if not list(m.children())][-1].register_forward_pre_hook(fail)
+    try:
+        with suppress(_PlannedError):
+            yield
+    finally:
+        hook.remove()

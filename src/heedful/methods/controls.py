@@ -1,7 +1,7 @@
-"""Controls: what knows nothing of the model. A check that cannot tell a method from these has found nothing.
+"""Controls: scores that do not depend on the model. A method should differ significantly from them.
 
-They score words, and a word's pieces share its score in equal parts: a number for each piece would put words of many
-pieces first, which is no control at all. `by=token` scores pieces.
+They score words, and a word's pieces share its score in equal parts: one number for each piece would rank words of many
+pieces first. `by=token` scores pieces.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from heedful.model.masking import Unit, features, spread_scores
 
 @dataclass(frozen=True)
 class Control(Checked):
-    """What all controls share: they ask the model nothing, and special tokens have no score."""
+    """What all controls share: they do not run the model, and special tokens have no score."""
 
     by: Unit = "word"
 
     paper: ClassVar[str] = "control"
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """None: the model is not asked."""
+        """No pass: the model is not run."""
         return Passes(0)
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
@@ -41,7 +41,7 @@ class Control(Checked):
         return Attribution(tokens=tokens, scores=scores, signed=False)
 
     def scores(self, n: int, rng: torch.Generator) -> Floats:
-        """Of n words, in reading order."""
+        """The scores of n words, in reading order."""
         raise NotImplementedError
 
 

@@ -8,16 +8,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from heedful.core.errors import Unsupported
-from heedful.methods import METHODS, Method
-from heedful.methods.attention import AttentionWeights
+from heedful.methods import METHODS, Method, explain
 from heedful.methods.base import Passes, passes, total
-from heedful.methods.explain import Methods, OnUnsupported, Text, Texts, cut_text, make_methods, text_pairs
 from heedful.model.loading import load
 
 
 @dataclass(frozen=True)
 class MethodCost:
-    """The passes of a method over all texts; None where the method does not say."""
+    """The passes of a method over all texts; None where unknown."""
 
     method: str
     passes: Passes | None
@@ -25,7 +23,7 @@ class MethodCost:
 
 @dataclass(frozen=True)
 class CostForecast:
-    """What an explanation will cost: the passes of each method, and how many texts or windows are predicted.
+    """The cost of an explanation: the passes of each method, and how many texts or windows are predicted.
 
     `skipped` gives the reason for each method that the model does not support.
     """
@@ -41,7 +39,7 @@ class CostForecast:
 
     @property
     def unknown(self) -> list[str]:
-        """The methods that do not say what they cost."""
+        """The methods whose cost is unknown."""
         return [cost.method for cost in self.costs if cost.passes is None]
 
     def to_json(self) -> str:
@@ -53,31 +51,30 @@ class CostForecast:
 
 def plan(
     x: Any,
-    text: Text | Texts,
-    method: str | Method | Methods = "integrated-gradients",
+    text: explain.Text | explain.Texts,
+    method: str | Method | explain.Methods = "integrated-gradients",
     pair: str | None = None,
     *,
     tokenizer: Any = None,
     truncate: bool = True,
     windows: bool = False,
-    unsupported: OnUnsupported = "raise",
+    unsupported: explain.OnUnsupported = "raise",
     with_attention: bool = False,
     **settings: Any,
 ) -> CostForecast:
-    """What `explain` will cost with the same arguments. Runs nothing."""
-    wanted = make_methods(method, settings)
-    texts = text_pairs(text, pair)
+    """The cost of `explain` with the same arguments. The model is not run."""
+    methods = explain.make_methods(method, settings)
+    texts = explain.text_pairs(text, pair)
     classifier = load(x if tokenizer is None else (x, tokenizer))
-    cuts = [cut_text(classifier, classifier.tokens(*one), truncate, windows) for one in texts]
+    cuts = [explain.cut_text(classifier, classifier.tokens(*parts), truncate, windows) for parts in texts]
     parts = [part for cut in cuts for part in cut.parts]
     costs: list[MethodCost] = []
     skipped: dict[str, str] = {}
-    grid = with_attention and not any(isinstance(one, AttentionWeights) for one in wanted)
-    for number, one in enumerate([*wanted, *([AttentionWeights()] if grid else [])]):
+    for number, item in enumerate([*methods, *explain.attention_grid(methods, with_attention)]):
         try:
-            costs.append(MethodCost(METHODS.name_of(one), passes(one, classifier, parts)))
+            costs.append(MethodCost(METHODS.name_of(item), passes(item, classifier, parts)))
         except Unsupported as e:
-            if unsupported == "raise" and number < len(wanted):
+            if unsupported == "raise" and number < len(methods):
                 raise
-            skipped[METHODS.name_of(one)] = str(e)
+            skipped[METHODS.name_of(item)] = str(e)
     return CostForecast(tuple(costs), len(parts), skipped)

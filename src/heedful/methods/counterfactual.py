@@ -1,4 +1,4 @@
-"""Counterfactuals: which words can be removed without a change of label, and which few cannot."""
+"""Counterfactuals: the words whose removal keeps the label, and the fewest whose removal changes it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Search:
         return self.engine.ask([self.method.variants(self.tokens, ~gone, self.engine.rng)]).logits
 
     def margin(self, logits: Tensor) -> Floats:
-        """How far the label is from its change: below zero, it has changed (to the wanted one, if there is one)."""
+        """The margin of the label: below zero, it has changed (to the wanted one, if there is one)."""
         label = self.label if self.wanted is None else self.wanted
         others = logits.clone()
         others[:, label] = -torch.inf
@@ -55,7 +55,7 @@ class _Search:
         return lead if self.wanted is None else -lead
 
     def result(self, gone: Bools, found: bool, exact: bool, notes: tuple[str, ...] = ()) -> Counterfactual:
-        """What the search found, as an explanation."""
+        """The result of the search, as an explanation."""
         removed = tuple(i for feature, away in zip(self.features, gone, strict=True) if away for i in feature)
         return Counterfactual(
             tokens=self.tokens,
@@ -73,9 +73,9 @@ def _search(
     method: Perturbing, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator
 ) -> _Search:
     if classifier.head == "regression" or len(classifier.labels) < 2:
-        raise Unsupported(f"{classifier.name} predicts a number, so there is no label to change or keep.")
+        raise Unsupported(f"{classifier.name} is a regression model: a counterfactual needs a label that can change.")
     if method.draws_words:
-        raise BadInput("a masked language model draws other words each time; choose another masking.")
+        raise BadInput(f"masking '{method.masking}' draws different words each time; choose another masking.")
     search = _Search(method, classifier, tokens, Engine(classifier, method.precision, rng))
     search.label = int(search.logits(np.zeros((1, len(search.features)), bool))[0].argmax())
     wanted = target.label if target.label != search.label else target.against
@@ -87,8 +87,8 @@ def _search(
 class InputReduction(Perturbing):
     """Words removed one by one, each time the one whose removal leaves the label most probable, while the label stays.
 
-    The last word always stays. What is left is often not what a person would call a reason. `beam` is how many sets are
-    kept at a time.
+    The last word always stays. The remaining words often make no sense to people. `beam` is the number of sets in the
+    beam search.
     """
 
     beam: Annotated[int, Ge(1)] = 1
@@ -103,7 +103,7 @@ class InputReduction(Perturbing):
         d = len(search.features)
         if search.wanted is not None:
             predicted = f"{classifier.name} predicts '{classifier.labels[search.label]}' for this text"
-            raise Unsupported(f"{predicted}, and input-reduction keeps the predicted label: leave the target out.")
+            raise Unsupported(f"{predicted}, and input-reduction keeps the predicted label; leave the target out.")
         ways = np.zeros((1, d), bool)
         while (~ways[0]).sum() > 1:
             more = np.unique(np.concatenate([_one_more(way) for way in ways]), axis=0)
@@ -125,9 +125,9 @@ class InputReduction(Perturbing):
 class MinimalFlip(Perturbing):
     """The smallest set of words without which the label changes; to the target's label, if that is another one.
 
-    Sets of one word, of two, … are all tried as long as `tries` passes allow: what is found so is proven smallest. Then
-    words are added one by one, each time the one that brings the label nearest to its change, and those that turn out
-    not to be needed are put back.
+    All sets of one word, of two, … are tried within `tries` passes: a set found this way is proven smallest. Then words
+    are added one by one, each time the one that lowers the label's margin most, and words that are not needed are put
+    back.
     """
 
     tries: Annotated[int, Ge(1)] = 2000
@@ -141,10 +141,10 @@ class MinimalFlip(Perturbing):
         """The set, or all words if none was found."""
         search = _search(self, classifier, tokens, target, rng)
         d = len(search.features)
-        left = self.tries
+        budget = self.tries
         for size in range(1, d + 1):
-            left -= comb(d, size)
-            if left < 0:
+            budget -= comb(d, size)
+            if budget < 0:
                 break
             best = self._best(search, d, size)
             if best is not None:
@@ -183,11 +183,11 @@ class MinimalFlip(Perturbing):
                 break
             gone = fewer[margins.argmin()]
         proven = f", and no set of fewer than {size} words changes the label" if size > 1 else ""
-        note = f"this set was found step by step{proven}"
+        note = f"a greedy search found this set{proven}"
         return search.result(gone, found=True, exact=int(gone.sum()) == size, notes=(note,))
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """At most: all small sets, then every word at every step, there and back."""
+        """At most: all small sets, then every word at every step, adding and putting back."""
         d = len(features(tokens, self.by))
         return self.at_most(1 + min(self.tries, 2**d) + d * (d + 1))
 

@@ -103,7 +103,8 @@ def explain(
     single = isinstance(text, (str, tuple)) and not _is_several(method)
     if single and with_attention:
         raise BadInput("with_attention is for Explanations; give the methods as a list.")
-    job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, with_attention, watch)
+    methods = make_methods(method, settings)
+    job = _Job(methods, _target(target), seed, truncate, windows, unsupported, with_attention, watch)
     texts = text_pairs(text, pair)
     classifier = load(x if tokenizer is None else (x, tokenizer))
     rows = job.run(classifier, [classifier.tokens(*pair) for pair in texts])
@@ -113,7 +114,7 @@ def explain(
         [weights for row in rows for weights in row.attention],
     )
     if rows and not whole:
-        raise Unsupported(f"no method could explain this model; {next(iter(whole.skipped.values()))}")
+        raise Unsupported(f"the model supports none of the methods: {next(iter(whole.skipped.values()))}")
     return whole[0] if single else whole
 
 
@@ -147,9 +148,9 @@ def explain_all(
 
     Yields for each text an Explanation, or Explanations for several methods. The arguments are those of `explain`.
     """
-    # a single explanation per text has no place for what was skipped
+    # a single explanation per text cannot list skipped methods
     unsupported = unsupported if _is_several(method) else "raise"
-    job = _Job.of(method, settings, target, seed, truncate, windows, unsupported, False, watch)
+    job = _Job(make_methods(method, settings), _target(target), seed, truncate, windows, unsupported, False, watch)
     classifier, stream = load(x if tokenizer is None else (x, tokenizer)), iter(texts)
     chunks = iter(lambda: list(islice(stream, STREAM_TEXTS)), [])
     rows = (row for chunk in chunks for row in job.run(classifier, [classifier.tokens(*p) for p in text_pairs(chunk)]))
@@ -191,26 +192,30 @@ def tree(
     return grow(why, how, threshold=threshold, penalty=penalty, root=root, leave_out=leave_out, seconds=seconds)
 
 
-def _is_several(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, str)
+def _is_several(method: Any) -> bool:
+    return isinstance(method, Sequence) and not isinstance(method, str)
 
 
-def text_pairs(given: Any, pair: str | None = None) -> list[tuple[str, str | None]]:
+def _target(target: TargetLike) -> Target:
+    return target if isinstance(target, Target) else Target(target)
+
+
+def text_pairs(text: Any, pair: str | None = None) -> list[tuple[str, str | None]]:
     """One text or several, as (text, pair or None)."""
-    if isinstance(given, str):
-        return [(given, pair)]
+    if isinstance(text, str):
+        return [(text, pair)]
     if pair is not None:
         raise BadInput("pair is for one text; give several pairs, or a tuple, as (text, pair).")
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
-        return [given]
-    if isinstance(given, tuple) or not isinstance(given, Iterable):
-        raise BadInput(f"{given!r} is not a text or a (text, pair) of two texts; give several texts as a list.")
-    return [text_pairs(tuple(item) if isinstance(item, list) else item)[0] for item in given]
+    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
+        return [text]
+    if isinstance(text, tuple) or not isinstance(text, Iterable):
+        raise BadInput(f"{text!r} is not a text or a (text, pair) of two texts; give several texts as a list.")
+    return [text_pairs(tuple(item) if isinstance(item, list) else item)[0] for item in text]
 
 
 @dataclass(frozen=True)
 class TextParts:
-    """A text as the model reads it: in one part, whole or truncated, or in overlapping windows of these positions."""
+    """A text as the model reads it: in one part, perhaps truncated, or in overlapping windows of these positions."""
 
     tokens: Tokens
     parts: tuple[Tokens, ...]
@@ -218,7 +223,7 @@ class TextParts:
 
 
 def cut_text(classifier: Classifier, tokens: Tokens, truncate: bool = True, windows: bool = False) -> TextParts:
-    """The parts of a text that the model is given: one, unless the text is too long and windows are allowed."""
+    """The parts of a text that the model reads: one, unless the text is too long and windows are allowed."""
     limit = classifier.limit
     if limit is None or len(tokens) <= limit:
         return TextParts(tokens, (tokens,))
@@ -243,42 +248,25 @@ class _Job:
     seed: int
     truncate: bool
     windows: bool
-    skip: bool
+    unsupported: OnUnsupported
     with_attention: bool
     watch: Watch | None
 
-    @classmethod
-    def of(
-        cls,
-        method: str | Method | Methods,
-        settings: Mapping[str, Any],
-        target: TargetLike,
-        seed: int,
-        truncate: bool,
-        windows: bool,
-        unsupported: OnUnsupported,
-        with_attention: bool,
-        watch: Watch | None,
-    ) -> _Job:
-        """The arguments of `explain`, checked."""
-        if unsupported not in ("raise", "skip"):
-            raise BadInput(f"unsupported '{unsupported}' is not one of raise, skip.")
-        methods = make_methods(method, settings)
-        with_attention = with_attention and not any(isinstance(m, AttentionWeights) for m in methods)
-        wanted = target if isinstance(target, Target) else Target(target)
-        return cls(methods, wanted, seed, truncate, windows, unsupported == "skip", with_attention, watch)
+    def __post_init__(self) -> None:
+        if self.unsupported not in ("raise", "skip"):
+            raise BadInput(f"unsupported '{self.unsupported}' is not one of raise, skip.")
 
     def run(self, classifier: Classifier, texts: Sequence[Tokens]) -> list[Explanations]:
         """For each text an explanation by each method. A text is cut and predicted once for all methods."""
         cuts = [cut_text(classifier, tokens, self.truncate, self.windows) for tokens in texts]
         predictions = _predictions(classifier, cuts)
         targets = [self.target.resolved(classifier.labels, prediction.index) for prediction in predictions]
-        attention = [AttentionWeights()] if self.with_attention else []
+        methods = [*self.methods, *attention_grid(self.methods, self.with_attention)]
         columns = []
-        for number, method in enumerate([*self.methods, *attention], 1):
+        for number, method in enumerate(methods, 1):
             if self.watch is not None and texts:
-                self.watch(_step(classifier, method, cuts, number, len(self.methods) + len(attention)))
-            skip = self.skip or number > len(self.methods)
+                self.watch(_step(classifier, method, cuts, number, len(methods)))
+            skip = self.unsupported == "skip" or number > len(self.methods)
             columns.append(_apply(classifier, method, cuts, targets, self.seed, skip))
         return [
             self._collect([column[i] for column in columns], prediction) for i, prediction in enumerate(predictions)
@@ -296,23 +284,29 @@ class _Job:
         )
 
 
-def make_methods(given: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
-    """The methods given, and the settings of the one that was named."""
-    wanted = list(given) if _is_several(given) else [given]
+def make_methods(method: Any, settings: Mapping[str, Any]) -> tuple[Method, ...]:
+    """One method or several, as objects; `settings` are those of a single method that is given by name."""
+    wanted = list(method) if _is_several(method) else [method]
     if not wanted:
         raise BadInput("no method was given; `heedful methods` lists them all.")
     if not settings:
         return tuple(make(item) for item in wanted)
-    if not isinstance(given, str):
+    if not isinstance(method, str):
         raise BadInput(
             f"{', '.join(settings)}: keywords set one method that is given by name; give several methods, or a "
             "method object, with their settings: heedful.method('ig', {'steps': 64})."
         )
-    known = known_settings.of(type(make(given)))
+    known = known_settings.of(type(make(method)))
     for wrong in sorted(set(settings) - set(known)):
         if hint := nearest(wrong, [*known, *_KEYWORDS]):
-            raise BadInput(f"explain with {METHODS.full_name(given)} has no argument '{wrong}'{hint}")
-    return (make(given, settings),)
+            raise BadInput(f"explain with {METHODS.full_name(method)} has no argument '{wrong}'{hint}")
+    return (make(method, settings),)
+
+
+def attention_grid(methods: Sequence[Method], with_attention: bool) -> list[Method]:
+    """The attention weights that a page shows as a grid of heads, unless they are among the methods."""
+    known = any(isinstance(method, AttentionWeights) for method in methods)
+    return [AttentionWeights()] if with_attention and not known else []
 
 
 def _step(classifier: Classifier, method: Method, cuts: Sequence[TextParts], number: int, count: int) -> Step:
@@ -336,7 +330,7 @@ def _predictions(classifier: Classifier, cuts: Sequence[TextParts]) -> list[Pred
 def _apply(
     classifier: Classifier, method: Method, cuts: Sequence[TextParts], targets: Sequence[Target], seed: int, skip: bool
 ) -> list[Explanation | Unsupported]:
-    """One method on every text. Where it is unsupported, an error, or with `skip` a result in the text's place."""
+    """One method on every text. `Unsupported` is raised, or with `skip` returned in the text's place."""
     repeated = [target for cut, target in zip(cuts, targets, strict=True) for _ in cut.parts]
     try:
         parts = iter(run_method(classifier, method, [part for cut in cuts for part in cut.parts], repeated, seed))
@@ -354,7 +348,7 @@ def _apply(
 def run_method(
     classifier: Classifier, method: Method, texts: Sequence[Tokens], targets: Sequence[Target], seed: int = 0
 ) -> list[Explanation]:
-    """One method on every text, several texts at a time if it can. Targets are resolved; nothing is predicted."""
+    """One method on every text, in batches if it has `many`. Targets are resolved; nothing is predicted."""
     explanations: dict[int, Explanation] = {}
     together, key = hasattr(method, "many"), known_settings.draw_key(METHODS.name_of(method), method)
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
@@ -402,7 +396,7 @@ def versions() -> dict[str, str]:
 
 
 def _join_windows(cut: TextParts, parts: Sequence[Explanation]) -> Explanation:
-    """The mean over windows: a token's score is the sum over the windows that hold it, divided by all windows.
+    """The mean over windows: a token's score is the sum over the windows that contain it, divided by all windows.
 
     That explains the mean of the windows' targets.
     """

@@ -1,6 +1,6 @@
 """Gradients of the target with respect to the word vectors.
 
-With `through_attention=False` attention weights are held constant, as Jain & Wallace (2019) do.
+With `through_attention=False` attention weights are constants, as in Jain & Wallace (2019).
 """
 
 from __future__ import annotations
@@ -25,13 +25,25 @@ from heedful.model.edits import held
 from heedful.model.masking import special_token
 from heedful.model.seam import paused
 
+Reduction = Literal["mean", "l1", "l2", "x-input"]
+SIGNED: tuple[Reduction, ...] = ("mean", "x-input")
+
+
+def reduced(how: Reduction, vectors: Tensor, slopes: Tensor) -> Tensor:
+    """[t,d] and [t,d] -> [t]: the mean of the gradient's coordinates, its norm, or its product with the word vector."""
+    if how == "x-input":
+        return (vectors * slopes).sum(-1)
+    if how == "mean":
+        return slopes.mean(-1)
+    return slopes.abs().sum(-1) if how == "l1" else slopes.pow(2).sum(-1).sqrt()
+
 
 def _holding(classifier: Classifier, through_attention: bool) -> AbstractContextManager[Any]:
     return nullcontext() if through_attention else classifier.attention(held)
 
 
 def word_vectors(classifier: Classifier, batch: Batch) -> Tensor:
-    """The word vectors that enter the model: its own table of words, asked directly, which takes no pass."""
+    """The word vectors that enter the model, from its own embedding table, without a forward pass."""
     table = classifier.model.get_input_embeddings()
     with torch.no_grad(), paused(classifier.model):
         vectors: Tensor = table(batch.ids).clone()
@@ -62,19 +74,11 @@ class _Gradient(BatchMethod):
     through_attention: bool = True
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
-    signed: ClassVar[bool] = False
-
-    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
-        """[t,d] and [t,d] -> [t]."""
-        raise NotImplementedError
+    reduction: ClassVar[Reduction]
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward and one backward pass."""
         return Passes(1, 1)
-
-    def notes(self, slopes: Tensor) -> tuple[str, ...]:
-        """Warnings for the reader about these numbers."""
-        return ()
 
     def many(
         self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
@@ -85,9 +89,19 @@ class _Gradient(BatchMethod):
         for i, tokens in enumerate(texts):
             at = text_slice(classifier, tokens, vectors.shape[1])
             slope = slopes[i, at].double()
-            scores = array(self.reduce(vectors[i, at].double(), slope))
-            explanations.append(Attribution(tokens=tokens, scores=scores, signed=self.signed, notes=self.notes(slope)))
+            scores = array(reduced(self.reduction, vectors[i, at].double(), slope))
+            notes = (ROUNDING_NOISE,) if self.reduction == "mean" and _cancels(slope) else ()
+            signed = self.reduction in SIGNED
+            explanations.append(Attribution(tokens=tokens, scores=scores, signed=signed, notes=notes))
         return explanations
+
+
+ROUNDING_NOISE = "rounding noise: the model normalises its word vectors, so their gradients add up to zero"
+
+
+def _cancels(slopes: Tensor) -> bool:
+    """Whether coordinates add up to zero, as they do where a LayerNorm follows the word vectors."""
+    return bool(slopes.sum(-1).abs().max() < 1e-5 * slopes.abs().sum(-1).max())
 
 
 @dataclass(frozen=True)
@@ -97,17 +111,7 @@ class GradientMean(_Gradient):
     summary: ClassVar[str] = "mean of the gradient's coordinates"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-avg",)
-    signed: ClassVar[bool] = True
-
-    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
-        """G-avg."""
-        return slopes.mean(-1)
-
-    def notes(self, slopes: Tensor) -> tuple[str, ...]:
-        """A LayerNorm on the word vectors makes every gradient's coordinates add up to zero."""
-        noise = slopes.sum(-1).abs().max() < 1e-5 * slopes.abs().sum(-1).max()
-        note = "rounding noise: the model normalises its word vectors, so their gradients add up to zero"
-        return (note,) if noise else ()
+    reduction: ClassVar[Reduction] = "mean"
 
 
 @dataclass(frozen=True)
@@ -117,10 +121,7 @@ class GradientL1(_Gradient):
     summary: ClassVar[str] = "L1 norm of the gradient"
     paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-l1",)
-
-    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
-        """G-l1."""
-        return slopes.abs().sum(-1)
+    reduction: ClassVar[Reduction] = "l1"
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,7 @@ class GradientL2(_Gradient):
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-
-    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
-        """G-l2."""
-        return slopes.pow(2).sum(-1).sqrt()
+    reduction: ClassVar[Reduction] = "l2"
 
 
 @dataclass(frozen=True)
@@ -145,11 +143,7 @@ class GradientXInput(_Gradient):
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-    signed: ClassVar[bool] = True
-
-    def reduce(self, vectors: Tensor, slopes: Tensor) -> Tensor:
-        """G×I."""
-        return (vectors * slopes).sum(-1)
+    reduction: ClassVar[Reduction] = "x-input"
 
 
 @dataclass(frozen=True)
@@ -157,9 +151,9 @@ class SmoothGrad(Checked):
     """The mean of the gradients at noisy copies of the text's word vectors.
 
     Every coordinate of every token, special tokens too, gets normal noise; its standard deviation is `noise` times the
-    range (largest less smallest coordinate) of the text's word vectors. `reduce` is what is made of the mean gradient:
-    its norm, or its product with the word vector. The product comes with standard errors; a norm does not, because the
-    noise left in the mean lengthens it, which no standard error would show.
+    range (largest less smallest coordinate) of the text's word vectors. `reduce` makes a score of the mean gradient:
+    its norm, or its product with the word vector. The product has standard errors; a norm does not, because the noise
+    that remains in the mean biases it upwards, which a standard error would not show.
     """
 
     noise: Annotated[float, Ge(0)] = 0.1
@@ -194,13 +188,11 @@ class SmoothGrad(Checked):
             total = total.to(slopes) + slopes.sum(0)
             products.append((slopes * vectors).sum(-1))
         each = torch.cat(products)
-        mean = total / self.draws
-        scores = {"l2": mean.pow(2).sum(-1).sqrt(), "l1": mean.abs().sum(-1), "x-input": (mean * vectors).sum(-1)}
         known = self.reduce == "x-input" and len(each) > 1
         return Attribution(
             tokens=tokens,
-            scores=array(scores[self.reduce]),
-            signed=self.reduce == "x-input",
+            scores=array(reduced(self.reduce, vectors, total / self.draws)),
+            signed=self.reduce in SIGNED,
             errors=array(each.std(0) / len(each) ** 0.5) if known else None,
             details={"samples": self.draws, "noise": spread},
         )
@@ -216,8 +208,8 @@ class SmoothGrad(Checked):
             clean.append(vectors[0].detach())
             spread = self.noise * (clean[0].max() - clean[0].min())
             # subtle: drawn one by one, so that the numbers do not depend on how many copies run at a time
-            drawn = torch.stack([torch.randn(clean[0].shape, generator=rng) for _ in range(copies)])
-            leaves.append((vectors.detach() + spread * drawn.to(vectors)).requires_grad_())
+            noise = torch.stack([torch.randn(clean[0].shape, generator=rng) for _ in range(copies)])
+            leaves.append((vectors.detach() + spread * noise.to(vectors)).requires_grad_())
             return leaves[0]
 
         with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(disturb):
@@ -227,7 +219,7 @@ class SmoothGrad(Checked):
         return vectors, slopes, self.noise * float(vectors.max() - vectors.min())
 
 
-HELD = "attention was held constant, so the scores need not add up: the gap is not due to the number of steps"
+HELD = "attention was constant, so the scores need not add up: the gap is not due to the number of steps"
 Baseline = Literal["auto", "mask", "pad", "zero"]
 
 
@@ -254,7 +246,7 @@ class IntegratedGradients(Checked):
         """Scores add up to f(text) − f(baseline) but for the gap."""
         batch = classifier.batch([tokens])
         end = word_vectors(classifier, batch)[0]
-        start, used = baseline(classifier, tokens, end, self.baseline)
+        start, name = baseline(classifier, tokens, end, self.baseline)
         nodes, weights = gauss_legendre(self.steps)
         slopes = self._slopes(classifier, batch, straight_path(start, end, nodes), target)
         ends = self._values(classifier, batch, torch.stack([start, end]), target)
@@ -264,7 +256,7 @@ class IntegratedGradients(Checked):
             scores=array(scores),
             base=float(ends[0]),
             gap=float(ends[1] - ends[0] - scores.sum()),
-            notes=(f"baseline: {used}", *(() if self.through_attention else (HELD,))),
+            notes=(f"baseline: {name}", *(() if self.through_attention else (HELD,))),
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -291,7 +283,7 @@ def _put(points: Tensor) -> Any:
 
 
 def baseline(classifier: Classifier, tokens: Tokens, vectors: Tensor, kind: Baseline) -> tuple[Tensor, str]:
-    """Word vectors [t,d] of the text with every word replaced, and what they were replaced by."""
+    """Word vectors [t,d] of the text with every word replaced, and the name of the replacement."""
     if kind == "auto":
         kind = "mask" if getattr(classifier.tokenizer, "mask_token_id", None) is not None else "zero"
     replaced = vectors.clone()

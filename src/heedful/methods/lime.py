@@ -34,8 +34,8 @@ class Lime(Perturbing):
     Samples, kernel and ridge are those of the `lime` package: with the same samples the coefficients are the same. `by`
     "bag" removes all occurrences of a word together, as that package does. Two settings need fewer passes for the
     same coefficients: `sampling` "stratified" (by the number of words removed) or "antithetic", and `estimator`
-    "kriging", which guesses the samples that lime could have drawn from those that were. `samples` "auto" doubles them
-    until the ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`.
+    "kriging", which predicts further samples from those that were drawn. `samples` "auto" doubles them until the
+    ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`.
     """
 
     by: Unit = "bag"
@@ -102,7 +102,7 @@ class Lime(Perturbing):
 
 
 def strength_tau(a: Floats, b: Floats) -> float:
-    """Weighted Kendall's τ between two rankings by strength: the strong words count most; 1 where nothing differs."""
+    """Weighted Kendall's τ of two rankings by magnitude, in which strong words count most; 1 where they are equal."""
     if len(a) < 2 or np.array_equal(a, b):
         return 1.0
     tau = float(weightedtau(np.abs(a), np.abs(b)).statistic)

@@ -50,7 +50,7 @@ class Perturbing(Checked):
         return (note,) if self.draws_words else ()
 
     def at_most(self, forwards: int) -> Passes:
-        """So many passes; under bf16 some of them (or all, if the model cannot) run in float32 too."""
+        """This many passes; under bf16, inputs may run a second time in float32."""
         return Passes(forwards * (2 if self.precision == "bf16" else 1), exactly=False)
 
     def variants(self, tokens: Tokens, keep: Bools, rng: torch.Generator) -> Variants:
@@ -84,7 +84,7 @@ class _Removing(BatchMethod, Perturbing):
     def many(
         self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
     ) -> list[Explanation]:
-        """All windows of all texts in one run of the engine."""
+        """All windows of all texts in one batch of inputs."""
         windows = [self._windows(tokens) for tokens in texts]
         variants = [
             self.variants(t, np.concatenate([np.ones_like(w[:1]), *[~w] * self._repeats]), rng)
@@ -154,7 +154,7 @@ class LeaveOneOut(_Removing):
 
 @dataclass(frozen=True)
 class Occlusion(_Removing):
-    """The change when a window of neighbouring words is removed, mean over the windows that hold a word.
+    """The change when a window of neighbouring words is removed, mean over the windows that contain a word.
 
     `change` and `draws` are as for leave-one-out.
     """

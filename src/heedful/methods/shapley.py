@@ -1,4 +1,4 @@
-"""Shapley values: what each word adds to the target, mean over all orders of the words."""
+"""Shapley values: the contribution of each word to the target, mean over all orders of the words."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MAX_EXACT_WORDS = 16  # of which all sets can be evaluated
 
 @dataclass(frozen=True)
 class Shapley(Perturbing):
-    """Shapley values: all sets of words up to `exact_up_to` words, and beyond it `samples` sets in pairs.
+    """Shapley values: exact from all sets of words up to `exact_up_to` words, else from `samples` sets in pairs.
 
-    `estimator` "wls" is KernelSHAP, least squares under the constraint that the scores add up; "kriging" also uses how
-    the values vary from set to set, and needs fewer passes for the same error.
+    `estimator` "wls" is KernelSHAP, least squares under the constraint that the scores add up; "kriging" also models
+    how values vary from set to set, and needs fewer passes for the same error.
     """
 
     samples: Annotated[int, Ge(4)] = 1024
     exact_up_to: Annotated[int, Between(0, MAX_EXACT_WORDS)] = 12
     estimator: Literal["kriging", "wls"] = "kriging"
 
-    summary: ClassVar[str] = "what a word adds, mean over all orders of the words"
+    summary: ClassVar[str] = "contribution of a word, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
     aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
     quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200, "exact_up_to": 7}
@@ -73,10 +73,10 @@ class Shapley(Perturbing):
 class ShapleyPartition(Perturbing):
     """Owen values over a tree of the text: sentences, then halves of sentences, down to single words.
 
-    Within every part of the tree its two halves share what the part brings, each averaged over the other and over all
-    parts above being there or not. The parts that bring most for the passes they cost are opened first, until `samples`
-    passes are spent; words of a part that was never opened share its value equally. Block by block the scores are
-    exact, and they add up.
+    The two halves of each part of the tree share the part's contribution, each averaged over the presence and absence
+    of the other and of all parts above. The parts with the largest contribution per pass are split first, until
+    `samples` passes are spent; the words of a part that was not split share its value equally. The scores of the parts
+    are exact, and they add up.
     """
 
     samples: Annotated[int, Ge(2)] = 1000
@@ -114,13 +114,13 @@ class ShapleyPartition(Perturbing):
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
-        """At most: opening stops when the words are single, or before the samples are exceeded."""
+        """At most: splitting stops at single words, or before the samples are exceeded."""
         return self.at_most(self.samples)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Words that come together, the sets of other words they join (`context`), and the value without and with them."""
+    """Words that are present together, sets of other words (`context`), and the value without and with the words."""
 
     words: tuple[int, ...]
     context: Bools
@@ -129,16 +129,16 @@ class _Part:
 
     @property
     def value(self) -> float:
-        """What the part brings, mean over its contexts."""
+        """The contribution of the part, mean over its contexts."""
         return float((self.together - self.without).mean())
 
     @property
     def strength(self) -> float:
-        """How much there is to share: the mean size of what it brings, which opposite contexts do not cancel."""
+        """The mean magnitude of its contribution, in which contexts of opposite sign do not cancel."""
         return float(np.abs(self.together - self.without).mean())
 
     def opened(self, cuts: Sequence[float], ask: Callable[[Bools], Floats]) -> list[_Part]:
-        """The two halves, cut where the text is cut best; each is seen without and with the other."""
+        """The two halves, split at the best place; each is evaluated without and with the other."""
         # the best kind of cut, and among equals the nearest to the middle
         middle = len(self.words) / 2
         at = max(range(1, len(self.words)), key=lambda i: (cuts[self.words[i]], -abs(i - middle)))
@@ -161,9 +161,9 @@ class _Part:
         return joined
 
 
-def _next_part(parts: Sequence[_Part], left: int) -> _Part | None:
-    """The part with most to share for each pass that opening it costs."""
-    fits = [part for part in parts if len(part.words) > 1 and 2 * len(part.context) <= left]
+def _next_part(parts: Sequence[_Part], budget: int) -> _Part | None:
+    """The part with the largest contribution for each pass that splitting it costs."""
+    fits = [part for part in parts if len(part.words) > 1 and 2 * len(part.context) <= budget]
     return max(fits, key=lambda part: part.strength / len(part.context), default=None)
 
 

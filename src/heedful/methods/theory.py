@@ -29,7 +29,7 @@ from heedful.nets import MultiHead
 
 
 def check_token_masking(way: str) -> None:
-    """Refuse a masking that does not replace words by a token."""
+    """Raise BadInput for a masking that does not replace words by a token."""
     word = way.removeprefix("token:")
     if way not in TOKENS and (word == way or not word.strip()):
         raise BadInput(f"masking '{way}' replaces no word by a token; use {', '.join(TOKENS)} or token:WORD.")
@@ -60,7 +60,7 @@ class TheoryGradient(_ClosedForm):
     """The gradient with respect to e_t = word vector + position, by Theorem 4.1, as a number for each token.
 
     "x-input" multiplies it with e_t, position included, as the authors do. Without `query_term` the first token's row
-    is what the theorem says, which overlooks that this token also makes the query.
+    is that of the published theorem, which omits that this token also makes the query.
     """
 
     reduce: Literal["mean", "l1", "l2", "x-input"] = "l2"
@@ -86,11 +86,11 @@ class TheoryGradient(_ClosedForm):
 
 @dataclass(frozen=True)
 class TheoryLime(_ClosedForm):
-    """The coefficients that LIME finds with ever more samples that put one token in the place of words.
+    """The limit of LIME's coefficients for infinitely many samples, which replace words by one token.
 
     Features are the distinct words; a word's coefficient is divided among the pieces of all its occurrences. `form` is
-    "exact", "derived" (the mean of a ratio taken as the ratio of means) or "paper" (Theorem 5.1, which has no
-    `kernel_width`). `kernel_width=None` weighs all samples alike.
+    "exact", "derived" (the mean of a ratio approximated by the ratio of means) or "paper" (Theorem 5.1, which has no
+    `kernel_width`). `kernel_width=None` gives all samples the same weight.
     """
 
     form: Literal["exact", "derived", "paper"] = "exact"
@@ -105,8 +105,8 @@ class TheoryLime(_ClosedForm):
         network = _network(classifier, "theory-lime")
         if not tokens.special[0]:
             raise Unsupported(
-                f"{classifier.name}: its tokenizer puts no special token first, so a word makes the query, and "
-                "theory-lime needs a query that stays."
+                f"{classifier.name}: its tokenizer puts no special token first, so a word makes the query; theory-lime "
+                "needs a query that does not change."
             )
         groups = features(tokens, "bag")
         word = {i: j for j, group in enumerate(groups) for i in group}
@@ -130,18 +130,18 @@ class TheoryLime(_ClosedForm):
 def _network(classifier: Classifier, method: str) -> MultiHead:
     if not isinstance(classifier.model, MultiHead):
         raise Unsupported(
-            f"{classifier.name} is a {type(classifier.model).__name__}; {method} holds for a heedful.nets.MultiHead, "
+            f"{classifier.name} is a {type(classifier.model).__name__}; {method} applies to a heedful.nets.MultiHead, "
             "the single-layer attention classifier of its paper."
         )
     if (layers := classifier.model.config.layers) != 1:
-        raise Unsupported(f"{classifier.name} has {layers} layers; {method} holds for one layer of attention.")
+        raise Unsupported(f"{classifier.name} has {layers} layers; {method} applies to one layer of attention.")
     return classifier.model
 
 
 def _heads(classifier: Classifier, network: MultiHead, target: Target) -> theory.Heads:
     """The matrices, with the row of W_ℓ that makes the target: a logit, or the difference of two."""
     if target.scale != "logit":
-        raise BadInput(f"the theory is about logits, and the target is the {target}; use scale='logit'.")
+        raise BadInput(f"the target is the {target}, and the theory applies to logits; use scale='logit'.")
     weights = _coefficients(target, len(classifier.labels), classifier.head)
     if network.config.num_labels < len(weights):
         weights = weights[1:] - weights[:1]  # one logit answers yes and no
@@ -150,7 +150,7 @@ def _heads(classifier: Classifier, network: MultiHead, target: Target) -> theory
 
 @cache
 def _coefficients(target: Target, labels: int, head: Head) -> Floats:
-    """Of each logit in the target, which is linear in them."""
+    """The coefficient of each logit in the target, which is linear in them."""
     return target.of(torch.eye(labels, dtype=torch.float64), head).numpy()
 
 

@@ -24,7 +24,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Method, array
 from heedful.methods.explain import Step, Watch, explain
-from heedful.methods.gradient import gradients
+from heedful.methods.gradient import gradients, reduced
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
 from heedful.model.classifier import Classifier
@@ -42,9 +42,9 @@ UNPROVED = (
 
 @dataclass(frozen=True)
 class Trial(Checked):
-    """How the theory is tried: `runs` of LIME with `samples` each, which put the token `masking` in words' places.
+    """The settings of a comparison: `runs` of LIME with `samples` each, which replace words by the token `masking`.
 
-    `reduce` makes one number of a token's gradient: its product with e_t (position included), a norm, or its mean.
+    `reduce` makes a score of a token's gradient: its product with e_t (position included), a norm, or its mean.
     """
 
     runs: Annotated[int, Ge(1)] = 5
@@ -54,7 +54,7 @@ class Trial(Checked):
     seed: int = 0
 
     def lime(self) -> Lime:
-        """LIME as the theory means it: distinct words are features, and replaced words keep their place."""
+        """LIME as in the theory: distinct words are features, and replaced words keep their position."""
         return Lime(masking=self.masking, by="bag", samples=self.samples)
 
     def forms(self) -> list[TheoryLime]:
@@ -73,7 +73,7 @@ class Trial(Checked):
 
 @dataclass(frozen=True)
 class Closeness:
-    """How near a form is to LIME: Pearson's r, Kendall's τ-b (None where undefined) and the relative L2 distance."""
+    """The agreement of a form with LIME: Pearson's r, Kendall's τ-b (None where undefined), relative L2 distance."""
 
     pearson: float | None
     kendall: float | None
@@ -82,10 +82,10 @@ class Closeness:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TheoryComparison:
-    """What was measured and what theory says: of each distinct word LIME's coefficient, of each token its gradient.
+    """Measurement and theory: LIME's coefficient of each distinct word, and the gradient of each token.
 
-    `words` stand in reading order. `stated` is Theorem 4.1 to the letter, which overlooks at the first token that this
-    token also makes the query; `slopes` has that term.
+    `words` are in reading order. `stated` is Theorem 4.1 as published, which omits for the first token that this token
+    also makes the query; `slopes` includes that term.
     """
 
     tokens: Tokens
@@ -122,7 +122,7 @@ class TheoryComparison:
 
     @property
     def overlooked(self) -> float:
-        """The largest difference between the gradient and Theorem 4.1 as it is stated."""
+        """The largest difference between the gradient and Theorem 4.1 as published."""
         return float(np.abs(self.gradient - self.stated).max())
 
     @property
@@ -133,7 +133,7 @@ class TheoryComparison:
         return _share(float(np.sqrt(self.runs.var(0, ddof=1).sum() / len(self.runs))), self.mean)
 
     def agreement(self, form: Form) -> Closeness:
-        """Of a form with LIME's mean."""
+        """The agreement of a form with LIME's mean."""
         return closeness(self.forms[form], self.mean)
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,14 +180,7 @@ class _Autograd:
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         words, slopes = gradients(classifier, classifier.batch([tokens]), [target])
         vectors = words[0].double() + classifier.model.positions[: len(tokens)].double()
-        slope = slopes[0].double()
-        scores = {
-            "x-input": (vectors * slope).sum(-1),
-            "l2": slope.pow(2).sum(-1).sqrt(),
-            "l1": slope.abs().sum(-1),
-            "mean": slope.mean(-1),
-        }
-        return Attribution(tokens=tokens, scores=array(scores[self.reduce]))
+        return Attribution(tokens=tokens, scores=array(reduced(self.reduce, vectors, slopes[0].double())))
 
 
 def compare_with_theory(
@@ -203,7 +196,7 @@ def compare_with_theory(
     """Run LIME and autograd on a text and compare them with theory; `watch` is called before each run of LIME."""
     trial = trial or Trial()
     methods: list[Method] = [*trial.forms(), *trial.gradients()]
-    # theory first: it takes no time, and refuses a model that it does not hold for
+    # theory first: it is fast, and refuses a model that it does not apply to
     whys = explain(classifier, text, methods, target, pair, truncate=truncate)
     first = whys[0]
     groups = features(first.tokens, "bag")
@@ -231,7 +224,7 @@ def compare_with_theory(
 
 
 def closeness(predicted: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Closeness:
-    """How near numbers are to those measured."""
+    """The agreement of predicted with measured numbers."""
     a, b = predicted - predicted.mean(), measured - measured.mean()
     size = float(np.linalg.norm(a) * np.linalg.norm(b))
     tau = float(kendalltau(predicted, measured).statistic) if size > 0 else float("nan")

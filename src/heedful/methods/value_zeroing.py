@@ -1,4 +1,4 @@
-"""Value zeroing: what a block's output loses when one token's value vectors are set to zero."""
+"""Value zeroing: the change of a block's output when one token's value vectors are set to zero."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from heedful.core.settings import Checked
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import chain, cosine_distance, cross_chain
-from heedful.methods.attention import sites_of
-from heedful.methods.attention_layers import check_square
+from heedful.methods.attention import check_square, sites_of
 from heedful.methods.base import Passes, array
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier, Reading
@@ -27,12 +26,13 @@ from heedful.model.huggingface import batch_axis
 
 @dataclass(frozen=True)
 class ValueZeroing(Checked):
-    """C[i,j]: how far the output of a block at position i turns when j's value vectors are zero, rows adding up to one.
+    """C[i,j]: the cosine distance of a block's output at position i when j's value vectors are zero, rows normalised.
 
-    layer="rollout" multiplies the layers' matrices, without a further residual because C holds it already; a number is
-    one layer, and "all" the mean over layers. The pooled row is the score. In encoder-decoders a decoder block reads
-    its own positions and the encoder's tokens: both are zeroed one by one, a row adds up to one over both, and what
-    ends in the decoder's own input is left out. A row that nothing moves is the residual's alone: 1 at its own place.
+    layer="rollout" multiplies the layers' matrices, without adding residuals because C includes them; a number is one
+    layer, and "all" the mean over layers. The pooled row is the score. In encoder-decoders a decoder block reads its
+    own positions and the encoder's tokens: both are zeroed one by one, a row adds up to one over both, and the part
+    that ends in the decoder's own input is left out. A row that never changes is that of the residual: 1 at its own
+    position.
     """
 
     layer: int | Literal["rollout", "all"] = "rollout"
@@ -49,7 +49,7 @@ class ValueZeroing(Checked):
         check_square(classifier, reading.weights)
         if any(site.kind == "self" and w.shape[-1] != len(tokens) for site, w in reading.weights.items()):
             raise Unsupported(
-                f"{classifier.name} pads texts and attends to the padding; value-zeroing does not support that."
+                f"{classifier.name} pads texts and attends to the padding, which value-zeroing does not support."
             )
         pooled = reading.pooled[0].detach().double()
         joined = self._rollout if self.layer == "rollout" else self._layer_mean
@@ -73,7 +73,7 @@ class ValueZeroing(Checked):
         return cross_chain(encoder, torch.stack(decoder), torch.stack(cross))
 
     def _layer_mean(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
-        """[q,k], the mean of the layers asked for; of a decoder block, what it takes from the encoder."""
+        """[q,k], the mean over the chosen layers; of a decoder block, the part over the encoder's tokens."""
         assert self.layer != "rollout"
         decoder = {site.layer: [site] for site in reading.layers("decoder")}
         sites = sites_of(reading.layers(classifier.main_kind), self.layer)
@@ -87,9 +87,9 @@ def _mixing_matrices(classifier: Classifier, batch: Batch, sites: Sequence[Site]
     distances, precision = zip(*(_distances(classifier, batch, site) for site in sites), strict=True)
     whole = torch.cat([m * site.allowed[0, 0].to(m) for m, site in zip(distances, sites, strict=True)], dim=1)
     total = whole.sum(1, keepdim=True)
-    still = whole.amax(1, keepdim=True) <= precision[0] ** 2  # not more than rounding changes a vector
+    constant = whole.amax(1, keepdim=True) <= precision[0] ** 2  # not more than rounding changes a vector
     identity = torch.eye(*whole.shape, dtype=whole.dtype, device=whole.device)
-    shares = torch.where(still, identity, whole / torch.where(still, 1, total))
+    shares = torch.where(constant, identity, whole / torch.where(constant, 1, total))
     return torch.split(shares, [m.shape[1] for m in distances], dim=1)
 
 
@@ -111,7 +111,7 @@ def _parts(width: int) -> list[range]:
 
 
 def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Tensor:
-    """[1+n,t,d]: the output of the block around a site, as it is, then with each token of `part` zeroed."""
+    """[1+n,t,d]: the output of the block around a site, unchanged, then with each token of `part` zeroed."""
     copies = 1 + len(part)
     keep = torch.ones(copies, batch.ids.shape[1], device=batch.ids.device)
     keep[range(1, copies), part] = 0  # subtle: a weight of zero, the rest not rescaled, is a value of zero
@@ -119,7 +119,7 @@ def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Te
 
     def zero(_: Site, weights: Tensor) -> Tensor:
         if not watch.running:
-            raise Unsupported(f"its {site.kind} layer {site.layer} is in no list of blocks.", classifier.name)
+            raise Unsupported(f"its {site.kind} layer {site.layer} is not part of a list of blocks.", classifier.name)
         watch.block = watch.running[0]
         return weights * keep[:, None, None, :].to(weights)
 
@@ -132,7 +132,7 @@ def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Te
 
 
 class _Done(Exception):  # noqa: N818
-    """The block has run: what lies above is not needed."""
+    """The block has run: the layers above are not needed."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Adapters: explanations of other packages -> the lines that `heedful.methods.imported.reading` reads.
 
-None of the packages is imported: an adapter asks for the fields that their objects are documented to have.
+None of the packages is imported: an adapter reads the documented fields of their objects.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def from_captum(
     label: str | int | None = None,
     pair: str | None = None,
 ) -> JsonLines:
-    """Attributions of one text: a tensor or array [t], or [t, d], which is summed over d; a batch of one is opened."""
+    """Attributions of one text: a tensor or array [t], or [t, d], which is summed over d; a batch of one is allowed."""
     values = _array(attributions)
     if values.ndim > 1 and values.shape[0] == 1 and (values.ndim == 3 or values.shape[1] == len(tokens) > 1):
         values = values[0]
     if values.ndim not in (1, 2) or len(values) != len(tokens):
         raise BadInput(
-            f"{len(tokens)} tokens and attributions of shape {values.shape}; give [t] or [t, d] of one text."
+            f"attributions have the shape {values.shape} for {len(tokens)} tokens; give [t] or [t, d] of one text."
         )
     scores = values.sum(1) if values.ndim == 2 else values
     return [_line(text, method, scores, label, pair) | {"tokens": [str(token) for token in tokens]}]
@@ -60,8 +60,8 @@ def from_captum(
 def from_shap(explanation: Any, method: str = "shap-package", label: str | int | None = None) -> JsonLines:
     """A `shap.Explanation` of one text or of several, with a line for each label that it has values of.
 
-    `data` holds the parts of a text, white space included, so that together they are the text. `label` is what was
-    explained where the explanation does not say it.
+    `data` holds the parts of a text, white space included, so that together they are the text. `label` is the explained
+    label where the explanation does not name it.
     """
     data, values = explanation.data, explanation.values
     if len(data) and isinstance(data[0], str):
@@ -74,7 +74,7 @@ def from_shap(explanation: Any, method: str = "shap-package", label: str | int |
 def _shap(parts: Sequence[str], values: Any, names: Any, method: str) -> JsonLines:
     table = _array(values)
     if table.ndim not in (1, 2) or len(table) != len(parts):
-        raise BadInput(f"{len(parts)} parts of a text and values of shape {table.shape}; give a text's explanation.")
+        raise BadInput(f"values have the shape {table.shape} for {len(parts)} parts of a text; give one per part.")
     ends = [0, *accumulate(len(part) for part in parts)]
     where = {"spans": [[a, b] if b > a else None for a, b in pairwise(ends)]}
     text = "".join(map(str, parts))
@@ -101,8 +101,8 @@ def from_lime(
 ) -> JsonLines:
     """A LIME explanation of a text, with a line for each label that it explains, or for one of them.
 
-    The weight of a word that occurs several times is divided over its occurrences: LIME removes them together, so
-    it does not score each. A word that LIME did not select and what is between words have 0.
+    The weight of a word that occurs several times is divided over its occurrences: LIME removes them together, so it
+    does not score each. Words that LIME did not select have 0, as does what is between words.
     """
     string = explanation.domain_mapper.indexed_string
     if text is not None and text != string.raw_string():
@@ -141,17 +141,17 @@ def _lime(string: Any, weights: Iterable[tuple[int, float]], label: str | int | 
 
 
 def from_inseq(saved: str | Path | Mapping[str, Any], method: str | None = None) -> JsonLines:
-    """What inseq saved, as JSON text, as a file or as a dict: the source's scores, summed over the target's steps.
+    """Attributions that inseq saved, as JSON text, a file or a dict: the source's scores, summed over target steps.
 
-    Scores per dimension are summed too. inseq shows the norm of them, normalised; join them so before saving if that is
-    what is to be audited.
+    Scores per dimension are summed too. inseq itself shows their normalised norm; aggregate them so before saving to
+    audit that.
     """
     whole = _opened(saved)
     info = whole.get("info") or {}
     texts = info.get("input_texts") or []
     sequences = whole.get("sequence_attributions")
     if not isinstance(sequences, list) or len(texts) != len(sequences):
-        raise BadInput("this is not what inseq saves: it needs sequence_attributions, and as many info.input_texts.")
+        raise BadInput("this is not a file of inseq: it needs sequence_attributions, and as many info.input_texts.")
     name = method or f"inseq-{_slug(info.get('attribution_method') or 'unnamed')}"
     return [_inseq(text, sequence, name) for text, sequence in zip(texts, sequences, strict=True)]
 
@@ -162,49 +162,47 @@ def _opened(saved: str | Path | Mapping[str, Any]) -> dict[str, Any]:
             saved = Path(saved).expanduser().read_text("utf-8")
         whole = _plain(json.loads(saved) if isinstance(saved, str) else saved)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
-        raise BadInput(
-            f"this is not JSON that inseq saves ({type(e).__name__}); give its file, its text or a dict."
-        ) from e
+        raise BadInput(f"this is not JSON of inseq ({type(e).__name__}); give its file, its text or a dict.") from e
     if not isinstance(whole, dict):
-        raise BadInput("this is not JSON that inseq saves, which is an object; give its file, its text or a dict.")
+        raise BadInput("this is not JSON of inseq, which is an object; give its file, its text or a dict.")
     return whole
 
 
 def _inseq(text: Any, sequence: Mapping[str, Any], method: str) -> dict[str, Any]:
     attributions = sequence.get("source_attributions")
     if attributions is None:
-        raise BadInput("inseq saved no source_attributions here; a model that only decodes has no source to explain.")
+        raise BadInput("a sequence has no source_attributions; give those of an encoder-decoder.")
     values = _array(attributions)
     source = [str(token["token"] if isinstance(token, Mapping) else token) for token in sequence.get("source") or []]
     if values.ndim not in (2, 3) or len(values) != len(source):
-        raise BadInput(f"{len(source)} source tokens and attributions of shape {values.shape}; give [source, target].")
+        raise BadInput(f"attributions have the shape {values.shape} for {len(source)} source tokens; give [source, …].")
     return _line(str(text), method, values.reshape(len(source), -1).sum(1)) | {"tokens": source}
 
 
 def _plain(value: Any) -> Any:
-    """Classes as dicts of their attributes, and arrays as arrays; nothing is imported or run."""
+    """Classes as dicts of their attributes, and arrays as arrays; no code is imported or run."""
     if isinstance(value, Mapping):
         if "__ndarray__" in value:
             return _ndarray(value)
         if "__instance_type__" in value:
             return _plain(value.get("attributes") or {})
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _ndarray(value: Mapping[str, Any]) -> Floats:
     """Numbers in lists, or as base64 of their bytes, which may be compressed."""
-    held, shape = value["__ndarray__"], tuple(int(n) for n in value["shape"])
-    if not isinstance(held, str):
-        return np.array(held, dtype=np.float64).reshape(shape)
+    content, shape = value["__ndarray__"], tuple(int(n) for n in value["shape"])
+    if not isinstance(content, str):
+        return np.array(content, dtype=np.float64).reshape(shape)
     kind = np.dtype(str(value["dtype"]))
     if kind.kind not in "fiu":
         raise ValueError(f"an array of {kind}")
-    head, _, body = held.partition(":")
+    head, _, body = content.partition(":")
     size = int(np.prod(shape)) * kind.itemsize
     raw = base64.b64decode(body, validate=True)
     if head == "b64.gz":
-        raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, size + 1)  # a small file may hold very much
+        raw = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(raw, size + 1)  # a small file may expand to any size
     order: Any = "F" if value.get("Corder") is False else "C"
     return np.frombuffer(raw, dtype=kind.newbyteorder("<")).astype(np.float64).reshape(shape, order=order)
 
@@ -214,18 +212,19 @@ def _ndarray(value: Mapping[str, Any]) -> Floats:
 
 def from_ferret(explanation: Any, method: str | None = None) -> JsonLines:
     """A ferret Explanation, or several: text, tokens, scores, explainer, and the target that was explained."""
-    several = explanation if isinstance(explanation, (list, tuple)) else [explanation]
-    return [_ferret(one, method) for one in several]
+    explanations = explanation if isinstance(explanation, (list, tuple)) else [explanation]
+    return [_ferret(item, method) for item in explanations]
 
 
-def _ferret(one: Any, method: str | None) -> dict[str, Any]:
-    target = getattr(one, "target", None)
-    target = getattr(one, "target_pos_idx", None) if target is None else target
+def _ferret(explanation: Any, method: str | None) -> dict[str, Any]:
+    target = getattr(explanation, "target", None)
+    target = getattr(explanation, "target_pos_idx", None) if target is None else target
     label = None if target is None else (str(target) if isinstance(target, str) else int(target))
-    tokens, scores = [str(token) for token in one.tokens], _array(one.scores)
+    tokens, scores = [str(token) for token in explanation.tokens], _array(explanation.scores)
     if scores.shape != (len(tokens),):
-        raise BadInput(f"{len(tokens)} tokens and scores of shape {scores.shape}; give one score per token.")
-    return _line(str(one.text), method or f"ferret-{_slug(one.explainer)}", scores, label) | {"tokens": tokens}
+        raise BadInput(f"scores have the shape {scores.shape} for {len(tokens)} tokens; give one score per token.")
+    name = method or f"ferret-{_slug(explanation.explainer)}"
+    return _line(str(explanation.text), name, scores, label) | {"tokens": tokens}
 
 
 # all
@@ -246,7 +245,7 @@ def _array(values: Any) -> Floats:
     try:
         return np.array(plain, dtype=np.float64)
     except (TypeError, ValueError) as e:
-        raise BadInput(f"a {type(values).__name__} was given for scores; give an array or a tensor of numbers.") from e
+        raise BadInput(f"scores are a {type(values).__name__}; give an array or a tensor of numbers.") from e
 
 
 def _slug(name: Any) -> str:

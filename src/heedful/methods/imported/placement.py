@@ -36,7 +36,7 @@ TextSpan = tuple[int, int, int]  # start and end, in the text (0) or its pair (1
 
 @dataclass(frozen=True)
 class GivenScores:
-    """One explanation as it was given: scores of tokens, of spans of characters, or, with neither, of words."""
+    """One explanation of a file: scores of tokens, of spans of characters, or, with neither, of words."""
 
     text: str
     method: str
@@ -61,52 +61,54 @@ class GivenScores:
 
 @dataclass(frozen=True)
 class MappedScores:
-    """A score for each token of the model; `details` has the sum of scores without a token, if there are any."""
+    """A score for each token of the model; `details` has the sum of the scores that belong to no token, if any."""
 
     scores: Floats
     details: Mapping[str, float] = field(default_factory=dict)
 
 
 def map_scores(line: GivenScores, tokens: Tokens) -> MappedScores:
-    """The scores on the model's tokens. Where tokens or spans are the model's own, the scores are those given."""
-    given = np.array(line.scores)
+    """The scores on the model's tokens; unchanged where the file has the model's own tokens or spans."""
+    file_scores = np.array(line.scores)
     if line.tokens is not None:
         for positions in (range(len(tokens)), tokens.content):
             if line.tokens == tuple(tokens.pieces[i] for i in positions):
                 scores = np.zeros(len(tokens))
-                scores[list(positions)] = given
+                scores[list(positions)] = file_scores
                 return MappedScores(scores)
     places = _places(line)
-    own = [
+    model_spans = [
         None if span is None or segment is None else line.at(span, segment)
         for span, segment in zip(tokens.spans, tokens.segments, strict=True)
     ]
-    if places == own:
-        return MappedScores(given)
-    return _map_spans(line.whole, places, given, own)
+    if places == model_spans:
+        return MappedScores(file_scores)
+    return _map_spans(line.whole, places, file_scores, model_spans)
 
 
-def _map_spans(whole: str, places: Sequence[Span | None], given: Floats, own: Sequence[Span | None]) -> MappedScores:
-    overlap = _overlaps(whole, _without_blanks(places), own)
+def _map_spans(
+    whole: str, places: Sequence[Span | None], file_scores: Floats, model_spans: Sequence[Span | None]
+) -> MappedScores:
+    overlap = _overlaps(whole, _without_blanks(places), model_spans)
     total = overlap.sum(1)
     placed = np.array([place is not None for place in places])
-    _check_covered(whole, places, own)
-    lost = placed & (total == 0)
-    if np.abs(given[lost]).sum() > (1 - MIN_COVERAGE) * np.abs(given[placed]).sum():
+    _check_covered(whole, places, model_spans)
+    unread = placed & (total == 0)
+    if np.abs(file_scores[unread]).sum() > (1 - MIN_COVERAGE) * np.abs(file_scores[placed]).sum():
         raise BadInput("more than 10 % of the scores of this text are of characters that the model does not read.")
     shares = np.divide(overlap, total[:, None], out=np.zeros_like(overlap), where=total[:, None] > 0)
-    scores = (shares * given[:, None]).sum(0)
-    special = _paired([place is None for place in places], [span is None for span in own])
+    scores = (shares * file_scores[:, None]).sum(0)
+    special = _paired([place is None for place in places], [span is None for span in model_spans])
     for i, j in special.items():
-        scores[j] = given[i]
-    gone = lost | np.array([place is None and i not in special for i, place in enumerate(places)])
-    return MappedScores(scores, {"dropped": float(given[gone].sum())} if given[gone].any() else {})
+        scores[j] = file_scores[i]
+    dropped = unread | np.array([place is None and i not in special for i, place in enumerate(places)])
+    return MappedScores(scores, {"dropped": float(file_scores[dropped].sum())} if file_scores[dropped].any() else {})
 
 
-def _overlaps(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> Floats:
-    """[given, model's]: characters in common, white space left out."""
+def _overlaps(whole: str, places: Sequence[Span | None], model_spans: Sequence[Span | None]) -> Floats:
+    """[file, model]: characters in common, without white space."""
     solid = np.concatenate([[0], np.cumsum([not c.isspace() for c in whole])])
-    a, b = (np.array([span or (0, 0) for span in spans]).reshape(-1, 2) for spans in (places, own))
+    a, b = (np.array([span or (0, 0) for span in spans]).reshape(-1, 2) for spans in (places, model_spans))
     start, end = np.maximum(a[:, None, 0], b[None, :, 0]), np.minimum(a[:, None, 1], b[None, :, 1])
     return np.where(end > start, solid[end] - solid[np.minimum(start, end)], 0).astype(np.float64)
 
@@ -123,9 +125,9 @@ def _without_blanks(places: Sequence[Span | None]) -> list[Span | None]:
     return spans
 
 
-def _check_covered(whole: str, places: Sequence[Span | None], own: Sequence[Span | None]) -> None:
+def _check_covered(whole: str, places: Sequence[Span | None], model_spans: Sequence[Span | None]) -> None:
     solid = np.array([not c.isspace() for c in whole])
-    read, covered = (_union(spans, len(whole)) & solid for spans in (own, places))
+    read, covered = (_union(spans, len(whole)) & solid for spans in (model_spans, places))
     if (read & covered).sum() < MIN_COVERAGE * read.sum() or not read.any():
         raise BadInput("less than 90 % of the characters that the model reads of this text have a score.")
 
@@ -138,9 +140,9 @@ def _union(spans: Sequence[Span | None], n: int) -> Bools:
     return covered
 
 
-def _paired(given: Sequence[bool], own: Sequence[bool]) -> dict[int, int]:
-    """Special tokens given -> the model's, where both have as many before, between and after the texts."""
-    sides = [_sides(marks) for marks in (given, own)]
+def _paired(in_file: Sequence[bool], in_model: Sequence[bool]) -> dict[int, int]:
+    """Special tokens of the file -> the model's, where both have as many before, between and after the texts."""
+    sides = [_sides(marks) for marks in (in_file, in_model)]
     if [len(side) for side in sides[0]] != [len(side) for side in sides[1]]:
         return {}
     return {i: j for a, b in zip(*sides, strict=True) for i, j in zip(a, b, strict=True)}
@@ -153,7 +155,7 @@ def _sides(marks: Sequence[bool]) -> tuple[list[int], list[int], list[int]]:
     return [i for i in at if i < first], [i for i in at if first < i < last], [i for i in at if i > last]
 
 
-# where the given scores are
+# where the scores of a file are
 
 
 def _places(line: GivenScores) -> list[Span | None]:
@@ -165,21 +167,21 @@ def _places(line: GivenScores) -> list[Span | None]:
 
 
 def _words(line: GivenScores) -> list[Span]:
-    """Of heedful's own words, or of what white space parts; there are as many of both only where both are the same."""
+    """The spans of heedful's words, or of words between white space: whichever are as many as the scores."""
     texts = [line.text] if line.pair is None else [line.text, line.pair]
-    own = [line.at(span, segment) for segment, text in enumerate(texts) for span in word_spans(text)]
+    words = [line.at(span, segment) for segment, text in enumerate(texts) for span in word_spans(text)]
     spaced = [m.span() for m in re.finditer(r"\S+", line.whole)]
-    for spans in (own, spaced):
+    for spans in (words, spaced):
         if len(spans) == len(line.scores):
             return spans
-    raise BadInput("there are not as many scores as this text has words; give tokens or spans with them.")
+    raise BadInput("the number of scores is not the number of words of this text; give tokens or spans with them.")
 
 
 def _located(line: GivenScores, tokens: Sequence[str]) -> list[Span | None]:
-    """Tokens found one after the other. Special tokens between the texts of a pair say where the second begins."""
+    """The spans of consecutive tokens. Special tokens between the texts of a pair mark where the second begins."""
     marks = [token in SPECIAL for token in tokens]
     if any(token and token in line.whole for token in {t for t, mark in zip(tokens, marks, strict=True) if mark}):
-        raise BadInput("this text holds the name of a special token; give spans in place of tokens.")
+        raise BadInput("this text contains the name of a special token; give spans instead of tokens.")
     places: list[Span | None] = [None] * len(tokens)
     for positions, first, text in _parts(line, marks):
         surfaces = _surfaces([tokens[i] for i in positions], text)
@@ -191,7 +193,7 @@ def _located(line: GivenScores, tokens: Sequence[str]) -> list[Span | None]:
 
 
 def _parts(line: GivenScores, marks: Sequence[bool]) -> list[tuple[list[int], int, str]]:
-    """Which tokens are of which text, as far as is known, and where it begins in the whole."""
+    """Which tokens belong to which text, if known, and where that text begins in the whole."""
     content = [i for i, mark in enumerate(marks) if not mark]
     between = _sides(marks)[1]
     if line.pair is None or not between:
@@ -204,17 +206,17 @@ def _parts(line: GivenScores, marks: Sequence[bool]) -> list[tuple[list[int], in
 
 
 def _check_found(text: str, surfaces: Sequence[str | None], spans: Sequence[Span]) -> None:
-    """Refuse tokens of another text: what `align` cannot find it puts into gaps."""
+    """Raise BadInput for tokens of another text: `align_pieces` puts those that it cannot find into gaps."""
     letters = [(fold(s), fold(text[slice(*span)])) for s, span in zip(surfaces, spans, strict=True) if s is not None]
     right = sum(len(token) for token, there in letters if token == there)
     if right < MIN_COVERAGE * sum(len(token) for token, _ in letters):
-        raise BadInput("the tokens of this text are not found in it, one after the other; give spans.")
+        raise BadInput("the tokens of this text do not occur in it in this order; give spans.")
 
 
 def _surfaces(tokens: Sequence[str], text: str) -> list[str | None]:
     """What tokens look like in the text: "##ing" -> "ing", "Ġgood" and "▁good" -> " good"; None for an unknown one.
 
-    A space in front says that a word begins. A mark is none where the text itself has it.
+    A leading space marks the start of a word. A mark does not count where the text itself contains it.
     """
     marked = "##" not in text and any(token.startswith("##") for token in tokens)
     return [
@@ -234,7 +236,7 @@ def _surface(token: str, text: str, marked: bool) -> str:
 
 
 def _decoded(tokens: Sequence[str], text: str) -> list[str | None]:
-    """Byte-level tokens as text, None for part of a letter; others as they are. Bytes are recognised by being UTF-8."""
+    """Byte-level tokens as text, None for part of a letter; others unchanged. Byte-level tokens are valid UTF-8."""
     known = [token for token in tokens if token not in UNKNOWN]
     letters = {c for token in known for c in token}
     if letters <= set(text) or not letters <= set(_BYTES):

@@ -1,4 +1,4 @@
-"""Imported methods: explanations of other programs, read from a file of JSON lines.
+"""Imported methods: explanations computed by other programs, read from a file of JSON lines.
 
 A line is one explanation of one text: text, method and scores; tokens or spans where the scores are not of words; pair,
 label and signed are optional. Scores are mapped to the model's tokens by the characters of both.
@@ -84,11 +84,11 @@ class ImportedMethod:
         """The one line about this text and label. Errors do not quote the text, so that equal ones can be counted."""
         lines = self._lines.get(key, ())
         if not lines:
-            spaces = ", but one with other white space" if _loose(key) in vars(self)["_loose"] else ""
+            spaces = ", only one with different white space" if _loose(key) in vars(self)["_loose"] else ""
             raise BadInput(f"'{self.file}' has no explanation of this text{spaces}.")
         fitting = [line for line in lines if line.label is None or label_index(line.label, labels) == target.label]
         if not fitting:
-            raise BadInput(f"'{self.file}' explains this text for another label than the one that this run explains.")
+            raise BadInput(f"'{self.file}' explains this text for a different label than this run.")
         if len(fitting) > 1:
             raise BadInput(f"'{self.file}' explains this text twice for the same label; keep one of them.")
         return fitting[0]
@@ -121,7 +121,7 @@ def read(path: str | Path) -> dict[str, ImportedMethod]:
 
 
 def read_files(paths: Iterable[str | Path]) -> dict[str, ImportedMethod]:
-    """The methods of several files; two of the same name are refused."""
+    """The methods of several files; two of the same name are an error."""
     methods: dict[str, ImportedMethod] = {}
     for path in paths:
         for name, method in read(path).items():
@@ -132,7 +132,7 @@ def read_files(paths: Iterable[str | Path]) -> dict[str, ImportedMethod]:
 
 
 def explained_examples(methods: Mapping[str, Method], examples: Sequence[Example]) -> Sequence[Example]:
-    """The texts that an imported method explains; all, if there is none. A method that explains none is refused."""
+    """The texts that an imported method explains; all, without such a method. A method without texts is an error."""
     imported = {name: method for name, method in methods.items() if isinstance(method, ImportedMethod)}
     for name, method in imported.items():
         if not any(method.knows(example.text, example.pair) for example in examples):
@@ -146,7 +146,7 @@ def explained_examples(methods: Mapping[str, Method], examples: Sequence[Example
 
 
 def _add(lines: list[GivenScores], line: GivenScores) -> None:
-    """A text may have an explanation for each label; one that names none must be the only one."""
+    """A text may have an explanation for each label; one without a label must be the only one."""
     for other in lines:
         if None in (line.label, other.label) or str(line.label) == str(other.label):
             raise BadInput(
@@ -163,7 +163,7 @@ def _with_sign(lines: Mapping[TextKey, Sequence[GivenScores]]) -> ScoresByText:
     if len(stated) == 2:
         raise BadInput(
             f"{stated[True].where} says that the scores of '{stated[True].method}' are signed, and "
-            f"{stated[False].where} that they are not; say the same in both."
+            f"{stated[False].where} that they are not; set signed to the same value in both."
         )
     signed = next(iter(stated), any(score < 0 for line in every for score in line.scores))
     return {key: [replace(line, signed=signed) for line in group] for key, group in lines.items()}
@@ -173,95 +173,88 @@ def _with_sign(lines: Mapping[TextKey, Sequence[GivenScores]]) -> ScoresByText:
 
 
 def _line(raw: bytes, where: str) -> GivenScores:
-    given = _object(raw, where)
-    text, pair = given["text"], given.get("pair")
+    record = _object(raw, where)
+    text, pair = record["text"], record.get("pair")
     check_text(text, f"text in {where}")
     if pair is not None:
         check_text(pair, f"pair in {where}")
-    scores = _scores(given["scores"], where)
-    tokens, spans, label, signed = (given.get(key) for key in ("tokens", "spans", "label", "signed"))
+    scores = _scores(record["scores"], where)
+    tokens, spans, label, signed = (record.get(key) for key in ("tokens", "spans", "label", "signed"))
     if tokens is not None and spans is not None:
         raise BadInput(f"{where} has both tokens and spans; give one of them.")
     if not (label is None or type(label) is int or (isinstance(label, str) and label.strip())):
         raise BadInput(f"{where} has the label {str(label)[:40]!r}; give a name or an index.")
     if not (signed is None or isinstance(signed, bool)):
         raise BadInput(f"{where} has {str(signed)[:40]!r} for signed; give true or false.")
-    return GivenScores(
-        text,
-        _name(given["method"], where),
-        scores,
-        pair,
-        None if tokens is None else _tokens(tokens, len(scores), where),
-        None if spans is None else _spans(spans, len(scores), (text, pair), where),
-        label,
-        signed,
-        where,
-    )
+    method = _name(record["method"], where)
+    tokens = None if tokens is None else _tokens(tokens, len(scores), where)
+    spans = None if spans is None else _spans(spans, len(scores), (text, pair), where)
+    return GivenScores(text, method, scores, pair, tokens, spans, label, signed, where)
 
 
 def _object(raw: bytes, where: str) -> dict[str, Any]:
     try:
-        given = json.loads(raw.decode("utf-8"))
+        record = json.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as e:
         raise BadInput(f"{where} is not UTF-8; save the file as UTF-8.") from e
     except (ValueError, RecursionError) as e:
         raise BadInput(f"{where} is not JSON; write each explanation as one object on a line of its own.") from e
-    if not isinstance(given, dict):
-        raise BadInput(f"{where} is a {type(given).__name__}; write an object with text, method and scores.")
-    for key in given:
+    if not isinstance(record, dict):
+        raise BadInput(f"{where} is a {type(record).__name__}; write an object with text, method and scores.")
+    for key in record:
         if key not in KEYS:
             raise BadInput(f"{where} has the unknown key '{key[:40]}'{nearest(key, KEYS) or '; remove it.'}")
     for key in ("text", "method", "scores"):
-        if given.get(key) is None:
+        if record.get(key) is None:
             raise BadInput(f"{where} has no {key}; give each explanation text, method and scores.")
-    return given
+    return record
 
 
-def _name(given: Any, where: str) -> str:
-    if not isinstance(given, str) or not given.strip() or not given.isprintable() or len(given) > MAX_NAME_LENGTH:
+def _name(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_NAME_LENGTH:
         raise BadInput(
-            f"{where} names its method {str(given)[:40]!r}; give a name of 1 to {MAX_NAME_LENGTH} characters."
+            f"{where} names its method {str(value)[:40]!r}; give a name of 1 to {MAX_NAME_LENGTH} characters."
         )
-    name = given.strip()
+    name = value.strip()
     if name in METHODS or METHODS.full_name(name) in (*METHODS, *RESERVED):
         raise BadInput(f"{where} names its method '{name}', which is heedful's own; give another, such as 'my-{name}'.")
     return name
 
 
-def _scores(given: Any, where: str) -> tuple[float, ...]:
-    if not isinstance(given, list) or not given:
+def _scores(values: Any, where: str) -> tuple[float, ...]:
+    if not isinstance(values, list) or not values:
         raise BadInput(f"{where} has scores that are not a list of numbers; give one for each token, span or word.")
-    for i, score in enumerate(given):
+    for i, score in enumerate(values):
         if isinstance(score, bool) or not isinstance(score, (int, float)) or not abs(score) < _MAX_SCORE:
             raise BadInput(f"{where} has the score {str(score)[:40]} at place {i}; give finite numbers.")
-    return tuple(map(float, given))
+    return tuple(map(float, values))
 
 
-def _tokens(given: Any, count: int, where: str) -> tuple[str, ...]:
-    if not isinstance(given, list) or not all(isinstance(token, str) for token in given):
+def _tokens(values: Any, count: int, where: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(token, str) for token in values):
         raise BadInput(f"{where} has tokens that are not a list of strings; give the pieces that the scores are of.")
-    if len(given) != count:
-        raise BadInput(f"{where} has {len(given):,} tokens and {count:,} scores; give as many of both.")
-    return tuple(given)
+    if len(values) != count:
+        raise BadInput(f"{where} has {len(values):,} tokens and {count:,} scores; give as many of both.")
+    return tuple(values)
 
 
-def _spans(given: Any, count: int, texts: tuple[str, str | None], where: str) -> tuple[TextSpan | None, ...]:
-    if not isinstance(given, list) or len(given) != count:
-        many = f"{len(given):,} spans" if isinstance(given, list) else "spans that are not a list"
+def _spans(values: Any, count: int, texts: tuple[str, str | None], where: str) -> tuple[TextSpan | None, ...]:
+    if not isinstance(values, list) or len(values) != count:
+        many = f"{len(values):,} spans" if isinstance(values, list) else "spans that are not a list"
         raise BadInput(f"{where} has {many} and {count:,} scores; give as many of both.")
-    return tuple(_span(span, texts, where) for span in given)
+    return tuple(_span(span, texts, where) for span in values)
 
 
-def _span(given: Any, texts: tuple[str, str | None], where: str) -> TextSpan | None:
+def _span(value: Any, texts: tuple[str, str | None], where: str) -> TextSpan | None:
     """Tokenizers give [0, 0] to a special token."""
-    if given is None or given == [0, 0]:
+    if value is None or value == [0, 0]:
         return None
-    whole = isinstance(given, list) and len(given) in (2, 3) and all(type(n) is int for n in given)
-    start, end, segment = [*given, 0][:3] if whole else (0, -1, 0)
+    whole = isinstance(value, list) and len(value) in (2, 3) and all(type(n) is int for n in value)
+    start, end, segment = [*value, 0][:3] if whole else (0, -1, 0)
     source = texts[segment] if segment in (0, 1) else None
     if source is None or not 0 <= start <= end <= len(source):
         raise BadInput(
-            f"{where} has the span {str(given)[:40]}; give [start, end) in characters of the text, [start, end, 1] of "
+            f"{where} has the span {str(value)[:40]}; give [start, end) in characters of the text, [start, end, 1] of "
             "the pair, or null for a special token."
         )
     return start, end, segment
