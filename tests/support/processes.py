@@ -106,7 +106,7 @@ def _run(
 def _as_new(env: Mapping[str, str]) -> None:
     """Let a copy of this process forget that it was one of pytest."""
     os.closerange(3, OPEN_FILES)  # subtle: a pipe breaks when the last copy of its other end is closed
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     logging.getLogger().handlers.clear()
     warnings.resetwarnings()
     warnings.simplefilter("ignore")
