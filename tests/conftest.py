@@ -164,6 +164,19 @@ def bugs_are_told(_unexpected_errors_are_raised: Any, monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What is logged as a warning or worse. pytest's `caplog` is off: its handlers take 0.3 ms of every test."""
+    import logging
+
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    yield lines
+    logging.getLogger().removeHandler(handler)
+
+
+@pytest.fixture
 def bf16() -> None:
     """Skips the test where this machine's CPU cannot compute in bf16."""
     from heedful.model.precision import bf16_fault
