@@ -504,18 +504,8 @@ def test_the_library_does_what_the_command_does(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, mine)))
     net, data, scores = (str(tmp_path / name) for name in ("net", "data.jsonl", "mine.jsonl"))
     asked = ["audit", data, "--model", net, "--methods", "lime", "--checks", "stability,complexity", "--seed", "3"]
-    asked += [
-        "--set",
-        "lime.samples=20",
-        "--set",
-        "stability.seeds=1",
-        "--text-column",
-        "words",
-        "--label-column",
-        "gold",
-        "--scale",
-        "probability",
-    ]
+    asked += ["--set", "lime.samples=20", "--set", "stability.seeds=1", "--scale", "probability"]
+    asked += ["--text-column", "words", "--label-column", "gold"]
     asked += ["--checkpoints", net, "--explanations", scores, "--limit", "17", "--out", str(tmp_path / "command")]
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.stderr
