@@ -91,7 +91,7 @@ def pointer_attention(architecture: str) -> Audit:
     """The checks of attention, which differ where there are layers and heads."""
     if architecture == "bilstm":
         return pointer(architecture)
-    return audited(built(architecture, toys.POINTER), ON_LAYERS, ["leave-one-out"])
+    return audited(built(architecture, toys.POINTER), ON_LAYERS, ["attention-mean", "leave-one-out"])
 
 
 @cache
