@@ -696,7 +696,7 @@ def test_without_a_model_the_embedded_default_answers() -> None:
 # real processes, with methods of another package
 
 PLUGIN = """
-import sys, time
+import os, pathlib, sys, time
 from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
@@ -709,7 +709,9 @@ class Length:
     wait: ClassVar[float] = 0
 
     def __call__(self, classifier, tokens, target, rng):
-        time.sleep(self.wait)
+        if self.wait:
+            pathlib.Path(os.environ["ASLEEP"]).touch()
+            time.sleep(self.wait)
         return heedful.Attribution(tokens=tokens, scores=np.array([len(p) for p in tokens.pieces]), signed=False)
 
 @dataclass(frozen=True)
@@ -786,17 +788,24 @@ def test_a_reader_that_leaves_early_does_not_cost_the_page(piped: dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=copied_or_new, ids=["copied", "new"])
-def interrupted(request: pytest.FixtureRequest, plugins: dict[str, str], folder: Path) -> dict[str, Any]:
+def interrupted(
+    request: pytest.FixtureRequest, plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """A slow explanation watched on a terminal until progress shows, then stopped with Ctrl-C."""
     ours, theirs = pty.openpty()
+    asleep = tmp_path_factory.mktemp("slow") / "asleep"
     args = ["explain", TEXT, "--model", str(folder), "--json", "-M", "random", "-M", "slow"]
-    with processes.command(args, plugins, terminal=theirs, new=request.param) as p:
+    with processes.command(args, plugins | {"ASLEEP": str(asleep)}, terminal=theirs, new=request.param) as p:
         os.close(theirs)
         seen = _watch(ours, b"slow, 2 of 2", 60)
+        deadline = time.monotonic() + 60
+        while not asleep.exists() and time.monotonic() < deadline:  # elsewhere a library might swallow the interrupt
+            seen += _watch(ours, None, 0.1)
         os.kill(p.pid, signal.SIGINT)
+        seen += _watch(ours, None, 30)  # subtle: a terminal that nobody reads is full at 4 kB, and who writes waits
+        os.kill(p.pid, signal.SIGKILL)  # if it has not ended by then
         out = p.stdout.read()
         code = p.wait()
-        seen += _watch(ours, None, 5)
     os.close(ours)
     return {"stderr": seen.decode(), "stdout": out.decode(), "code": code}
 

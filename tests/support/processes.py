@@ -5,6 +5,7 @@ A copy of the process that runs the tests has imported everything; a new Python 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import os
@@ -108,6 +109,7 @@ def _as_new(env: Mapping[str, str]) -> None:
     os.closerange(3, OPEN_FILES)  # subtle: a pipe breaks when the last copy of its other end is closed
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     logging.getLogger().handlers.clear()
+    gc.callbacks.clear()  # hypothesis's, in which an interrupt would be lost
     warnings.resetwarnings()
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", ResourceWarning)
