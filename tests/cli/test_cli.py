@@ -787,15 +787,13 @@ def test_a_reader_that_leaves_early_does_not_cost_the_page(piped: dict[str, Any]
     assert piped["page"].exists()
 
 
-@pytest.fixture(scope="module", params=copied_or_new, ids=["copied", "new"])
-def interrupted(
-    request: pytest.FixtureRequest, plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def interrupted(plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A slow explanation watched on a terminal until progress shows, then stopped with Ctrl-C."""
     ours, theirs = pty.openpty()
     asleep = tmp_path_factory.mktemp("slow") / "asleep"
     args = ["explain", TEXT, "--model", str(folder), "--json", "-M", "random", "-M", "slow"]
-    with processes.command(args, plugins | {"ASLEEP": str(asleep)}, terminal=theirs, new=request.param) as p:
+    with processes.command(args, plugins | {"ASLEEP": str(asleep)}, terminal=theirs, new=True) as p:
         os.close(theirs)
         seen = _watch(ours, b"slow, 2 of 2", 60)
         deadline = time.monotonic() + 60
