@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ SHAPE_CHECKED = (
     "model.batch",
     "model.classifier",
 )
+# tests of whole runs: all that they compute is checked piece by piece in other tests
+RUN_THROUGH = ("audits", "report", "cli", "test_docs.py", "test_battery.py")
 LONGEST_FILES = (
     "methods/test_conformance",
     "audits/test_verdict",
@@ -86,9 +89,9 @@ def _check_shapes() -> None:
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     """Leave out what was not asked for; begin with what takes long, so that no worker ends with it."""
     if config.getoption("families") == "some":
-        left_out = [*_of_other_families(items), *(item for item in items if item.get_closest_marker("thorough"))]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        left_out = {*_of_other_families(items), *(item for item in items if item.get_closest_marker("thorough"))}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     order = {name: i for i, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: order.get(f"{item.path.parent.name}/{item.path.stem}", len(LONGEST_FILES)))
 
@@ -107,6 +110,7 @@ def _of_other_families(items: list[Any]) -> list[Any]:
 def pytest_collection_finish() -> None:
     """What is imported by now stays: the garbage collector need not walk half a million objects again and again."""
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -126,21 +130,29 @@ def _unexpected_errors_are_raised() -> Iterator[Any]:
         yield original
 
 
+@contextmanager
+def _shapes_checked(wanted: bool) -> Iterator[None]:
+    import jaxtyping
+
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", not wanted)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)
+
+
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """No shapes are checked: for simulations, which call small functions very often that other tests check."""
-    import jaxtyping
-
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    with _shapes_checked(False):
+        yield
 
 
-@pytest.fixture
-def checked_if_thorough(request: pytest.FixtureRequest) -> None:
-    """Shapes are checked with `--families all` only: for tests that run through what others check piece by piece."""
-    if request.config.getoption("families") != "all":
-        request.getfixturevalue("unchecked")
+@pytest.fixture(scope="module", autouse=True)
+def _checked_piece_by_piece_or_thorough(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Shapes are checked in the tests of each piece; in those of whole runs with `--families all` only."""
+    whole_runs = any(name in RUN_THROUGH for name in request.path.relative_to(request.config.rootpath).parts)
+    with _shapes_checked(request.config.getoption("families") == "all" or not whole_runs):
+        yield
 
 
 @pytest.fixture
@@ -149,6 +161,19 @@ def bugs_are_told(_unexpected_errors_are_raised: Any, monkeypatch: pytest.Monkey
     from heedful.core import errors
 
     monkeypatch.setattr(errors, "as_heedful_error", _unexpected_errors_are_raised)
+
+
+@pytest.fixture
+def logged() -> Iterator[list[str]]:
+    """What is logged as a warning or worse. pytest's `caplog` is off: its handlers take 0.3 ms of every test."""
+    import logging
+
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    yield lines
+    logging.getLogger().removeHandler(handler)
 
 
 @pytest.fixture

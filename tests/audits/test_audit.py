@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import signal
 import subprocess
@@ -32,7 +33,7 @@ from heedful.data import Columns, Example
 from heedful.maths.stats import Decision
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
-from tests.support import toys
+from tests.support import processes, toys
 
 POINTER = toys.build("bert", toys.POINTER)
 TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(40))]
@@ -400,6 +401,34 @@ def test_the_summary_as_json(whole: Path) -> None:
     assert json.loads(found.stdout) == json.loads(summary(whole))
 
 
+def test_a_killed_command_goes_on(tmp_path: Path) -> None:
+    """A real kill -9, when the second part is written and not yet in its place."""
+    for part in (POINTER.model, POINTER.tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps({"text": e.text, "label": e.label}) for e in TEXTS))
+    asked = ["audit", str(tmp_path / "data.jsonl"), "--model", str(tmp_path / "model"), "--checks", "cost,complexity"]
+    asked += ["--methods", "attention-mean,gradient-x-input", "--out"]
+
+    def die_at_the_second_part() -> None:
+        move = Path.replace
+
+        def replace(part: Path, target: Path) -> Path:
+            if target.name == "00001.parquet":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return move(part, target)
+
+        Path.replace = replace  # type: ignore[assignment, method-assign]
+
+    with processes.command([*asked, str(tmp_path / "a")], before=die_at_the_second_part) as process:
+        assert process.wait() == -signal.SIGKILL
+    left = {file.name for file in (tmp_path / "a" / "parts").iterdir()}
+    assert ("00000.parquet" in left, "00001.parquet" in left) == (True, False)
+    assert f".00001.parquet.{process.pid}.part" in left
+    for folder in ("a", "whole"):
+        assert CliRunner().invoke(main, [*asked, str(tmp_path / folder)]).exit_code == 0
+    assert summary(tmp_path / "a") == summary(tmp_path / "whole")
+
+
 @pytest.mark.thorough
 def test_a_command_that_is_stopped_and_then_killed_goes_on(whole: Path, tmp_path: Path) -> None:
     asked = [sys.executable, "-m", "heedful", *COMMAND, "--out", str(tmp_path / "a")]
@@ -485,7 +514,8 @@ def test_the_library_does_what_the_command_does(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, mine)))
     net, data, scores = (str(tmp_path / name) for name in ("net", "data.jsonl", "mine.jsonl"))
     asked = ["audit", data, "--model", net, "--methods", "lime", "--checks", "stability,complexity", "--seed", "3"]
-    asked += ["--set", "lime.samples=20", "--text-column", "words", "--label-column", "gold", "--scale", "probability"]
+    asked += ["--set", "lime.samples=20", "--set", "stability.seeds=1", "--scale", "probability"]
+    asked += ["--text-column", "words", "--label-column", "gold"]
     asked += ["--checkpoints", net, "--explanations", scores, "--limit", "17", "--out", str(tmp_path / "command")]
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.stderr
@@ -496,7 +526,7 @@ def test_the_library_does_what_the_command_does(tmp_path: Path) -> None:
         ["stability", "complexity"],
         tmp_path / "library",
         seed=3,
-        settings=["lime.samples=20"],
+        settings=["lime.samples=20", "stability.seeds=1"],
         columns=Columns("words", None, "gold"),
         target=heedful.Target(scale="probability"),
         checkpoints=[net],

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "stability": {"seeds": 1, "texts": 5},
 }
 ON_ATTENTION = ("permutation", "uniform", "adversarial", "erasure", "plausibility", "complexity")
+ON_LAYERS = ("permutation", "uniform", "adversarial", "identifiability", "erasure")
 EVERYWHERE = {"layer": "all", "head": "all"}
 TWO = ("bert", "bilstm")
 N = 30
@@ -83,6 +84,14 @@ def pointer(architecture: str) -> Audit:
     """Every check there is."""
     chosen = ["leave-one-out", method("integrated-gradients", {"steps": 8}), Another()]
     return audited(built(architecture, toys.POINTER), list(heedful.CHECKS), chosen)
+
+
+@cache
+def pointer_attention(architecture: str) -> Audit:
+    """The checks of attention, which differ where there are layers and heads."""
+    if architecture == "bilstm":
+        return pointer(architecture)
+    return audited(built(architecture, toys.POINTER), ON_LAYERS, ["attention-mean", "leave-one-out"])
 
 
 @cache
@@ -144,7 +153,10 @@ two_if_thorough = pytest.mark.parametrize("architecture", mostly_thorough(TWO, (
 
 @pytest.mark.parametrize(
     ("run", "architecture"),
-    [(pointer, "bert"), (pointer, "bilstm"), (deaf, "bilstm"), (bag, "bilstm"), *mostly_thorough([(deaf, "bert")], ())],
+    [
+        *((pointer_attention, "bert"), (pointer, "bilstm"), (deaf, "bilstm"), (bag, "bilstm")),
+        *mostly_thorough([(pointer, "bert"), (deaf, "bert")], ()),
+    ],
 )
 def test_nothing_is_left_out_and_every_text_is_counted(run: Any, architecture: str) -> None:
     found = run(architecture)
@@ -153,7 +165,7 @@ def test_nothing_is_left_out_and_every_text_is_counted(run: Any, architecture: s
     assert {r.n + r.missing for c in found.summary.checks.values() for r in c.rows} <= {N, 2, 5}
 
 
-@two
+@two_if_thorough
 def test_every_check_has_rows(architecture: str) -> None:
     found = pointer(architecture)
     assert [name for name in heedful.CHECKS if not found.rows(name)] == []
@@ -212,7 +224,7 @@ def test_attention_of_a_deaf_model_pleases_people(architecture: str) -> None:
 # pointer: attention is the explanation
 
 
-@two
+@two_if_thorough
 def test_what_the_pointer_loses_without_its_marker_is_all_above_one_half(architecture: str) -> None:
     found = row(
         pointer(architecture), "input-erasure", "aopc comprehensiveness", "attention-mean", {"masking": "delete"}
@@ -221,7 +233,7 @@ def test_what_the_pointer_loses_without_its_marker_is_all_above_one_half(archite
     assert better(found, Decision.HIGHER)
 
 
-@two
+@two_if_thorough
 @pytest.mark.parametrize("measure", ["aopc comprehensiveness", "deletion"])
 def test_attention_of_the_pointer_is_as_good_as_leave_one_out(measure: str, architecture: str) -> None:
     one, other = (
@@ -231,14 +243,14 @@ def test_attention_of_the_pointer_is_as_good_as_leave_one_out(measure: str, arch
     assert one.mean == pytest.approx(other.mean, abs=1e-4)
 
 
-@two
+@two_if_thorough
 def test_the_marker_alone_suffices_the_pointer(architecture: str) -> None:
     found = row(pointer(architecture), "input-erasure", "aopc sufficiency", "attention-mean", {"masking": "delete"})
     assert found.mean == pytest.approx(0, abs=1e-4)
     assert better(found, Decision.LOWER)
 
 
-@two
+@two_if_thorough
 def test_no_order_is_better_than_the_pointers_attention_on_short_texts(architecture: str) -> None:
     """The optimum over all sets of words, where it was sought."""
     best = row(pointer(architecture), "input-erasure", "aopc comprehensiveness", "optimum", {"masking": "delete"})
@@ -250,7 +262,7 @@ def test_no_order_is_better_than_the_pointers_attention_on_short_texts(architect
 @two
 def test_permuted_attention_points_elsewhere(architecture: str) -> None:
     """The median over draws: the marker keeps its weight in one draw of as many as there are tokens."""
-    found = row(pointer(architecture), "permutation", "tvd", "", EVERYWHERE)
+    found = row(pointer_attention(architecture), "permutation", "tvd", "", EVERYWHERE)
     assert found.mean == pytest.approx((confidences(built(architecture, toys.POINTER)) - 0.5).mean(), abs=0.01)
 
 
@@ -259,14 +271,14 @@ def test_uniform_attention_divides_the_pointers_logit_by_the_length(architecture
     classifier = built(architecture, toys.POINTER)
     p = confidences(classifier)
     flat = 1 / (1 + ((1 - p) / p) ** (1 / lengths(classifier)))
-    assert row(pointer(architecture), "uniform", "tvd", "", EVERYWHERE).mean == pytest.approx(
+    assert row(pointer_attention(architecture), "uniform", "tvd", "", EVERYWHERE).mean == pytest.approx(
         (p - flat).mean(), abs=5e-3
     )
 
 
 @two
 def test_attention_of_the_pointer_is_one_weight_from_uniform(architecture: str) -> None:
-    found = pointer(architecture).rows("uniform", "tvd to uniform")[-1]
+    found = pointer_attention(architecture).rows("uniform", "tvd to uniform")[-1]
     assert found.mean == pytest.approx((1 - 1 / lengths(built(architecture, toys.POINTER))).mean(), abs=1e-3)
 
 
@@ -280,7 +292,7 @@ def test_the_twin_of_the_pointer_is_as_far_as_epsilon_lets_it() -> None:
 
 
 def test_what_the_pointers_head_reads_has_no_twin() -> None:
-    found = row(pointer("bert"), "adversarial", "tvd witness", "", {"layer": 1, "head": 0, "delta": 0.0})
+    found = row(pointer_attention("bert"), "adversarial", "tvd witness", "", {"layer": 1, "head": 0, "delta": 0.0})
     assert found.mean < 1e-3
 
 
@@ -289,7 +301,7 @@ def test_only_the_marker_has_a_value(architecture: str) -> None:
     """One vector that is not zero: all directions but one are null, and but two if weights add up to one."""
     n = lengths(built(architecture, toys.POINTER)).mean()
     for measure, less in (("null", 1), ("null constrained", 2)):
-        last = pointer(architecture).rows("identifiability", measure)[-1]
+        last = pointer_attention(architecture).rows("identifiability", measure)[-1]
         assert last.mean == pytest.approx(n - less)
 
 
@@ -298,23 +310,23 @@ def test_only_the_marker_has_a_value(architecture: str) -> None:
 def test_erasing_the_marker_leaves_the_pointer_undecided(name: str, architecture: str) -> None:
     p = confidences(built(architecture, toys.POINTER))
     expected = np.mean([jensenshannon([one, 1 - one], [0.5, 0.5]) ** 2 for one in p])
-    assert row(pointer(architecture), "erasure", "delta js", name).mean == pytest.approx(expected, abs=1e-4)
+    assert row(pointer_attention(architecture), "erasure", "delta js", name).mean == pytest.approx(expected, abs=1e-4)
 
 
-@two
+@two_if_thorough
 def test_attention_and_leave_one_out_agree_on_the_pointers_first_word(architecture: str) -> None:
     found = row(pointer(architecture), "agreement", "top-k overlap", "attention-mean", {"with": "leave-one-out"})
     assert (found.n, found.mean) == (N, 1.0)
 
 
-@two
+@two_if_thorough
 def test_leave_one_out_has_the_sign_of_its_effects(architecture: str) -> None:
     found = pointer(architecture)
     assert row(found, "sign", "violation", "leave-one-out").mean == 0
     assert row(found, "sign", "agreement of signs", "leave-one-out").mean == 1
 
 
-@two
+@two_if_thorough
 def test_the_pointers_effects_add_up(architecture: str) -> None:
     """Only the marker has an effect, so that of a set is the marker's or nothing."""
     found = pointer(architecture)
@@ -322,7 +334,7 @@ def test_the_pointers_effects_add_up(architecture: str) -> None:
     assert row(found, "infidelity", "correlation", "leave-one-out").mean == pytest.approx(1, abs=1e-3)
 
 
-@two
+@two_if_thorough
 def test_one_word_explains_the_pointer(architecture: str) -> None:
     found = pointer(architecture)
     for name in ("attention-mean", "leave-one-out", "integrated-gradients"):
@@ -331,13 +343,13 @@ def test_one_word_explains_the_pointer(architecture: str) -> None:
         assert row(found, "plausibility", "token f1", name).mean == 1
 
 
-@two
+@two_if_thorough
 def test_marked_words_are_counted(architecture: str) -> None:
     share = pointer(architecture).rows("plausibility", "rationale share")[0]
     assert share.mean == pytest.approx((1 / words()).mean())
 
 
-@two
+@two_if_thorough
 def test_what_draws_nothing_is_the_same_with_another_seed(architecture: str) -> None:
     found = pointer(architecture)
     for name in ("attention-mean", "leave-one-out", "integrated-gradients", "position"):
@@ -346,7 +358,7 @@ def test_what_draws_nothing_is_the_same_with_another_seed(architecture: str) -> 
     assert abs(row(found, "stability", "tau", "Another", {"with": "seed"}).mean) < 0.5
 
 
-@two
+@two_if_thorough
 def test_what_looks_at_no_model_stays_when_its_weights_go(architecture: str) -> None:
     found = pointer(architecture)
     assert set(np.round(means_of(found, "randomisation", "tau", "position"), 9)) == {1.0}
@@ -359,7 +371,7 @@ def means_of(found: Audit, check: str, measure: str, name: str) -> list[float]:
     return [r.mean for r in found.rows(check, measure, name)]
 
 
-@two
+@two_if_thorough
 def test_reading_attention_takes_one_pass_and_a_control_none(architecture: str) -> None:
     found = pointer(architecture)
     assert row(found, "cost", "forwards", "attention-mean").mean == 1
@@ -431,7 +443,9 @@ def test_attention_that_claims_nothing_cannot_be_told_from_random(measure: str, 
 # chance
 
 
-@pytest.mark.parametrize(("run", "architecture"), [(pointer, "bert"), (pointer, "bilstm"), (bag, "bilstm")])
+@pytest.mark.parametrize(
+    ("run", "architecture"), [(pointer, "bilstm"), (bag, "bilstm"), *mostly_thorough([(pointer, "bert")], ())]
+)
 def test_another_random_method_cannot_be_told_from_random(run: Any, architecture: str) -> None:
     found = run(architecture)
     rows = [r for check in CONTROLLED if check in found.summary.checks for r in found.rows(check, None, "Another")]

@@ -127,15 +127,18 @@ def test_a_damaged_folder_is_one_sentence(
     assert "\n" not in str(error.value)
 
 
-def test_opening_needs_no_torch(folder: Path) -> None:
+def test_neither_opening_nor_the_report_needs_torch(folder: Path) -> None:
     code = f"""
 import sys, json, heedful
+from heedful.cli import main
 found = heedful.open({str(folder)!r})
 found.to_html(), found._repr_html_(), found.to_dataframe(), found.texts, found.verdict, found.ranking
+main(["report", {str(folder)!r}, "--out", {str(folder / "told.html")!r}], standalone_mode=False)
 print(json.dumps([repr(found), "torch" in sys.modules]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    shown, torch = json.loads(done.stdout)
+    shown, torch = json.loads(done.stdout.splitlines()[-1])
+    assert (folder / "told.html").exists()
     assert shown.startswith("Audit('toy-bert', 34 texts")
     assert not torch

@@ -31,8 +31,6 @@ from heedful.nets.transformer import TransformerShape
 from tests.support import models
 from tests.support.parameters import mostly_thorough
 
-pytestmark = pytest.mark.usefixtures("checked_if_thorough")
-
 FEW = {
     "attention-mean": {}, "gradient-x-input": {}, "integrated-gradients": {"steps": 4}, "leave-one-out": {},
     "random": {}, "uniform": {}, "position": {},

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import pytest
 
-from heedful.checks import CHECKS, check
+from heedful.checks import CHECKS, check, conformance
 from heedful.checks.base import Case, Finding, Measure
 from heedful.checks.conformance import conforms
 from heedful.core.finding import FRACTION, Highlight
@@ -25,6 +26,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "randomisation": {"stages": 1},
     "stability": {"seeds": 1},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cases_are_made_once() -> Iterator[None]:
+    """They are the same for every check, and to explain them takes longer than a check."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conformance, "case_of", cache(conformance.case_of))
+        yield
 
 
 @pytest.mark.parametrize("name", CHECKS)

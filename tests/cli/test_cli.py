@@ -8,11 +8,8 @@ import pty
 import select
 import signal
 import stat
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,9 @@ import heedful
 import heedful.core.tree
 import heedful.model.loading
 from heedful.cli import main
+from tests.support import processes
 from tests.support.models import build
+from tests.support.parameters import mostly_thorough
 
 TEXT = "The film was not funny."
 PLAIN = {"COLUMNS": "100", "NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -699,7 +698,7 @@ def test_without_a_model_the_embedded_default_answers() -> None:
 # real processes, with methods of another package
 
 PLUGIN = """
-import sys, time
+import os, pathlib, sys, time
 from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
@@ -712,7 +711,9 @@ class Length:
     wait: ClassVar[float] = 0
 
     def __call__(self, classifier, tokens, target, rng):
-        time.sleep(self.wait)
+        if self.wait:
+            pathlib.Path(os.environ["ASLEEP"]).touch()
+            time.sleep(self.wait)
         return heedful.Attribution(tokens=tokens, scores=np.array([len(p) for p in tokens.pieces]), signed=False)
 
 @dataclass(frozen=True)
@@ -732,30 +733,18 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (info / "entry_points.txt").write_text(
         "[heedful.methods]\nword_length = longer:Length\nslow = longer:Slow\nbroken = longer:Missing\n"
     )
-    return os.environ | {"PYTHONPATH": str(site), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TERM": "xterm"}
+    paths = os.pathsep.join(map(str, (site, Path(heedful.__file__).parents[1])))
+    return {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TERM": "xterm"}
 
 
-def heed_sigint() -> None:
-    """A job that a shell started in the background ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+# a copy of this process by default; a new Python, which takes five CPU seconds, if thorough
+copied_or_new = mostly_thorough([False, True], [False])
 
 
-@contextmanager
-def process(args: list[str], env: dict[str, str], **more: Any) -> Iterator[subprocess.Popen[bytes]]:
-    code = "from heedful.cli import main; main(prog_name='heedful')"
-    command = [sys.executable, "-W", "error::ResourceWarning", "-c", code, *args]
-    with subprocess.Popen(command, env=env, preexec_fn=heed_sigint, **more) as p:
-        try:
-            yield p
-        finally:
-            p.kill()  # whatever went wrong, do not wait for it
-
-
-@pytest.fixture(scope="module")
-def listed(plugins: dict[str, str]) -> tuple[str, str]:
-    with process(["methods"], plugins, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
-        out, err = p.communicate(timeout=60)
-    return out.decode(), err.decode()
+@pytest.fixture(scope="module", params=copied_or_new, ids=["copied", "new"])
+def listed(request: pytest.FixtureRequest, plugins: dict[str, str]) -> tuple[str, str]:
+    with processes.command(["methods"], plugins, new=request.param) as p:
+        return p.stdout.read().decode(), p.stderr.read().decode()
 
 
 def test_a_method_of_another_package_is_listed(listed: tuple[str, str]) -> None:
@@ -773,20 +762,18 @@ def test_a_broken_method_of_another_package_is_one_line_in_the_log(listed: tuple
     assert (len(lines), "method 'broken' of longer:Missing cannot be loaded (AttributeError" in lines[0]) == (1, True)
 
 
-@pytest.fixture(scope="module")
-def piped(plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+@pytest.fixture(scope="module", params=copied_or_new, ids=["copied", "new"])
+def piped(
+    request: pytest.FixtureRequest, plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """`heedful explain … --json --html page | head -1`, with so much JSON that the pipe breaks."""
     page = tmp_path_factory.mktemp("page") / "page.html"
     args = ["explain", "film " * 60, "--model", str(folder), "--json", "--html", str(page), "-M", "word_length"]
-    with process(
-        [*args, *["-M", "attention-weights"] * 4], plugins, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as p:
-        assert p.stdout is not None
-        assert p.stderr is not None
+    with processes.command([*args, *["-M", "attention-weights"] * 4], plugins, new=request.param) as p:
         first = p.stdout.readline()
         p.stdout.close()
         said = p.stderr.read().decode()
-        code = p.wait(60)
+        code = p.wait()
     return {"first": first, "stderr": said, "code": code, "page": page}
 
 
@@ -803,18 +790,24 @@ def test_a_reader_that_leaves_early_does_not_cost_the_page(piped: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def interrupted(plugins: dict[str, str], folder: Path) -> dict[str, Any]:
+def interrupted(plugins: dict[str, str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A slow explanation watched on a terminal until progress shows, then stopped with Ctrl-C."""
     ours, theirs = pty.openpty()
+    asleep = tmp_path_factory.mktemp("slow") / "asleep"
     args = ["explain", TEXT, "--model", str(folder), "--json", "-M", "random", "-M", "slow"]
-    with process(args, plugins, stdout=subprocess.PIPE, stderr=theirs) as p:
+    with processes.command(args, plugins | {"ASLEEP": str(asleep)}, terminal=theirs, new=True) as p:
         os.close(theirs)
         seen = _watch(ours, b"slow, 2 of 2", 60)
-        p.send_signal(signal.SIGINT)
-        out, _ = p.communicate(timeout=30)
-        seen += _watch(ours, None, 5)
+        deadline = time.monotonic() + 60
+        while not asleep.exists() and time.monotonic() < deadline:  # elsewhere a library might swallow the interrupt
+            seen += _watch(ours, None, 0.1)
+        os.kill(p.pid, signal.SIGINT)
+        seen += _watch(ours, None, 30)  # subtle: a terminal that nobody reads is full at 4 kB, and who writes waits
+        os.kill(p.pid, signal.SIGKILL)  # if it has not ended by then
+        out = p.stdout.read()
+        code = p.wait()
     os.close(ours)
-    return {"stderr": seen.decode(), "stdout": out.decode(), "code": p.returncode}
+    return {"stderr": seen.decode(), "stdout": out.decode(), "code": code}
 
 
 def _watch(terminal: int, until: bytes | None, seconds: float) -> bytes:

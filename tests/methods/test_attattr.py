@@ -453,6 +453,7 @@ def test_every_family_settles(family: str) -> None:
     assert found.weights.any()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not MINILM.exists(), reason="the trained model is not here")
 def test_the_default_errs_far_less_than_twenty_steps_on_a_trained_model() -> None:
     from heedful.model.loading import load

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,27 +154,22 @@ def test_an_explanation_carries_the_note(trapping: Path) -> None:
     assert why.scores.tolist() == heedful.explain(shared("bert"), TEXTS[0], LeaveOneOut()).scores.tolist()  # type: ignore[attr-defined]
 
 
-def test_training_goes_on_in_float32_and_warns_once(
-    trapping: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_training_goes_on_in_float32_and_warns_once(trapping: Path, tmp_path: Path, logged: list[str]) -> None:
     split = heedful.data.Splits(sentences(60, 1), sentences(20, 2), [])
     small = SIZES["bilstm"] | {"epochs": 2, "batch": 16}
-    with caplog.at_level(logging.WARNING, "heedful"):
-        found = train("bilstm", split, tmp_path / "bf16", small | {"bf16": True})
-    assert caplog.messages == [f"bf16 cannot be used on this machine ({FAULT}): float32 is used."]
+    found = train("bilstm", split, tmp_path / "bf16", small | {"bf16": True})
+    assert logged == [f"bf16 cannot be used on this machine ({FAULT}): float32 is used."]
     assert found.history == train("bilstm", split, tmp_path / "float32", small).history
     assert json.loads((tmp_path / "bf16" / "training.json").read_text())["precision"] == "float32"
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "auto"])
-def test_weights_in_bf16_are_loaded_as_float32(
-    trapping: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, dtype: str
-) -> None:
+def test_weights_in_bf16_are_loaded_as_float32(trapping: Path, tmp_path: Path, logged: list[str], dtype: str) -> None:
     original = build("bert")
     folder = save(tmp_path, original.model.bfloat16(), original.tokenizer)
     loaded = load(folder, dtype=dtype)
     assert {p.dtype for p in loaded.model.parameters()} == {torch.float32}
-    assert len(caplog.messages) == 1
+    assert len(logged) == 1
 
 
 def test_a_model_in_bf16_is_refused(trapping: Path) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 import heedful
 from heedful.core.errors import BadInput, Unsupported
 from heedful.nets import Hierarchical, MultiHead, MultiHeadShape, Net, Pair, Single, Transformer
-from heedful.nets.base import Saved, save
+from heedful.nets.base import Saved, _Uninitialised, save
 from heedful.nets.hierarchical import HierarchicalShape
 from heedful.nets.pair import PairShape
 from heedful.nets.single import SingleShape
@@ -58,6 +59,25 @@ def made(name: str) -> Saved:
 
 
 NAMES = sorted(shapes(9))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_network_is_sized_without_drawing_its_weights(name: str) -> None:
+    drawn = []
+
+    class Watching(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.nn.init.normal_, torch.Tensor.normal_):
+                drawn.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with torch.device("meta"), Watching():
+        shapes(9)[name][1]()
+        assert drawn
+        drawn.clear()
+        with _Uninitialised():
+            shapes(9)[name][1]()
+    assert not drawn
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -293,12 +291,6 @@ def test_a_run_beside_itself_differs_in_nothing(folder: Path, tmp_path: Path) ->
     assert result.exit_code == 0
     assert "differences are paired" in result.output
     assert (tmp_path / "c.html").exists()
-
-
-def test_reports_need_no_torch(folder: Path) -> None:
-    call = f"main(['report', {str(folder)!r}], standalone_mode=False)"
-    code = f"import sys; from heedful.cli import main; {call}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
 def test_an_audit_has_its_verdict_and_page(folder: Path, tmp_path: Path) -> None:

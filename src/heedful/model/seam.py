@@ -275,9 +275,13 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored."""
-    names = ("training", "gradient_checkpointing")
-    switches: list[tuple[Any, str]] = [(m, n) for m in model.modules() for n in names if getattr(m, n, False)]
-    switches += [(p, "requires_grad") for p in model.parameters() if p.requires_grad]
+    modules, names = list(model.modules()), ("training", "gradient_checkpointing")
+    # subtle: asking a module for what it lacks raises an error; and this is done at every pass
+    switches: list[tuple[Any, str]] = [
+        (m, n) for m in modules for n in names if (n in vars(m) or hasattr(type(m), n)) and getattr(m, n)
+    ]
+    own = (p for m in modules for p in m._parameters.values() if p is not None)
+    switches += [(p, "requires_grad") for p in own if p.requires_grad]
     try:
         for owner, name in switches:
             setattr(owner, name, False)

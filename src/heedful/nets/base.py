@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from heedful.core import settings
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
@@ -185,6 +186,15 @@ def write_network(model: Net, folder: Path, more: Mapping[str, Any]) -> None:
     )
 
 
+class _Uninitialised(TorchFunctionMode):
+    """Inside, no normal numbers are drawn: to draw them on the meta device, torch imports its compiler in a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.normal_:
+            return args[0]
+        return kwargs["tensor"] if func is nn.init.normal_ else func(*args, **(kwargs or {}))
+
+
 def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any:
     """The network of this kind that `description` describes, with the folder's weights."""
     contents = Contents.read(str(folder), [folder / WEIGHTS])
@@ -193,7 +203,7 @@ def load_network(kind: Any, folder: Path, description: Mapping[str, Any]) -> Any
         config = kind.shape(**description["shape"])
     except BadInput as e:  # `damage` adds the name of the folder
         raise ValueError(str(e)) from e
-    with contents.limiting(), torch.device("meta"):
+    with contents.limiting(), torch.device("meta"), _Uninitialised():
         kind(config)
     model = kind(config)
     model.load_state_dict(load_file(folder / WEIGHTS))

@@ -47,6 +47,18 @@ CLASSIFIERS = sorted(SIZES)
 ONE_OF_EACH = ("multihead", "bilstm", "cnn-pair", "average", "han-rnn", "flan-none", "transformer")  # mechanism
 
 
+@pytest.fixture
+def curve() -> None:
+    """The curve of a training is drawn."""
+
+
+@pytest.fixture(autouse=True)
+def _few_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A curve takes longer to draw than a small network to train: drawn where it is tested, and always if thorough."""
+    if request.config.getoption("families") != "all" and "curve" not in request.fixturenames:
+        monkeypatch.setattr("heedful.nets.training.train.find_spec", lambda name: None)
+
+
 def sentences(n: int, seed: int = 0, pairs: bool = False) -> list[Example]:
     """Texts whose label is whether their one telling word is a good one."""
     rng = np.random.default_rng(seed)
@@ -107,6 +119,7 @@ def test_a_killed_training_ends_with_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), file
 
 
+@pytest.mark.usefixtures("curve")
 def test_the_folder_says_what_was_done(tmp_path: Path) -> None:
     result = train("average", data(), tmp_path / "m", SIZES["average"] | {"epochs": 2})
     record = json.loads((tmp_path / "m" / "training.json").read_text())
@@ -503,6 +516,7 @@ def run_until_killed(args: Sequence[Any]) -> None:
     run(*args)
 
 
+@pytest.mark.usefixtures("curve")
 def test_an_encoder_and_decoder_is_trained_on_dates(tmp_path: Path) -> None:
     sizes = {"embedding": 5, "hidden": 6, "units": 4, "n_train": 40, "n_dev": 8, "n_test": 8, "most": 1, "epochs": 2}
     options = [f"--set={k}={v}" for k, v in sizes.items()]
