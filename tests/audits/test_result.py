@@ -127,6 +127,7 @@ def test_a_damaged_folder_is_one_sentence(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.thorough
 def test_neither_opening_nor_the_report_needs_torch(folder: Path) -> None:
     code = f"""
 import sys, json, heedful

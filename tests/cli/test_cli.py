@@ -823,14 +823,17 @@ def _watch(terminal: int, until: bytes | None, seconds: float) -> bytes:
     return seen
 
 
+@pytest.mark.thorough
 def test_progress_shows_on_a_terminal_after_a_while(interrupted: dict[str, Any]) -> None:
     assert "slow, 2 of 2" in interrupted["stderr"]
 
 
+@pytest.mark.thorough
 def test_progress_stays_out_of_stdout(interrupted: dict[str, Any]) -> None:
     assert interrupted["stdout"] == ""
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_with_130_and_one_line(interrupted: dict[str, Any]) -> None:
     tail = interrupted["stderr"].split("heedful: ")[-1]
     assert (interrupted["code"], tail.strip(), "Traceback" in interrupted["stderr"]) == (130, "stopped.", False)

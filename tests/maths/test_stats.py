@@ -17,6 +17,7 @@ from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.maths import stats
 from heedful.maths.stats import Decision, Difference, Estimate
+from tests.support.parameters import mostly_thorough
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 SIZES = (50, 60, 100, 200, 300)
@@ -63,7 +64,7 @@ def covered(like: str, n: int, level: float = 0.95) -> float:
 # Intervals of means
 
 
-@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("n", mostly_thorough(SIZES, SIZES[:1]))
 @pytest.mark.parametrize("like", LIKE)
 def test_the_interval_holds_the_mean_as_often_as_it_says(like: str, n: int) -> None:
     """93–97 %; the simulation itself errs by .5 %. Lognormal at 50 is 93.0 % over many more sets."""
@@ -268,7 +269,7 @@ def ps(rows: Floats) -> Floats:
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("n", [50, 200])
+@pytest.mark.parametrize("n", mostly_thorough([50, 200], (50,)))
 @pytest.mark.parametrize("like", UNDECIDED)
 def test_no_difference_is_found_where_there_is_none(like: str, n: int) -> None:
     p = ps(UNDECIDED[like](rng(n, 5), (1000, n)))

@@ -22,6 +22,7 @@ from heedful.model.masking import features
 from tests.support import games, toys
 from tests.support.games import walsh
 from tests.support.models import build, shared
+from tests.support.parameters import mostly_thorough
 
 TEXTS = ("good film bad story two", "the music was awful", "great acting and a warm story", "film", "bad bad film bad")
 FAMILIES = ("bert", "gpt2", "bart", "bilstm")
@@ -56,7 +57,7 @@ def removed(found: Counterfactual, how: Perturbing) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("tries", [1, 4, 2000])
+@pytest.mark.parametrize("tries", mostly_thorough([1, 4, 2000], (4,)))
 def test_a_flip_is_as_small_as_it_says(family: str, text: str, tries: int) -> None:
     classifier = shared(family)
     how = MinimalFlip(tries=tries)
@@ -80,7 +81,7 @@ def test_a_flip_is_as_small_as_it_says(family: str, text: str, tries: int) -> No
     assert found.source.forwards <= how.passes(classifier, found.tokens).forwards
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_thorough(range(12), range(4)))
 @pytest.mark.parametrize("tries", [5, 40, 300])
 @pytest.mark.parametrize("rho", [0.1, 0.3])
 def test_flips_of_games_that_seldom_flip(seed: int, tries: int, rho: float) -> None:

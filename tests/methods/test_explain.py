@@ -225,7 +225,7 @@ def test_an_interaction_has_its_own_text() -> None:
     why = explain(shared("bert"), TEXTS[0], "attention-weights")
     with pytest.raises(BadInput, match="an Interaction has its own text and settings"):
         tree(why, TEXTS[0])
-    with pytest.raises(BadInput, match="give a model and a text"):
+    with pytest.raises(BadInput, match="or a model and a text"):
         tree(shared("bert"))
 
 

@@ -29,8 +29,9 @@ from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit, Site, at, scaled, uniform
 from heedful.nets.base import Output
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape, Level, Runs, begins
-from tests.methods.test_conformance import QUICK
+from tests.methods.test_conformance import FIRST, QUICK
 from tests.support.models import INSIDE, loud, tokenizer
+from tests.support.parameters import mostly_thorough
 
 Encoder = Literal["rnn", "conv", "none"]
 ENCODERS: tuple[Encoder, ...] = ("rnn", "conv", "none")
@@ -424,7 +425,7 @@ def test_nothing_else_is_refused(name: str) -> None:
         assert np.isfinite(as_array(explain(classifier(), TEXT, method(name, QUICK.get(name))))).all()
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", mostly_thorough(INSIDE, FIRST))
 def test_conforms(name: str) -> None:
     conforms(method(name, QUICK.get(name)), classifier())
 
@@ -439,7 +440,7 @@ def test_others_conform_where_attention_is_asked(name: str, encoder: Encoder, fl
 def test_a_kind_that_is_none_names_sentence_too() -> None:
     with pytest.raises(BadInput, match=r"not one of self, encoder, decoder, cross, sentence"):
         AttentionMean(kind="sentences")  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="tiny-flan-rnn has no sentence attention, only self"):
+    with pytest.raises(BadInput, match="tiny-flan-rnn has no sentence attention; use self"):
         explain(classifier(flat=True), TEXT, AttentionMean(kind="sentence"))
 
 

@@ -28,7 +28,9 @@ from heedful.nets.encoders import ENCODERS
 from heedful.nets.pair import Pair, PairShape
 from heedful.nets.single import Attended, Single, SingleShape
 from heedful.nets.vocabulary import STOPWORDS, log_odds, objective, regression
+from tests.methods.test_conformance import FIRST
 from tests.support.models import INSIDE, loud, tokenizer
+from tests.support.parameters import mostly_thorough
 
 ENDS = (2, 3)
 LEARNED = ("additive", "dot", "general")
@@ -401,7 +403,7 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", mostly_thorough(INSIDE, FIRST))
 def test_methods_conform_on_a_pair(name: str) -> None:
     conforms(method(name, QUICK.get(name)), classifier("pair"))
 

@@ -23,8 +23,9 @@ from heedful.nets.base import Net
 from heedful.nets.multihead import MultiHead
 from heedful.nets.multihead import MultiHeadShape as MultiHeadShape
 from heedful.nets.transformer import Transformer, TransformerShape, with_activation
-from tests.methods.test_conformance import QUICK
+from tests.methods.test_conformance import FIRST, QUICK
 from tests.support.models import INSIDE, TEXTS, loud, tokenizer
+from tests.support.parameters import mostly_thorough
 
 WORDS = 60
 BRIEF: dict[str, dict[str, Any]] = QUICK | {
@@ -355,7 +356,7 @@ def test_what_the_head_pools_is_found(model: str) -> None:
     torch.testing.assert_close(of.pooled(batch), twin)
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", mostly_thorough(INSIDE, FIRST))
 def test_methods_conform(name: str) -> None:
     conforms(method(name, BRIEF.get(name)), MODELS["entmax15, mean"])
 
