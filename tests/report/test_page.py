@@ -244,7 +244,8 @@ def test_answers_stand_before_the_contents_and_sections_behind() -> None:
         ),
         (
             "not not explanation",
-            "Attention is not\u00a0not explanation for this model, on these texts: it explains the model in part",
+            "Attention is not\u00a0not explanation for this model, on these texts: "
+            "it carries some, but not all, of what decides",
             "weight",
         ),
         ("undecided", "Undecided whether attention explains this model, on these texts", "undecided"),

@@ -26,7 +26,7 @@ TONES = {"explanation": "for", "not explanation": "against", "not not explanatio
 SCOPES = {
     "explanation": "for this model, on these texts: it may be used as one",
     "not explanation": "for this model, on these texts: it should not be used as one",
-    "not not explanation": "for this model, on these texts: it explains the model in part",
+    "not not explanation": "for this model, on these texts: it carries some, but not all, of what decides",
     "undecided": "whether attention explains this model, on these texts",
 }
 _NUMBER = re.compile(r"[<>≤≥±]?\s*[+−-]?[\d∞]")

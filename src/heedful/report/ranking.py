@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heedful.audits.ranking import RankedMethod, Ranking, reversals
+from heedful.audits.ranking import Ranking, reversals
 from heedful.audits.record import Record
 from heedful.report.charts import Words, dots
 from heedful.report.document import Column, Figure, Section, Table
@@ -103,14 +103,10 @@ def _masking_sentences(ranked: Sequence[Ranking]) -> list[str]:
 
 
 def _figure(ranking: Ranking, number: int) -> Figure:
-    rows = [dot(m.method, m, "control" if m.method in CONTROLS else "method", _rank(m)) for m in ranking.methods]
+    rows = [dot(m.method, m, "control" if m.method in CONTROLS else "method", m.rank) for m in ranking.methods]
     title, axis = f"Score of each method, masking: {ranking.masking}", "insertion − deletion; 0 is random"
     caption = "Means over texts with 95 % intervals; at the right, the range of ranks of each method."
     return dots(Words(f"ranking-{number}", title, axis, caption=caption), rows, zero=0.0)
-
-
-def _rank(ranked: RankedMethod) -> str:
-    return f"{ranked.first}" if ranked.first == ranked.last else f"{ranked.first}–{ranked.last}"
 
 
 def table_of(record: Record, ranking: Ranking, number: int) -> Table:
@@ -124,7 +120,7 @@ def table_of(record: Record, ranking: Ranking, number: int) -> Table:
         Column("CPU seconds", 3, "per text, as measured in this run; it differs from machine to machine"),
     )
     rows = tuple(
-        (m.method, _rank(m), interval(m), m.n, record.passes(m.method), record.spent(m.method).seconds)
+        (m.method, m.rank, interval(m), m.n, record.passes(m.method), record.spent(m.method).seconds)
         for m in ranking.methods
     )
     caption = f"Measured on too few texts to be ranked: {and_list(ranking.unranked)}." if ranking.unranked else ""

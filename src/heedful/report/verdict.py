@@ -14,8 +14,8 @@ MEANINGS = {
     "model uses it.",
     "not explanation": "Attention should not be used as an explanation of this model: it does not point at the words "
     "that decide, or the model does not use it.",
-    "not not explanation": "Attention explains this model in part: it may be shown beside another explanation, but "
-    "not replace it.",
+    "not not explanation": "Attention carries some, but not all, of what decides: it may be shown beside another "
+    "explanation, but not replace it.",
     "undecided": "This audit does not decide whether attention may be used as an explanation of this model",
 }
 MEASURED: dict[Question, str] = {
@@ -198,8 +198,8 @@ def _rule_in_words(rule: Rule) -> str:
         f"(s − r)] is above 0. It is no where attention has significantly less than {percent(rule.least)}: the upper "
         f"limit of mean[(a − r) − {rule.least:g} (s − r)] is below 0. Limits are one-sided at {rule.level:.1%}. "
         "Explanation: three times yes. Not explanation: never yes, and no to Q3 or to both Q1 and Q2. Not not "
-        "explanation (attention explains the model in part): some yes but not all, or every share significantly above "
-        f"{percent(rule.least)}. Undecided: otherwise, below {rule.texts} texts, or where attention is on average less "
+        "explanation (attention carries some, but not all, of what decides): some yes but not all, or every "
+        f"share significantly above {percent(rule.least)}. Undecided: otherwise, below {rule.texts} texts, or where attention is on average less "
         f"than {rule.constant:g} (TVD) from uniform. Kendall's τ decides nothing: attention that is all on one of n "
         "words has τ = √(2/n) with an order that has the same first word, since all other words tie."
     )

@@ -25,6 +25,7 @@ from heedful.core.errors import BadInput
 from heedful.core.random import torch_seed
 from heedful.core.settings import Count, Fraction, Positive
 from heedful.core.tokens import check_text
+from heedful.maths.stats import wilson
 from heedful.nets import base
 from heedful.nets.seq2seq import END, DecoderAttention, Seq2Seq, Seq2SeqShape, decode_greedily
 from heedful.nets.training.dates import MAX_DATES, SOURCE, TARGET, DatePair, DateSplits, date_splits
@@ -288,10 +289,7 @@ class Bin:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the share (Wilson 1927)."""
-        z, n, p = 1.959964, self.n, self.share
-        middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-        half = z / (1 + z**2 / n) * (p * (1 - p) / n + z**2 / (4 * n**2)) ** 0.5
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return wilson(round(self.share * self.n), self.n)
 
 
 def by_length(translator: Translator, pairs: Sequence[DatePair], width: int = 15, fewest: int = 25) -> list[Bin]:
