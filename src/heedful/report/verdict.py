@@ -199,7 +199,8 @@ def _rule_in_words(rule: Rule) -> str:
         f"limit of mean[(a − r) − {rule.least:g} (s − r)] is below 0. Limits are one-sided at {rule.level:.1%}. "
         "Explanation: three times yes. Not explanation: never yes, and no to Q3 or to both Q1 and Q2. Not not "
         "explanation (attention carries some, but not all, of what decides): some yes but not all, or every "
-        f"share significantly above {percent(rule.least)}. Undecided: otherwise, below {rule.texts} texts, or where attention is on average less "
-        f"than {rule.constant:g} (TVD) from uniform. Kendall's τ decides nothing: attention that is all on one of n "
-        "words has τ = √(2/n) with an order that has the same first word, since all other words tie."
+        f"share significantly above {percent(rule.least)}. Undecided: otherwise, below {rule.texts} texts, or where "
+        f"attention is on average less than {rule.constant:g} (TVD) from uniform. Kendall's τ decides nothing: "
+        "attention that is all on one of n words has τ = √(2/n) with an order that has the same first "
+        "word, since all other words tie."
     )
