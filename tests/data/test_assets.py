@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,11 @@ def predicted(texts: Sequence[str]) -> list[str]:
     return [p.label for p in classifier.predictions([classifier.tokens(text).cut(classifier.limit) for text in texts])]
 
 
+def part(row: Mapping[str, Any]) -> str:
+    """The ordinary sentences were added later, and are reported apart."""
+    return str(row.get("part", "corpus"))
+
+
 @cache
 def correct_in_corpus() -> list[bool]:
     labels = predicted([row["text"] for row in CORPUS])
@@ -41,7 +47,7 @@ def stated(name: str) -> float:
 
 
 def test_the_corpus_is_large_and_a_quarter_of_it_is_hard() -> None:
-    assert len(CORPUS) >= 300
+    assert (len(CORPUS), sum(part(row) == "ordinary" for row in CORPUS)) == (604, 266)
     assert sum(bool(row["tags"]) for row in CORPUS) >= len(CORPUS) / 4
     assert len({row["text"] for row in CORPUS}) == len(CORPUS)
 
@@ -66,10 +72,11 @@ def test_the_classifier_is_small() -> None:
 
 
 @pytest.mark.parametrize("tag", ["all", "plain", *TAGS])
-def test_the_card_states_the_accuracy_on_the_corpus(tag: str) -> None:
-    rows = zip(CORPUS, correct_in_corpus(), strict=True)
+@pytest.mark.parametrize("name", ["corpus", "ordinary"])
+def test_the_card_states_the_accuracy_on_the_corpus(name: str, tag: str) -> None:
+    rows = [(row, right) for row, right in zip(CORPUS, correct_in_corpus(), strict=True) if part(row) == name]
     correct = [right for row, right in rows if tag == "all" or tag in (row["tags"] or ["plain"])]
-    assert np.mean(correct) == pytest.approx(stated(f"corpus: {tag}"), abs=0.0051)
+    assert np.mean(correct) == pytest.approx(stated(f"{name}: {tag}"), abs=0.0051)
 
 
 def test_the_card_states_an_accuracy_on_sst2_of_at_least_81_percent() -> None:
