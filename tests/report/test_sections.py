@@ -196,7 +196,12 @@ def test_below_thirty_texts_nothing_is_decided(n: int, few: bool) -> None:
 
 @pytest.mark.parametrize(
     ("mean", "low", "high", "said"),
-    [(0.85, 0.74, 0.92, "85 % [74, 92]"), (0.5, None, None, "50 %"), (-0.02, -0.1, 1.2, "−2 % [−10, 120]")],
+    [
+        (0.85, 0.74, 0.92, "85 % [74, 92]"),
+        (0.5, None, None, "50 %"),
+        (-0.02, -0.1, 1.2, "−2 % [−10, 120]"),
+        (0.475, 0.325, 0.625, "47 % [33, 62]"),  # as tables have them: 0.47, 0.33 and 0.62
+    ],
 )
 def test_a_share_and_its_limits_are_percentages(mean: float, low: Any, high: Any, said: str) -> None:
     assert phrases.percent(mean, low, high) == said

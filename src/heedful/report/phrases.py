@@ -118,8 +118,9 @@ def percent(share: float, low: float | None = None, high: float | None = None) -
     """A share with its limits: 54 % [45, 62]."""
     if not exists(share):
         return DASH
-    limits = f" [{fixed(100 * low, 0)}, {fixed(100 * high, 0)}]" if low is not None and high is not None else ""
-    return f"{fixed(100 * share, 0)} %" + (limits if exists(low) and exists(high) else "")
+    # subtle: rounded as a share, so that 0.475 is 47 % where a table has 0.47; 100 * 0.475 would be rounded to 48
+    numbers = [fixed(100 * round(x, 2), 0) for x in (share, low, high) if x is not None and exists(x)]
+    return f"{numbers[0]} %" + (f" [{numbers[1]}, {numbers[2]}]" if len(numbers) == 3 else "")
 
 
 def percentage(share: Estimate | None) -> str:
