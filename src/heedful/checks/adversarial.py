@@ -12,7 +12,7 @@ import torch
 
 from heedful.checks import adversarial_rows
 from heedful.checks.adversarial_rows import QueryAttention
-from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Together
+from heedful.checks.base import Case, Divergence, Finding, Measure, Share, Together
 from heedful.checks.tables import AdversarialTables, Histogram, PeakHistogram, peaks
 from heedful.core.arrays import Floats
 from heedful.core.finding import Findings, Highlight, Place, Role, SideBySide
@@ -27,7 +27,7 @@ from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 
 _Jsd = partial(Divergence, better="lower")
-_Tvd = partial(Fraction, better="lower")
+_Tvd = partial(Share, better="lower")
 JSD_BINS = np.linspace(0, 0.7, 41)  # edges; a JSD is at most ln 2
 
 
@@ -69,22 +69,22 @@ class Adversarial(Together):
     measures: ClassVar[Mapping[str, Measure]] = {
         "jsd exact": _Jsd("largest JSD of an attention that changes the output by at most ε"),
         "tvd exact": _Tvd("largest TVD of an attention that changes the output by at most ε"),
-        "change exact": Fraction("measured change of the model's output with these two: the larger TVD"),
+        "change exact": Share("measured change of the model's output with these two: the larger TVD"),
         "jsd upper": _Jsd("upper bound of the JSD of all attentions that change the output by at most ε"),
         "tvd upper": _Tvd("upper bound of their TVD"),
         "jsd lower": _Jsd("JSD of one attention that changes the output by at most ε"),
         "tvd lower": _Tvd("TVD of one such attention"),
-        "change lower": Fraction("measured change of the model's output with these two: the larger TVD"),
+        "change lower": Share("measured change of the model's output with these two: the larger TVD"),
         "jsd found": _Jsd("ε-max JSD: the largest found by Jain & Wallace's search"),
-        "change found": Fraction("measured change of the model's output with it (TVD)"),
+        "change found": Share("measured change of the model's output with it (TVD)"),
         "jsd witness": _Jsd("JSD of a row of attention that preserves its head's output within δ"),
         "tvd witness": _Tvd("its TVD"),
-        "change witness": Fraction("measured change of the model's output with it (TVD)"),
+        "change witness": Share("measured change of the model's output with it (TVD)"),
         "jsd any head": _Jsd("JSD of the witness with the largest TVD among the layer's heads"),
         "tvd any head": _Tvd("its TVD"),
-        "change any head": Fraction("measured change of the model's output with it (TVD)"),
+        "change any head": Share("measured change of the model's output with it (TVD)"),
         "jsd bound": Divergence("upper bound of the JSD of rows that preserve the head's output within δ"),
-        "tvd bound": Fraction("upper bound of the TVD, proved by integer programming on a sample of problems"),
+        "tvd bound": Share("upper bound of the TVD, proved by integer programming on a sample of problems"),
         "null dimension": Measure("dimension of the changes of a head's row that preserve its output"),
         "max attention": Measure("largest weight of the model's own attention, mean over heads or of one head"),
     }

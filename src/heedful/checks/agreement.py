@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from heedful.checks.base import Case, Correlation, Divergence, Finding, Fraction, Free, Measure, WordOrToken, by_unit
+from heedful.checks.base import Case, Correlation, Divergence, Finding, Free, Measure, Share, WordOrToken, by_unit
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
 from heedful.core.arrays import Floats
 from heedful.core.finding import Findings, Highlight, Role, SideBySide
@@ -54,13 +54,13 @@ class Agreement(Free):
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Correlation("Kendall's tau-b of the two orders"),
-        "significant": Fraction("tau-b differs significantly from zero (p ≤ .05)", "rate"),
+        "significant": Share("tau-b differs significantly from zero (p ≤ .05)", "rate"),
         "weighted tau": Correlation("tau with larger weights for high ranks (Vigna 2015)"),
         "top-k tau": Correlation("tau of the two lists of the k highest words (Fagin et al. 2003)"),
-        "top-k overlap": Fraction("share of the k highest words that both have in common"),
+        "top-k overlap": Share("share of the k highest words that both have in common"),
         "spearman": Correlation("Spearman's rank correlation"),
         "jsd": Divergence("Jensen–Shannon divergence of the normalised magnitudes, 0 to ln 2"),
-        "pointing": Fraction(
+        "pointing": Share(
             "leave-one-out's magnitudes on the method's top fifth of words, relative to those on its own top fifth",
             better="higher",
         ),

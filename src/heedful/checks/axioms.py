@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Correlation, Finding, Fraction, Free, Measure, Passes, Together, WordOrToken
+from heedful.checks.base import Case, Correlation, Finding, Free, Measure, Passes, Share, Together, WordOrToken
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Highlight, Role, SideBySide
@@ -56,8 +56,8 @@ class Sign(Together):
     paper: ClassVar[str] = "Liu et al. 2022"
     changes: ClassVar[str] = "words are removed one at a time; the setting masking says how"
     measures: ClassVar[Mapping[str, Measure]] = {
-        "violation": Fraction("removing the strongest word moves the target against its score", "rate", "lower"),
-        "agreement of signs": Fraction("share of words whose score has the sign of their effect", better="higher"),
+        "violation": Share("removing the strongest word moves the target against its score", "rate", "lower"),
+        "agreement of signs": Share("share of words whose score has the sign of their effect", better="higher"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("violation", "the strongest word has the wrong sign: lower is better", head="sign"),
@@ -251,9 +251,9 @@ class Complexity(Free):
     measures: ClassVar[Mapping[str, Measure]] = {
         "effective words": Measure("exp(entropy): the number of equally scored words with this entropy"),
         "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
-        "relative entropy": Fraction("entropy divided by its maximum, ln n: 1 if all words have equal scores"),
-        "gini": Fraction("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all"),
-        "from uniform": Fraction("total variation distance of the tokens' normalised magnitudes from uniform"),
+        "relative entropy": Share("entropy divided by its maximum, ln n: 1 if all words have equal scores"),
+        "gini": Share("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all"),
+        "from uniform": Share("total variation distance of the tokens' normalised magnitudes from uniform"),
     }
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 

@@ -36,7 +36,7 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
 }
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 WordOrToken = Literal["word", "token"]
-Fraction = partial(Measure, range=FRACTION)
+Share = partial(Measure, range=FRACTION)
 Correlation = partial(Measure, range=CORRELATION)
 Divergence = partial(Measure, range=DIVERGENCE)
 

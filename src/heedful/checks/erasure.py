@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Correlation, Finding, Fraction, Measure, Passes, WordOrToken, by_unit, ranking
+from heedful.checks.base import Case, Correlation, Finding, Measure, Passes, Share, WordOrToken, by_unit, ranking
 from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.arrays import Bools, Floats, Ints
@@ -131,11 +131,11 @@ class Erasure(Checked):
     measures: ClassVar[Mapping[str, Measure]] = {
         "delta js": Measure("JS divergence without the top item minus that without a random other", better="higher"),
         "alpha difference": Correlation("attention of the top item minus that of the random other"),
-        "flip top": Fraction("the label changes without the top item", "rate", "higher"),
-        "flip random": Fraction("the label changes without a random other item", "rate"),
-        "fraction": Fraction("fraction of items erased when the label first changes", better="lower"),
-        "mass": Fraction("attention erased when the label first changes"),
-        "never": Fraction("the label never changes, up to all items", "rate", "lower"),
+        "flip top": Share("the label changes without the top item", "rate", "higher"),
+        "flip random": Share("the label changes without a random other item", "rate"),
+        "fraction": Share("fraction of items erased when the label first changes", better="lower"),
+        "mass": Share("attention erased when the label first changes"),
+        "never": Share("the label never changes, up to all items", "rate", "lower"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("delta js", "erasing the top attention weight instead of another (ΔJS)", method="attention"),

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.checks.base import Case, Correlation, Finding, Fraction, Measure, Passes
+from heedful.checks.base import Case, Correlation, Finding, Measure, Passes, Share
 from heedful.checks.identifiability_values import Sources, ValueSource
 from heedful.checks.interventions import Where, estimate_finite
 from heedful.checks.tables import IdentifiabilityTables, LayerNullSpaces, LengthNullSpaces
@@ -85,11 +85,11 @@ class Identifiability(Checked):
         "null": Measure("dimension of the null space of T"),
         "null constrained": Measure("dimension of the null space with weights that sum to one: of [T, 1]"),
         "least null": Measure("lower bound of its dimension: max(0, n − d_v)"),
-        "farthest": Fraction("TVD of the farthest attention found that gives the same output"),
-        "farthest bound": Fraction("upper bound of that TVD"),
+        "farthest": Share("TVD of the farthest attention found that gives the same output"),
+        "farthest bound": Share("upper bound of that TVD"),
         "correlation": Correlation("Pearson correlation of effective attention with attention, all queries"),
         "correlation pooled": Correlation("Pearson correlation of the pooled position's row"),
-        "special mass": Fraction("attention on special tokens, mean over queries"),
+        "special mass": Share("attention on special tokens, mean over queries"),
     }
     roles: ClassVar[tuple[Role, ...]] = ("identifiable",)
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from heedful.checks import interventions
-from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Passes
+from heedful.checks.base import Case, Divergence, Finding, Measure, Passes, Share
 from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Where
 from heedful.checks.tables import PermutationTables, peak_spreads
 from heedful.core.errors import Unsupported
@@ -66,12 +66,12 @@ class Permutation(Checked):
         "everywhere, in one layer or in one head; higher layers are recomputed"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Fraction("total variation distance of the output, median over permutations"),
+        "tvd": Share("total variation distance of the output, median over permutations"),
         "jsd": Divergence("Jensen–Shannon divergence of the output, median over permutations"),
-        "flip": Fraction("share of permutations that change the predicted label"),
-        "correct": Fraction("share of permutations under which the gold label is predicted"),
-        "correct as it is": Fraction("the gold label is predicted, attention unchanged", kind="rate"),
-        "max attention": Fraction("largest attention weight of a token: pooled position, last layer, mean over heads"),
+        "flip": Share("share of permutations that change the predicted label"),
+        "correct": Share("share of permutations under which the gold label is predicted"),
+        "correct as it is": Share("the gold label is predicted, attention unchanged", kind="rate"),
+        "max attention": Share("largest attention weight of a token: pooled position, last layer, mean over heads"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tvd", "shuffled attention: change of the output (TVD)", at=EVERYWHERE),

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Finding, Fraction, Free, Measure, WordOrToken, claims, ranking
+from heedful.checks.base import Case, Finding, Free, Measure, Share, WordOrToken, claims, ranking
 from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.arrays import Bools, Floats
@@ -25,7 +25,7 @@ from heedful.core.tokens import Span, Tokens
 from heedful.maths.ranks import average_precision, merge_ties
 from heedful.model.masking import features
 
-_Higher = partial(Fraction, better="higher")
+_Higher = partial(Share, better="higher")
 MIN_IOU = 0.5  # a chosen span matches a marked one if their intersection is at least this share of their union
 
 
@@ -58,7 +58,7 @@ class Plausibility(Free):
         "token f1": _Higher("F1 of the k highest words and the marked ones"),
         "iou": _Higher("words both selected and marked, as a share of those that are either"),
         "iou f1": _Higher("F1 of runs of selected words whose IoU with a marked run is at least ½"),
-        "rationale share": Fraction("share of the text's words that are marked"),
+        "rationale share": Share("share of the text's words that are marked"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("auprc", "average precision for the words that people marked", head="plaus"),

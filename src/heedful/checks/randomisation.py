@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Correlation, Finding, Fraction, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Correlation, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import Highlight, Place, SideBySide
@@ -72,7 +72,7 @@ class Randomisation(Together):
         "similarity of fully random": Correlation(
             "τ-b with the explanation of a model whose weights are all random", better="lower"
         ),
-        "output change": Fraction("total variation distance between the outputs of the two models"),
+        "output change": Share("total variation distance between the outputs of the two models"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tau", "τ with all weights randomised: near 0 is good", head="rand", at={"layers": "all"}),

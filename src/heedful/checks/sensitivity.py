@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Fraction, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
@@ -100,8 +100,8 @@ class Sensitivity(Together):
         "tau": replace(SIMILARITY_MEASURES["tau"], better="higher"),
         "top-k overlap": replace(SIMILARITY_MEASURES["top-k overlap"], better="higher"),
         "distance": replace(SIMILARITY_MEASURES["distance"], better="lower"),
-        "label changed": Fraction("an edit of this kind changes the predicted label", "rate"),
-        "unread": Fraction("no edit of this kind changes the model's input", "rate"),
+        "label changed": Share("an edit of this kind changes the predicted label", "rate"),
+        "unread": Share("no edit of this kind changes the model's input", "rate"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tau", "τ after edits that should not matter", head="edit", at={"change": "any"}),

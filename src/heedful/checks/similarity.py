@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from heedful.checks.base import Case, Correlation, Divergence, Finding, Fraction, Measure, Passes, by_unit
+from heedful.checks.base import Case, Correlation, Divergence, Finding, Measure, Passes, Share, by_unit
 from heedful.core.arrays import Floats
 from heedful.core.errors import HeedfulError
 from heedful.core.explanation import Attribution
@@ -33,7 +33,7 @@ MAGNITUDE_DIGITS = 6  # relative to the largest: further digits depend on float3
 
 SIMILARITY_MEASURES: Mapping[str, Measure] = {
     "tau": Correlation("Kendall's τ-b of the words' magnitudes in both explanations"),
-    "top-k overlap": Fraction("share of the top fifth of the words that both explanations have"),
+    "top-k overlap": Share("share of the top fifth of the words that both explanations have"),
     "jsd": Divergence("Jensen–Shannon divergence of the normalised magnitudes", compared=False),
     "distance": Measure("‖a − b‖ / ‖a‖ of the words' scores, with signs", compared=False),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Divergence, Finding, Fraction, Measure, Passes, Together
+from heedful.checks.base import QUICK_REEXPLAINING, Case, Divergence, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.checks.tables import StabilityTables, peak_spreads
 from heedful.core.errors import BadInput, HeedfulError
@@ -67,9 +67,9 @@ class Stability(Together):
         "top-k overlap": replace(SIMILARITY_MEASURES["top-k overlap"], better="higher"),
         "jsd": replace(SIMILARITY_MEASURES["jsd"], better="lower"),
         "distance": replace(SIMILARITY_MEASURES["distance"], better="lower"),
-        "output change": Fraction("total variation distance between the outputs of the two models"),
+        "output change": Share("total variation distance between the outputs of the two models"),
         "attention jsd": Divergence("JSD of the two models' attention over words; median over several checkpoints"),
-        "largest attention": Fraction("the model's largest attention to a word, as a share of all words'"),
+        "largest attention": Share("the model's largest attention to a word, as a share of all words'"),
     }
     compared: ClassVar[tuple[SideBySide, ...]] = (
         SideBySide("tau", "similarity with another seed (τ)", at={"with": "seed"}),

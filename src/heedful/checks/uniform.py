@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heedful.checks import interventions
-from heedful.checks.base import Case, Divergence, Finding, Fraction, Measure, Passes
+from heedful.checks.base import Case, Divergence, Finding, Measure, Passes, Share
 from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Outcomes, Where
 from heedful.checks.tables import PlacedEstimate, UniformTables
 from heedful.core.finding import EVERYWHERE, Findings, Highlight, Place, SideBySide
@@ -56,12 +56,12 @@ class Uniform(Checked):
         "entmax and sparsemax replace each other; nothing is retrained"
     )
     measures: ClassVar[Mapping[str, Measure]] = {
-        "tvd": Fraction("total variation distance of the output"),
+        "tvd": Share("total variation distance of the output"),
         "jsd": Divergence("Jensen–Shannon divergence of the output"),
-        "flip": Fraction("the predicted label changes", kind="rate"),
-        "correct": Fraction("the gold label is predicted, attention changed", kind="rate"),
-        "correct as it is": Fraction("the gold label is predicted, attention unchanged", kind="rate"),
-        "tvd to uniform": Fraction("total variation distance of pooled attention from uniform, mean over heads"),
+        "flip": Share("the predicted label changes", kind="rate"),
+        "correct": Share("the gold label is predicted, attention changed", kind="rate"),
+        "correct as it is": Share("the gold label is predicted, attention unchanged", kind="rate"),
+        "tvd to uniform": Share("total variation distance of pooled attention from uniform, mean over heads"),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tvd", "uniform attention: change of the output (TVD)", at={"layer": "all"}),

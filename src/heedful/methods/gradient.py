@@ -25,11 +25,11 @@ from heedful.model.edits import held
 from heedful.model.masking import special_token
 from heedful.model.seam import paused
 
-Reduction = Literal["mean", "l1", "l2", "x-input"]
-SIGNED: tuple[Reduction, ...] = ("mean", "x-input")
+GradientReduction = Literal["mean", "l1", "l2", "x-input"]
+SIGNED: tuple[GradientReduction, ...] = ("mean", "x-input")
 
 
-def reduced(how: Reduction, vectors: Tensor, slopes: Tensor) -> Tensor:
+def reduce_gradient(how: GradientReduction, vectors: Tensor, slopes: Tensor) -> Tensor:
     """[t,d] and [t,d] -> [t]: the mean of the gradient's coordinates, its norm, or its product with the word vector."""
     if how == "x-input":
         return (vectors * slopes).sum(-1)
@@ -74,7 +74,7 @@ class _Gradient(BatchMethod):
     through_attention: bool = True
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
-    reduction: ClassVar[Reduction]
+    reduction: ClassVar[GradientReduction]
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward and one backward pass."""
@@ -89,7 +89,7 @@ class _Gradient(BatchMethod):
         for i, tokens in enumerate(texts):
             at = text_slice(classifier, tokens, vectors.shape[1])
             slope = slopes[i, at].double()
-            scores = array(reduced(self.reduction, vectors[i, at].double(), slope))
+            scores = array(reduce_gradient(self.reduction, vectors[i, at].double(), slope))
             notes = (ROUNDING_NOISE,) if self.reduction == "mean" and _cancels(slope) else ()
             signed = self.reduction in SIGNED
             explanations.append(Attribution(tokens=tokens, scores=scores, signed=signed, notes=notes))
@@ -111,7 +111,7 @@ class GradientMean(_Gradient):
     summary: ClassVar[str] = "mean of the gradient's coordinates"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-avg",)
-    reduction: ClassVar[Reduction] = "mean"
+    reduction: ClassVar[GradientReduction] = "mean"
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class GradientL1(_Gradient):
     summary: ClassVar[str] = "L1 norm of the gradient"
     paper: ClassVar[str] = "Li et al. 2016; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("g-l1",)
-    reduction: ClassVar[Reduction] = "l1"
+    reduction: ClassVar[GradientReduction] = "l1"
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class GradientL2(_Gradient):
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-    reduction: ClassVar[Reduction] = "l2"
+    reduction: ClassVar[GradientReduction] = "l2"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class GradientXInput(_Gradient):
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
     quick: ClassVar[Mapping[str, Any] | None] = {}
-    reduction: ClassVar[Reduction] = "x-input"
+    reduction: ClassVar[GradientReduction] = "x-input"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class SmoothGrad(Checked):
         known = self.reduce == "x-input" and len(each) > 1
         return Attribution(
             tokens=tokens,
-            scores=array(reduced(self.reduce, vectors, total / self.draws)),
+            scores=array(reduce_gradient(self.reduce, vectors, total / self.draws)),
             signed=self.reduce in SIGNED,
             errors=array(each.std(0) / len(each) ** 0.5) if known else None,
             details={"samples": self.draws, "noise": spread},

@@ -24,7 +24,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Method, array
 from heedful.methods.explain import Step, Watch, explain
-from heedful.methods.gradient import gradients, reduced
+from heedful.methods.gradient import gradients, reduce_gradient
 from heedful.methods.lime import Lime
 from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
 from heedful.model.classifier import Classifier
@@ -180,7 +180,7 @@ class _Autograd:
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         words, slopes = gradients(classifier, classifier.batch([tokens]), [target])
         vectors = words[0].double() + classifier.model.positions[: len(tokens)].double()
-        return Attribution(tokens=tokens, scores=array(reduced(self.reduce, vectors, slopes[0].double())))
+        return Attribution(tokens=tokens, scores=array(reduce_gradient(self.reduce, vectors, slopes[0].double())))
 
 
 def compare_with_theory(
