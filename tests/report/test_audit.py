@@ -153,13 +153,30 @@ def test_the_best_is_named_with_what_it_takes() -> None:
     assert said[1].endswith("It is significantly better than every other method.")
 
 
-def test_of_those_that_cannot_be_told_apart_the_cheapest_is_named() -> None:
-    given = scored({"a": 0.5, "random": 0.0})
+@pytest.mark.parametrize(
+    ("costs", "sentence"),
+    [
+        (
+            {"a": 100, "b": 2},
+            "Use b: of the 2 methods that follow this model best, it is the cheapest (2 passes per text).",
+        ),
+        (
+            {"a": 100},
+            "Use a: of the 2 methods that follow this model best, it is the cheapest of those whose cost is known "
+            "(100 passes per text).",
+        ),
+        ({}, "Use a: no other method follows this model significantly better."),
+    ],
+)
+def test_of_methods_without_a_significant_difference_the_cheapest_is_recommended(
+    costs: dict[str, float], sentence: str
+) -> None:
+    scores = scored({"a": 0.5, "random": 0.0})
     noise = np.random.default_rng(1).normal(size=60)
-    given["b"] = given["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not significantly
-    said = advice(ranked(given, {"a": 100, "b": 2}))
-    assert said[0] == ("Use b: of the 2 methods that follow this model best, it is the cheapest (2 passes per text).")
-    assert said[1].endswith("Not significantly different from it: b.")
+    scores["b"] = scores["a"] + 0.1 * (noise - noise.mean()) - 1e-6  # a little worse, and not significantly
+    sentences = advice(ranked(scores, costs))
+    assert sentences[0] == sentence
+    assert sentences[1].endswith("Not significantly different from it: b.")
 
 
 def test_no_method_is_advised_that_cannot_be_told_from_random() -> None:

@@ -56,7 +56,6 @@ def advice(record: Record) -> tuple[str, ...]:
         )
     tied = [name for name in main.tied if name not in CONTROLS]
     costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
-    cheapest = min(costs, key=lambda name: costs[name], default=best.method)
     why = (
         f"{capital(best.method)} has the highest score, {interval(best)} (insertion − deletion; 0 is random; masking: "
         f"{main.masking})"
@@ -67,11 +66,19 @@ def advice(record: Record) -> tuple[str, ...]:
             f"{why}. It is significantly better than every other method.",
             *_masking_sentences(ranked),
         )
+    if costs:
+        cheapest = min(costs, key=lambda name: costs[name])
+        known = "" if len(costs) == len(tied) else " of those whose cost is known"
+        first = (
+            f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest{known}"
+            f"{_passes(record, cheapest)}."
+        )
+    else:
+        first = f"Use {best.method}: no other method follows this model significantly better."
     others = [name for name in tied if name != best.method]
     more = [f"{len(others) - MAX_TIED} more"] if len(others) > MAX_TIED else []
     return (
-        f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest"
-        f"{_passes(record, cheapest)}.",
+        first,
         f"{why}. Not significantly different from it: {and_list([*others[:MAX_TIED], *more])}.",
         *_masking_sentences(ranked),
     )
