@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from heedful.core.errors import BadInput
 from heedful.model.huggingface import tokenize
 from heedful.model.loading import wrapped
-from heedful.nets.vocabulary import CLS, UNK, TokenRules, ids, learned, specials, vectors
+from heedful.nets.vocabulary import CLS, NUMBER, UNK, TokenRules, ids, learned, specials, vectors
 
 TEXTS = [
     "It's a well-made film, isn't it?<br /><br />Yes!",
@@ -33,7 +35,17 @@ def test_marks_can_be_left_out() -> None:
 
 
 def test_words_with_digits_can_become_one_word() -> None:
-    assert cut("costs 3.5 dollars in 1999 or 2nd", TokenRules(digits=True))[1::2] == ["qqq", "in", "or"]
+    assert cut("costs 3.5 dollars in 1999 or 2nd", TokenRules(digits=True))[1::2] == [NUMBER, "in", "or"]
+
+
+@given(st.text("aé1٢²9 -'’.,()_Q\u0301", max_size=24))
+@example("(1993), a 4-star b2b costs 3.5 dollars, 2nd of 1,000.")
+@example("x-ray2 5_7 5é7 3d21 Ünï9!")
+def test_words_with_digits_keep_their_spans(text: str) -> None:
+    """The tokens are those without the setting, each that has a digit replaced."""
+    plain, numbers = (learned([*TEXTS, text], TokenRules(digits=digits)).encode(text) for digits in (False, True))
+    assert numbers.offsets == plain.offsets
+    assert numbers.tokens == [NUMBER if any(map(str.isnumeric, token)) else token for token in plain.tokens]
 
 
 def test_letters_can_keep_their_case() -> None:

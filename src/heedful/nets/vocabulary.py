@@ -32,7 +32,12 @@ Frame = Literal["ends", "cls", "none"]
 _WORD = r"\p{L}[\p{L}\p{M}\p{N}_]*(?:['’\-][\p{L}\p{M}\p{N}_]+)*|\p{N}+(?:[.,]\p{N}+)*\p{L}*"
 _MARK = r"|[^\s\p{L}\p{N}]"
 _TAG = r"<[bB][rR]\s*/?>"
-_DIGITS = r"[^\s]*\p{N}[^\s]*"
+# all but the first character of a word with a digit
+_INNER = r"(?:[\p{L}\p{M}\p{N}_]|['’\-](?=[\p{L}\p{M}\p{N}_]))"
+_AFTER_LETTER = rf"\p{{L}}(?={_INNER}*\p{{N}})\K{_INNER}+"
+_AFTER_DIGIT = r"\p{N}\K(?=[\p{N}\p{L}]|[.,]\p{N})\p{N}*(?:[.,]\p{N}+)*\p{L}*"
+NUMBER = "000"  # what `digits` puts in the place of a word with a digit; no other digit is left then
+_HOLD = "\ue000"  # stands for a digit of it; in no text
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
@@ -82,12 +87,16 @@ def learned(texts: Iterable[str], cut: TokenRules) -> tokenizers.Tokenizer:
 def _normalizer(cut: TokenRules) -> normalizers.Normalizer:
     steps = [normalizers.NFC(), normalizers.Replace(Regex(_TAG), " ")]
     steps += [normalizers.Lowercase()] if cut.lower else []
-    steps += [normalizers.Replace(Regex(_DIGITS), "qqq")] if cut.digits else []
+    if cut.digits:
+        # subtle: what replaces several characters gets the span of the last, so the first is replaced separately
+        parts = {f"{_AFTER_LETTER}|{_AFTER_DIGIT}": _HOLD * 2, rf".(?={_HOLD})": _HOLD, r"\p{N}": _HOLD * 3, _HOLD: "0"}
+        steps += [normalizers.Replace(Regex(pattern), new) for pattern, new in parts.items()]
     return normalizers.Sequence(steps)
 
 
 def _splitter(cut: TokenRules) -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Split(Regex(_WORD + _MARK if cut.punctuation else _WORD), "removed", invert=True)
+    pattern = f"{NUMBER}|{_WORD}" if cut.digits else _WORD
+    return pre_tokenizers.Split(Regex(pattern + _MARK if cut.punctuation else pattern), "removed", invert=True)
 
 
 def _words(texts: Iterable[str], cut: TokenRules, special: Sequence[str]) -> tokenizers.Tokenizer:
