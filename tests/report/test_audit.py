@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import heedful
 from heedful.audits.manifest import Manifest
@@ -25,8 +27,9 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from heedful.report.audit import report
+from heedful.report.document_terminal import show_document
 from heedful.report.ranking import advice, ranking_section
-from heedful.report.verdict import share_phrase, verdict_section, verdict_sentences
+from heedful.report.verdict import conclusion, share_phrase, verdict_section, verdict_sentences
 from tests.audits.test_verdict import numbers, shares
 from tests.support import toys
 from tests.support.findings import every_field
@@ -123,6 +126,30 @@ def test_the_reading_that_is_judged_comes_first() -> None:
     one = judged(shares(1, 1, 1))
     section = verdict_section({"attention-max": one, "attention-mean": one}, "attention-mean")
     assert [row[0] for row in section.tables[-1].rows] == ["attention-mean", "attention-max"]
+
+
+@pytest.mark.parametrize(
+    ("given", "end"),
+    [
+        (shares(1, 1, 1), "attention may be used as an explanation, too."),
+        (shares(1, 1, 0), "attention may be shown beside another explanation, but not replace it."),
+        (shares(0, 0, 0), "attention should not be used as an explanation."),
+    ],
+)
+def test_the_conclusion_is_one_sentence(given: Mapping[str, float], end: str) -> None:
+    assert conclusion("lime", judged(given)) == f"Use lime to explain this model; {end}"
+
+
+def test_the_conclusion_says_why_attention_is_undecided() -> None:
+    assert conclusion(None, judged(shares(1, 1, 1), n=20)) == (
+        "No explanation of this model is recommended; whether attention may be used is undecided (fewer than 30 texts)."
+    )
+
+
+def test_the_terminal_ends_with_the_conclusion(record: Record) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    show_document(report(record), console)
+    assert console.file.getvalue().splitlines()[-1] == report(record).conclusion  # type: ignore[attr-defined]
 
 
 # which to use, in words

@@ -14,9 +14,9 @@ from heedful.report.examples import example_section
 from heedful.report.html import environment
 from heedful.report.overview import overview
 from heedful.report.phrases import DASH, count_texts, interval, percentage
-from heedful.report.ranking import advice, ranking_section, table_of
+from heedful.report.ranking import advice, ranking_section, recommended_method, table_of
 from heedful.report.sections import sections
-from heedful.report.verdict import verdict_section, verdict_sentences
+from heedful.report.verdict import conclusion, verdict_section, verdict_sentences
 from heedful.report.words import word_section
 
 
@@ -43,6 +43,7 @@ def report(record: Record, rule: Rule | None = None) -> Document:
         cite=_cite(record, checks),
         ran=record.run.manifest.to_dict(),
         advice=advice(record),
+        conclusion=conclusion(recommended_method(record), head),
         rows=tuple(row for name in record.checks for row in record.rows(name)),
     )
 

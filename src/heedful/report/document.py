@@ -109,6 +109,7 @@ class Document:
     cite: str
     ran: Mapping[str, Any]  # the manifest of the run
     advice: tuple[str, ...] = ()  # which explanation to use, then why
+    conclusion: str = ""  # both answers in one sentence; the last line of the terminal
     rows: tuple[Row, ...] = ()  # all estimates of the run
 
 

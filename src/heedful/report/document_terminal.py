@@ -14,7 +14,7 @@ from heedful.report.terminal import clean
 
 
 def show_document(document: Document, console: Console) -> None:
-    """Print the recommendation and the verdict, then the overview tables, then what was left out."""
+    """Print the recommendation and the verdict, the overview tables, what was left out, and the conclusion."""
     for i, sentence in enumerate(document.advice):
         console.print(Text(clean(sentence), style="bold" if i == 0 else ""))
     if document.verdict:
@@ -31,6 +31,8 @@ def show_document(document: Document, console: Console) -> None:
             console.print(Text(clean(note), style="dim"))
     for table in _tables(document.sections, "left-out"):
         _show_left_out(table, console)
+    if document.conclusion:
+        console.print(Text(f"\n{clean(document.conclusion)}", style="bold"))
 
 
 def _tables(sections: Sequence[Section], name: str) -> list[Table]:

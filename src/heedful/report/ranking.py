@@ -54,8 +54,7 @@ def advice(record: Record) -> tuple[str, ...]:
             "No explanation is recommended: no method ranks the words significantly better than a random order "
             f"({count_texts(best.n)}).",
         )
-    tied = [name for name in main.tied if name not in CONTROLS]
-    costs = {name: cost for name in tied if (cost := record.passes(name)) is not None}
+    tied, costs = _tied(main), _costs(record, main)
     why = (
         f"{capital(best.method)} has the highest score, {interval(best)} (insertion − deletion; 0 is random; masking: "
         f"{main.masking})"
@@ -66,15 +65,15 @@ def advice(record: Record) -> tuple[str, ...]:
             f"{why}. It is significantly better than every other method.",
             *_masking_sentences(ranked),
         )
-    if costs:
-        cheapest = min(costs, key=lambda name: costs[name])
+    use = recommended_method(record)
+    if use in costs:
         known = "" if len(costs) == len(tied) else " of those whose cost is known"
         first = (
-            f"Use {cheapest}: of the {len(tied)} methods that follow this model best, it is the cheapest{known}"
-            f"{_passes(record, cheapest)}."
+            f"Use {use}: of the {len(tied)} methods that follow this model best, it is the cheapest{known}"
+            f"{_passes(record, use)}."
         )
     else:
-        first = f"Use {best.method}: no other method follows this model significantly better."
+        first = f"Use {use}: no other method follows this model significantly better."
     others = [name for name in tied if name != best.method]
     more = [f"{len(others) - MAX_TIED} more"] if len(others) > MAX_TIED else []
     return (
@@ -82,6 +81,26 @@ def advice(record: Record) -> tuple[str, ...]:
         f"{why}. Not significantly different from it: {and_list([*others[:MAX_TIED], *more])}.",
         *_masking_sentences(ranked),
     )
+
+
+def recommended_method(record: Record) -> str | None:
+    """The cheapest of the methods that are not significantly different from the best; None where none is recommended.
+
+    Where no cost was measured, it is the best.
+    """
+    ranked = _ranked(record)
+    if not ranked or not ranked[0].methods[0].enough or "random" in ranked[0].tied:
+        return None
+    costs = _costs(record, ranked[0])
+    return min(costs, key=lambda name: costs[name], default=ranked[0].methods[0].method)
+
+
+def _tied(ranking: Ranking) -> list[str]:
+    return [name for name in ranking.tied if name not in CONTROLS]
+
+
+def _costs(record: Record, ranking: Ranking) -> dict[str, float]:
+    return {name: cost for name in _tied(ranking) if (cost := record.passes(name)) is not None}
 
 
 def _passes(record: Record, method: str) -> str:

@@ -18,6 +18,12 @@ MEANINGS = {
     "explanation, but not replace it.",
     "undecided": "This audit does not decide whether attention may be used as an explanation of this model",
 }
+BESIDE = {
+    "explanation": "attention may be used as an explanation, too",
+    "not explanation": "attention should not be used as an explanation",
+    "not not explanation": "attention may be shown beside another explanation, but not replace it",
+    "undecided": "whether attention may be used is undecided",
+}
 MEASURED: dict[Question, str] = {
     "Q1": "The 20 % of words with the most attention have {a} of the importance (by leave-one-out) of the 20 % most "
     "important words; a random 20 % have {r}, the top 20 % of {reference} {s}.",
@@ -47,6 +53,13 @@ def verdict_sentences(verdict: Verdict) -> tuple[str, ...]:
         *(answer_sentence(answer, verdict.rule) for answer in verdict.answers),
         *([f"Caveats: attention is {'; and '.join(caveats)}."] if caveats else []),
     )
+
+
+def conclusion(method: str | None, verdict: Verdict) -> str:
+    """One sentence: which explanation to use, and whether attention may be used."""
+    use = f"Use {method} to explain this model" if method else "No explanation of this model is recommended"
+    why = f" ({reason(verdict)})" if verdict.word == "undecided" else ""
+    return f"{use}; {BESIDE[verdict.word]}{why}."
 
 
 def reason(verdict: Verdict) -> str:
