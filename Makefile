@@ -15,7 +15,6 @@ export HF_HUB_OFFLINE ?= 1
 
 demo: $(VENV)/.ready
 	$(BIN)/python scripts/demo.py
-	$(BIN)/heedful audit corpus --out demo/audit --jobs 2
 
 test: lint types tests wheel
 

@@ -1,25 +1,53 @@
-"""The demo's first half: three sentences, every method that the default model supports, one page. See `make demo`."""
+"""The demo: three sentences explained, then the audit that says which explanations to use. See `make demo`."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-import heedful
+from rich.console import Console
 
-TEXTS = [
-    "The jokes are tired, but the two leads are a delight from start to finish.",
-    "I would not call it boring; I would call it two hours of my life.",
-    "Not once did I look at my watch.",
-]
+import heedful
+from heedful.cli import main as heedful_command
+from heedful.report.terminal import show_explanations
+
+TEXTS = {
+    "A plain sentence": "The plot is a mess and the acting is wooden.",
+    "A contrast": "The jokes are tired, but the two leads are a delight from start to finish.",
+    "A negation": "I did not want it to end.",
+}
+SHOWN = ("attention-mean", "integrated-gradients", "leave-one-out")
+# what the recommendation and the verdict need; without --checks, all checks run
+CHECKS = ("agreement", "input-erasure", "permutation", "complexity", "cost")
+SETTINGS = ("input-erasure.maskings=mask", "input-erasure.points=10")
+OUT = Path("demo")
 
 
 def main() -> None:
-    explanations = heedful.explain(heedful.load(), TEXTS, list(heedful.METHODS), unsupported="skip")
-    out = Path("demo") / "explanations.html"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(explanations.to_html(), encoding="utf-8")
-    print(f"Three sentences, explained by {len(explanations.by_method())} methods: {out}")
-    print("Now an audit of the same model on 60 texts; it takes two or three minutes.")
+    console = Console(highlight=False)
+    explain(console)
+    audit(console)
+
+
+def explain(console: Console) -> None:
+    """Three methods in the terminal, every method on a page."""
+    explanations = heedful.explain(heedful.load(), list(TEXTS.values()), list(heedful.METHODS), unsupported="skip")
+    for kind, one_text in zip(TEXTS, explanations.by_text(), strict=True):
+        console.rule(kind, align="left")
+        show_explanations([why for why in one_text if why.method in SHOWN], console)
+    page = OUT / "explanations.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(explanations.to_html(), encoding="utf-8")
+    console.print(f"\nThe three sentences, explained by {len(explanations.by_method())} methods: {page}\n")
+
+
+def audit(console: Console) -> None:
+    """The audit, as a command that anyone can repeat; its last line says what to use."""
+    command = ["audit", "corpus", "--out", str(OUT / "audit"), "--jobs", str(min(os.cpu_count() or 1, 2)), "--restart"]
+    command += ["--checks", ",".join(CHECKS), *(part for setting in SETTINGS for part in ("--set", setting))]
+    console.rule("Which of these explanations deserve to be heeded?", align="left")
+    console.print(f"$ heedful {' '.join(command)}", soft_wrap=True)
+    heedful_command(command, standalone_mode=False)
 
 
 if __name__ == "__main__":

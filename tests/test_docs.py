@@ -21,6 +21,20 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FILES = {"heedful.json", "heedful.py"}  # names of files, not of things to import
 ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+# lines of a page or the demo that give sentences to a model, in a command or in code
+CALLS = re.compile(r'^.*(?:\b(?:explain\w*|tree|tokens)\b.*|\btexts? = .*|"A [a-z ]+": )"[A-Z].*$', re.MULTILINE)
+SENTENCES = {
+    "The jokes are tired, but the two leads are a delight.": "positive",
+    "The jokes are tired, but the two leads are a delight from start to finish.": "positive",
+    "There is not a dull moment in it.": "positive",
+    "I did not want it to end.": "positive",
+    "The plot is a mess and the acting is wooden.": "negative",
+    "A warm, funny film that I did not want to end.": "positive",
+    "A slow start and a wonderful end.": "positive",
+    "A slow start.": "negative",
+    "Dull, and far too long.": "negative",
+    "The story is thin but the music is wonderful.": "positive",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -39,6 +53,15 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pyt
         if line.startswith("heedful "):
             result = CliRunner().invoke(main, shlex.split(line, comments=True)[1:])
             assert result.exit_code == 0, f"{line}: {result.output}"
+
+
+def test_the_embedded_model_is_right_about_every_sentence_of_the_pages_and_the_demo() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (*PAGES, ROOT / "scripts" / "demo.py", ROOT / "Makefile")]
+    lines = [line for source in sources for line in CALLS.findall(source)]
+    assert {text for line in lines for text in re.findall(r'"([A-Z][^"]+[.!?])"', line)} == set(SENTENCES)
+    classifier = heedful.load()
+    predictions = classifier.predictions([classifier.tokens(text) for text in SENTENCES])
+    assert {text: p.label for text, p in zip(SENTENCES, predictions, strict=True)} == SENTENCES
 
 
 @pytest.mark.parametrize("name", METHODS)

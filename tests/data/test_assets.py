@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.checks.permutation import Permutation
 
 ASSETS = Path(str(files("heedful.data") / "assets"))
 CORPUS = [json.loads(line) for line in (ASSETS / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -68,7 +69,7 @@ def test_every_sentence_has_its_label_and_its_rationale_words() -> None:
 
 
 def test_the_classifier_is_small() -> None:
-    assert sum(path.stat().st_size for path in (ASSETS / "model").iterdir()) <= 8_000_000
+    assert sum(path.stat().st_size for path in (ASSETS / "model").iterdir()) <= 20_000_000
 
 
 @pytest.mark.parametrize("tag", ["all", "plain", *TAGS])
@@ -79,8 +80,20 @@ def test_the_card_states_the_accuracy_on_the_corpus(name: str, tag: str) -> None
     assert np.mean(correct) == pytest.approx(stated(f"{name}: {tag}"), abs=0.0051)
 
 
-def test_the_card_states_an_accuracy_on_sst2_of_at_least_81_percent() -> None:
-    assert stated("test") >= 0.81
+@pytest.mark.parametrize(
+    ("name", "least"), [("test", 0.86), ("corpus: all", 0.64), ("corpus: plain", 0.82), ("ordinary: all", 0.88)]
+)
+def test_the_classifier_is_good_enough_for_a_first_impression(name: str, least: float) -> None:
+    assert stated(name) >= least
+
+
+def test_shuffled_attention_changes_the_output_in_at_least_two_layers_as_the_card_states() -> None:
+    audit = heedful.audit(
+        None, "corpus", ["attention-mean"], [Permutation(draws=1, layer_draws=10, head_draws=0)], limit=100
+    )
+    changes = {row.at["layer"]: row.mean for row in audit.rows("permutation", "tvd") if row.at["layer"] != "all"}
+    assert sum(change > 0.05 for change in changes.values()) >= 2
+    assert changes == pytest.approx({layer: stated(f"layer {layer} shuffled") for layer in changes}, abs=0.0011)
 
 
 @pytest.mark.thorough
