@@ -6,6 +6,7 @@ import pkgutil
 import re
 import shlex
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from click.testing import CliRunner
@@ -62,6 +63,17 @@ def test_the_embedded_model_is_right_about_every_sentence_of_the_pages_and_the_d
     classifier = heedful.load()
     predictions = classifier.predictions([classifier.tokens(text) for text in SENTENCES])
     assert {text: p.label for text, p in zip(SENTENCES, predictions, strict=True)} == SENTENCES
+
+
+@pytest.mark.thorough
+def test_the_witnesses_of_the_embedded_model_are_as_far_as_the_page_of_checks_says() -> None:
+    audit = heedful.audit(None, "corpus", ["attention-mean"], ["adversarial"], limit=16)
+    means = [
+        fmean(row.mean for row in audit.rows("adversarial", measure) if row.at["delta"] == 0.05)
+        for measure in ("jsd witness", "jsd bound")
+    ]
+    page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
+    assert "{:.2f} against {:.2f} at δ = .05".format(*means) in page
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -87,6 +87,7 @@ def test_the_classifier_is_good_enough_for_a_first_impression(name: str, least: 
     assert stated(name) >= least
 
 
+@pytest.mark.thorough
 def test_shuffled_attention_changes_the_output_in_at_least_two_layers_as_the_card_states() -> None:
     audit = heedful.audit(
         None, "corpus", ["attention-mean"], [Permutation(draws=1, layer_draws=10, head_draws=0)], limit=100
