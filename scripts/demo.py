@@ -9,6 +9,7 @@ from rich.console import Console
 
 import heedful
 from heedful.cli import main as heedful_command
+from heedful.report.progress import progress
 from heedful.report.terminal import show_explanations
 
 TEXTS = {
@@ -31,7 +32,9 @@ def main() -> None:
 
 def explain(console: Console) -> None:
     """Three methods in the terminal, every method on a page."""
-    explanations = heedful.explain(heedful.load(), list(TEXTS.values()), list(heedful.METHODS), unsupported="skip")
+    with progress() as show:
+        show("explaining three sentences")
+        explanations = heedful.explain(heedful.load(), list(TEXTS.values()), list(heedful.METHODS), unsupported="skip")
     for kind, one_text in zip(TEXTS, explanations.by_text(), strict=True):
         console.rule(kind, align="left")
         show_explanations([why for why in one_text if why.method in SHOWN], console)
@@ -47,7 +50,7 @@ def audit(console: Console) -> None:
     command += ["--checks", ",".join(CHECKS), *(part for setting in SETTINGS for part in ("--set", setting))]
     console.rule("Which of these explanations deserve to be heeded?", align="left")
     console.print(f"$ heedful {' '.join(command)}", soft_wrap=True)
-    heedful_command(command, standalone_mode=False)
+    heedful_command(command)
 
 
 if __name__ == "__main__":

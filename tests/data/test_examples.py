@@ -480,8 +480,25 @@ def test_a_kind_that_is_none_is_refused(write: Callable[..., str]) -> None:
 
 def test_a_folder_with_parts_is_not_one_source(write: Callable[..., str]) -> None:
     write("imdb/train/urls_pos.txt", "no review")
-    with refused("'imdb' has no folder with .txt files for each class; give a file, or use splits()."):
+    with refused("'imdb' has no folder with .txt files for each class; give a file, or a folder of classes."):
         load("imdb")
+
+
+def test_texts_of_a_class_may_have_no_suffix(write: Callable[..., str]) -> None:
+    for name in ("news/sport/51060", "news/sport/.index", "news/space/59497", "news/space/59498"):
+        write(name, f"a text of {name[:8]}")
+    assert Counter(e.label for e in load("news")) == {"sport": 1, "space": 2}
+
+
+def test_files_without_a_suffix_are_no_texts_beside_txt_files(write: Callable[..., str]) -> None:
+    write("data/pos/1.txt", "good")
+    write("data/pos/LICENSE", "no text")
+    assert [e.text for e in load("data")] == ["good"]
+
+
+def test_a_long_name_is_cut_with_a_sign(write: Callable[..., str]) -> None:
+    with refused(f"'a.csv' line 2 has no column 'body' (found: {'x' * 29}…, label); check --text-column."):
+        load(write("a.csv", f"{'x' * 31},label\nx,1\n"), Columns(text="body"))
 
 
 def test_a_folder_is_no_table(write: Callable[..., str]) -> None:
@@ -507,7 +524,7 @@ def test_an_unknown_label_is_named_with_its_line(write: Callable[..., str]) -> N
     ("source", "message"),
     [
         (3, "the data is a int; give a path, a dataset or a list of examples."),
-        ({"train": []}, "the data has parts (found: train); use splits(), or give one of them."),
+        ({"train": []}, "the data has parts (found: train); give one of them, or use heedful.data.splits."),
         (["x"], "row 1 is a str; give Examples, mappings or (text, label) pairs."),
         ([], "the data has no examples; give at least one."),
     ],
@@ -698,6 +715,21 @@ def test_shards_are_joined(write: Callable[..., str]) -> None:
 def test_a_mapping_of_datasets_is_its_parts() -> None:
     result = splits({"train": TOY[:2], "validation": TOY[2:3], "test": TOY[3:], "unsupervised": 3})
     assert [pairs(side) for side in sides(result).values()] == [TOY[:2], TOY[2:3], TOY[3:]]
+
+
+@pytest.mark.parametrize("name", ["qa1_{}.jsonl", "sst-{}.jsonl", "my.{}.jsonl", "QA_{}.JSONL"])
+def test_parts_may_have_a_name_before_their_role(write: Callable[..., str], name: str) -> None:
+    for role in ("train", "test"):
+        write(f"data/{name.format(role)}", "".join(json.dumps({"text": f"{role} {i}"}) + "\n" for i in range(20)))
+    result = splits("data")
+    assert {e.text.split()[0] for e in result.test} == {"test"}
+    assert len(result.train + result.dev) == 20
+
+
+def test_a_part_that_is_named_by_its_role_alone_comes_first(write: Callable[..., str]) -> None:
+    for name in ("train", "old_train", "dev"):
+        write(f"data/{name}.jsonl", json.dumps({"text": name}))
+    assert [e.text for e in splits("data").train] == ["train"]
 
 
 def test_files_given_for_dev_and_test_are_used() -> None:

@@ -50,7 +50,8 @@ class Splits:
 CORPUS = "corpus"  # the name of the embedded sentences
 SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
 _ROLES = {"train": "train", "test": "test", **dict.fromkeys(("dev", "val", "valid", "validation", "eval"), "dev")}
-_ROLE = re.compile(rf"({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
+# "train.csv", "train-00000-of-00002.parquet", "qa1_train.txt"
+_ROLE = re.compile(rf"(.*[_.-])?({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)?", re.IGNORECASE)
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -70,7 +71,7 @@ def read(
     if isinstance(source, (str, Path)):
         name, rows = f"'{source}'", _file_rows(Path(source).expanduser(), kind, columns)
     elif isinstance(source, Mapping):
-        raise BadInput(f"the data has parts ({name_list(source)}); use splits(), or give one of them.")
+        raise BadInput(f"the data has parts ({name_list(source)}); give one of them, or use heedful.data.splits.")
     elif isinstance(source, Iterable):
         name, rows = "the data", objects(source)
     else:
@@ -282,10 +283,11 @@ def _parts(source: Any) -> dict[str, list[Any]]:
         what, named = f"'{source}'", {p.name: p for p in inside if p.suffix.lower() in SUFFIXES or p.is_dir()}
     else:
         return {}
-    matches = {name: _ROLE.fullmatch(name) for name in named}
+    matches = {name: match for name in named if (match := _ROLE.fullmatch(name))}
     parts: dict[str, list[Any]] = {}
     for role in ("train", "dev", "test"):
-        same = [name for name, match in matches.items() if match and _ROLES[match[1].lower()] == role]
+        similar = [name for name, match in matches.items() if _ROLES[match[2].lower()] == role]
+        same = [name for name in similar if not matches[name][1]] or similar
         if len(same) > 1 and not all("-of-" in name for name in same):
             raise BadInput(f"{len(same)} parts of {what} could be {role} ({', '.join(same)}); give one of each.")
         parts |= {role: [named[name] for name in same]} if same else {}

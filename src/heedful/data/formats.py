@@ -25,6 +25,7 @@ Reader = Callable[[Path, IsHeader], Iterator[FileRow]]
 
 _PEEK = 200  # lines of a file without a header that are read ahead to find its label
 _PIECE, _LONGEST = 1 << 16, 1 << 28  # characters of a JSON list that are held at once
+_LONGEST_NAME = 30  # characters of a name in an error message
 _WHOLE = re.compile(r"-?[0-9]+")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"', re.DOTALL)
 
@@ -160,7 +161,7 @@ def _like_labels(values: Sequence[str]) -> bool:
 
 def name_list(names: Iterable[object]) -> str:
     """Names for an error message, truncated if they are many or long."""
-    short = [str(name)[:30] for name in names]
+    short = [text if len(text := str(name)) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…" for name in names]
     return "found: " + ", ".join(short[:12]) + (", …" if len(short) > 12 else "")
 
 
@@ -315,12 +316,12 @@ def _evidence(document: str, offset: int, mark: Mapping[str, Any], where: str) -
 
 
 def _folder(path: Path, _: IsHeader) -> Iterator[FileRow]:
-    """A folder for each class with a .txt file for each text (Maas et al. 2011); `unsup` has no class."""
+    """A folder for each class with a file for each text (Maas et al. 2011); `unsup` has no class."""
     classes = class_folders(path)
     if not classes:
-        raise BadInput(f"'{path}' has no folder with .txt files for each class; give a file, or use splits().")
+        raise BadInput(f"'{path}' has no folder with .txt files for each class; give a file, or a folder of classes.")
     for folder in classes:
-        for file in sorted(folder.glob("*.txt")):
+        for file in text_files(folder):
             yield f"'{file}'", {"text": _content(file), "label": folder.name}
 
 
@@ -328,7 +329,13 @@ def class_folders(path: Path) -> list[Path]:
     """The folders with the texts of one class each."""
     others = ("unsup", "train", "test")  # subtle: aclImdb/train has .txt files beside its classes
     inside = sorted(p for p in path.iterdir() if p.is_dir() and p.name not in others and p.name[0] != ".")
-    return [folder for folder in inside if any(folder.glob("*.txt"))]
+    return [folder for folder in inside if text_files(folder)]
+
+
+def text_files(folder: Path) -> list[Path]:
+    """The .txt files; where there are none, the files without a suffix (20 Newsgroups)."""
+    plain = [p for p in folder.iterdir() if p.is_file() and not p.suffix and p.name[0] != "."]
+    return sorted(folder.glob("*.txt")) or sorted(plain)
 
 
 def _sst(five: bool, phrases: bool) -> Reader:
