@@ -220,6 +220,12 @@ def test_other_checkpoints_say_more_of_stability_than_other_commas() -> None:
     ]
 
 
+@pytest.mark.parametrize(("share", "holds"), [(0.6, True), (1.0, False)])
+def test_attention_over_a_part_of_the_input_qualifies(share: float, holds: bool) -> None:
+    found = verdict(replace(numbers(shares(1, 1, 1)), seen=np.full(60, share)))
+    assert (found.word, [(q.kind, q.holds) for q in found.qualifiers]) == ("explanation", [("partial", holds)])
+
+
 def test_a_stricter_number_of_texts_holds_for_qualifiers_too() -> None:
     assert [q.holds for q in verdict(Evidence(elsewhere=np.full(60, 0.9)), Rule(texts=100)).qualifiers] == [False]
 

@@ -30,6 +30,7 @@ from heedful.maths import ranks
 from heedful.methods.gradient import GradientXInput
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.masking import features
+from tests.checks.test_adversarial import pair
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
 from tests.support.cases import FEW, one
@@ -342,7 +343,7 @@ def test_without_leave_one_out_there_is_no_pointing() -> None:
 def test_every_measure_is_listed_and_found(family: str, text: str) -> None:
     found = Agreement()(one(shared(family), text, FEW))
     assert {f.measure for f in found} == set(Agreement.measures)
-    assert len(found) == (len(Agreement.measures) - 1) * (10 + 5) + len(FEW)
+    assert len(found) == (len(Agreement.measures) - 2) * (10 + 5) + len(FEW) + 1  # of pairs, methods, the text
 
 
 def test_a_network_with_two_levels() -> None:
@@ -468,3 +469,38 @@ def test_a_run_without_the_papers_methods_has_no_ceiling() -> None:
     tables = Agreement().tables(audited(("a", "b"), [[ONE, TWO]], [0]))  # type: ignore[arg-type]
     assert (tables.ceiling, tables.published) == (None, ())
     assert [(row.method, row.other) for row in tables.pairs] == [("a", "b"), ("random", "a"), ("random", "b")]
+
+
+# a network whose attention is over the first of two texts
+
+
+@cache
+def passage() -> tuple[Case, list[int], list[int]]:
+    """A pair of texts, and the content tokens of the first and of the second."""
+    case = one(pair(), Example("Good film, awful story.", "The film isn't bad."), ())
+    first, second = (
+        [n for n, i in enumerate(case.tokens.content) if case.tokens.segments[i] == side] for side in (0, 1)
+    )
+    return case, first, second
+
+
+def test_words_that_attention_cannot_point_at_take_no_part() -> None:
+    case, first, second = passage()
+    rng = np.random.default_rng(0)
+    removal, attention = rng.normal(size=(2, len(case.tokens.content)))
+    removal[second] *= 100
+    attention[second] = 0
+    found = Agreement(unit="token")(said(case, {"leave-one-out": removal, "attention-mean": attention}))
+    measured = numbers(found, "leave-one-out", {"with": "attention-mean"})
+    assert measured["tau"] == pytest.approx(kendalltau(np.abs(removal[first]), np.abs(attention[first]))[0])
+    assert numbers(found, "")["attended words"] == len(first) / (len(first) + len(second))
+
+
+def test_attention_that_points_rightly_in_all_that_it_sees_points_rightly() -> None:
+    case, _, second = passage()
+    removal = np.arange(len(case.tokens.content), dtype=float)[::-1].copy()
+    attention = removal.copy()
+    removal[second], attention[second] = 1000.0, 0.0
+    found = Agreement(unit="token")(said(case, {"leave-one-out": removal, "attention-mean": attention}))
+    assert numbers(found, "attention-mean")["pointing"] == 1
+    assert numbers(found, "leave-one-out", {"with": "attention-mean"})["tau"] == 1

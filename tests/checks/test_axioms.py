@@ -26,7 +26,7 @@ from heedful.methods.gradient import IntegratedGradients
 from heedful.methods.perturbation import LeaveOneOut
 from heedful.model.inference import answers
 from heedful.model.masking import Variants, features, over_positions
-from tests.checks.test_agreement import attribution, numbers, plain, said
+from tests.checks.test_agreement import attribution, numbers, passage, plain, said
 from tests.nets.test_hierarchical import classifier as hierarchical
 from tests.support import toys
 from tests.support.cases import FEW, many, one
@@ -393,3 +393,10 @@ def test_pieces_can_be_the_unit() -> None:
 def test_settings_that_mean_nothing_are_refused(check: Any, wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="not"):
         check(**wrong)
+
+
+def test_attention_that_is_uniform_over_all_that_it_sees_is_uniform() -> None:
+    case, first, _ = passage()
+    scores = np.zeros(len(case.tokens.content))
+    scores[first] = 0.25
+    assert numbers(Complexity()(said(case, {"a": scores})), "a")["from uniform"] == 0

@@ -24,6 +24,7 @@ from heedful.model.batch import Batch
 from heedful.model.function import Plain
 from heedful.model.inference import sharing
 from heedful.model.masking import features
+from tests.checks.test_adversarial import pair
 from tests.support import toys
 from tests.support.cases import FEW, many, one
 from tests.support.models import TEXTS, build, shared
@@ -504,3 +505,21 @@ def test_mean_curves_of_a_run() -> None:
     assert curve.mean == pytest.approx(wanted)
     assert all(low <= mean <= high for low, mean, high in zip(curve.low, curve.mean, curve.high, strict=True))
     assert "optimum" not in tables.curves["mask"]
+
+
+def test_the_top_fifth_is_of_the_words_that_attention_can_point_at() -> None:
+    case = one(pair(), Example("Good film, awful story. A cat sat on a mat.", "The film isn't bad."), FEW)
+    text = MaskedText(case, "delete")
+    order = np.arange(len(text))[::-1]  # the words of the second text first
+    removed = np.flatnonzero(~text.without_top(order)[0])
+    seen = np.flatnonzero(text.attended)
+    assert removed.tolist() == seen[-count(0.2, len(seen)) :].tolist()
+    assert {case.tokens.segments[text.groups[word][0]] for word in removed} == {0}
+    findings = InputErasure(maskings=("delete",), exhaustive_words=0, greedy_words=0)(case)
+    assert not [f for f in findings if f.measure == "tvd" and f.method in FEW and np.isnan(f.value)]
+
+
+def test_the_top_fifth_of_a_text_that_attention_sees_whole_is_the_first_fifth_of_the_order() -> None:
+    text = MaskedText(one(shared("bert"), TEXTS[0], ()), "delete")
+    order = np.random.default_rng(0).permutation(len(text))
+    assert np.array_equal(text.without_top(order), ~first(order, [count(0.2, len(text))]))

@@ -79,6 +79,17 @@ def test_the_weights_seen_are_those_that_the_model_reports(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", EVERY)
+def test_attention_can_point_at_every_token_of_a_text(family: str) -> None:
+    classifier = shared(family)
+    text = classifier.tokens(TEXTS[0])
+    with torch.no_grad(), classifier.attention() as seen:
+        classifier.logits(classifier.batch([text]))
+    allowed = [site.allowed[0].any(0).any(0) for site in seen[0] if site.allowed.shape[-1] == len(text)]
+    assert classifier.attended(text).nonzero()[0].tolist() == list(text.content)
+    assert all(bool(keys[list(text.content)].all()) for keys in allowed)
+
+
+@pytest.mark.parametrize("family", EVERY)
 def test_edits_move_the_logits(family: str) -> None:
     classifier = shared(family)
     batch = padded(classifier)

@@ -366,6 +366,16 @@ def test_the_seam_sees_the_one_attention(kind: str) -> None:
     assert bool((site.allowed[:, 0, 0] & (tokens.segments != 0)).any()) == (kind != "pair")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_can_point_at_what_the_seam_allows(kind: str) -> None:
+    network = classifier(kind)
+    text = network.tokens(PROBE_TEXTS[1], PROBE_TEXTS[0])
+    with torch.no_grad(), network.attention() as seen:
+        network.logits(network.batch([text]))
+    (site,) = seen[0]
+    assert network.attended(text).tolist() == site.allowed[0, 0, 0].tolist()
+
+
 @pytest.mark.parametrize("kind", [k for k in KINDS if k != "uniform"])
 def test_an_edit_moves_the_answer(kind: str) -> None:
     made = classifier(kind)

@@ -724,6 +724,16 @@ def test_a_pair_is_found_under_either_name(bilstm: Record) -> None:
     assert f"τ = {phrases.interval(one)} with leave-one-out" in section(bilstm, "agreement").findings[0]
 
 
+def test_the_words_that_took_part_are_named_where_they_were_not_all(bilstm: Record) -> None:
+    def half(summary: dict[str, Any]) -> None:
+        (seen,) = [row for row in summary["checks"]["agreement"]["rows"] if row["measure"] == "attended words"]
+        seen |= {"mean": 0.5, "low": 0.4, "high": 0.6}
+
+    sentence = "Only words that attention can point at are ranked: a share of 0.50 [0.40, 0.60] of the words of a text."
+    assert sentence not in section(bilstm, "agreement").findings
+    assert section(changed(bilstm, half), "agreement").findings[1] == sentence
+
+
 def test_the_ceiling_is_told(bilstm: Record) -> None:
     tables = bilstm.tables("agreement", AgreementTables)
     assert tables is not None

@@ -19,9 +19,9 @@ not explanation       none for, and Q3 against, or both Q1 and Q2
 not not explanation   some for, or each significantly above a fifth
 undecided             otherwise; too few texts; uniform attention, which ranks no word
 
-That other attention would give the same answer (Q4), that attention is not identifiable from its layer's output (Q5)
-and that it changes when the text hardly does (Q6) qualify a verdict. They do not decide it: Q4 holds for nearly every
-model.
+That other attention would give the same answer (Q4), that attention is not identifiable from its layer's output (Q5),
+that it changes when the text hardly does (Q6) and that it is over a part of the input only (Q7) qualify a verdict. They
+do not decide it: Q4 holds for nearly every model. Q1 and Q2 rank the words that attention can point at.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VerdictWord = Literal["explanation", "not explanation", "not not explanation", "
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]
 Number = Literal["attention", "chance", "reference"]
-CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings"]
+CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings", "partial"]
 ATTENTION_METHODS = (
     "attention-mean",
     "attention-max",
@@ -116,7 +116,8 @@ class Evidence:
 
     `from_uniform` is attention's distance from uniform (TVD), `elsewhere` that of the farthest attention with the same
     answer (Q4), `unidentified` the share of the last layer's heads with other rows of the same output (Q5), `steady`
-    and `trainings` Kendall's τ of attention with that of an edited text and of other trainings (Q6).
+    and `trainings` Kendall's τ of attention with that of an edited text and of other trainings (Q6), `seen` the share
+    of the words that attention can point at (Q7).
     """
 
     points: Trio = Trio()
@@ -127,6 +128,7 @@ class Evidence:
     unidentified: Floats | None = None
     steady: Floats | None = None
     trainings: Floats | None = None
+    seen: Floats | None = None
 
     def trio(self, question: Question) -> Trio:
         """The numbers of a question."""
@@ -175,7 +177,7 @@ class Qualifier:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The word, why, the answers to Q1–Q3, and the caveats Q4–Q6 that could be examined."""
+    """The word, why, the answers to Q1–Q3, and the caveats Q4–Q7 that could be examined."""
 
     word: VerdictWord
     reason: Reason
@@ -327,17 +329,17 @@ def _weighed(answers: Sequence[Answer]) -> tuple[VerdictWord, Reason]:
 
 
 def _qualifiers(evidence: Evidence, rule: Rule) -> list[Qualifier]:
-    """Each holds if its mean is significantly above a line (below it: of a correlation)."""
-    table: list[tuple[CaveatKind, Floats | None, float, int]] = [
-        ("elsewhere", evidence.elsewhere, rule.far, 1),
-        ("unidentified", evidence.unidentified, 0.5, 1),
-        ("unsteady", evidence.steady, rule.steady, -1),
+    """Each holds if its mean is significantly above a line, or below it (the last two)."""
+    table: list[tuple[CaveatKind, Floats | None, float, int, tuple[float, float]]] = [
+        ("elsewhere", evidence.elsewhere, rule.far, 1, FRACTION),
+        ("unidentified", evidence.unidentified, 0.5, 1, FRACTION),
+        ("unsteady", evidence.steady, rule.steady, -1, CORRELATION),
+        ("partial", evidence.seen, 1.0, -1, FRACTION),
     ]
     if evidence.trainings is not None:
-        table[2] = ("unsteady trainings", evidence.trainings, rule.steady, -1)
+        table[2] = ("unsteady trainings", evidence.trainings, rule.steady, -1, CORRELATION)
     qualifiers = []
-    for kind, values, line, side in table:
-        within = FRACTION if side > 0 else CORRELATION
+    for kind, values, line, side, within in table:
         estimate = stats.estimate(np.zeros(0) if values is None else values, within=within)
         limit = estimate.low if side > 0 else estimate.high
         holds = bool(estimate.n >= rule.texts and side * (limit - line) > 0)
@@ -416,7 +418,7 @@ def _trainings(findings: Findings, attention: str, reference: str) -> Evidence:
 
 _EVIDENCE: dict[Role, Callable[[Findings, str, str], Evidence]] = {
     "points": lambda findings, attention, reference: Evidence(
-        points=_trio(findings, "pointing", {}, attention, reference)
+        points=_trio(findings, "pointing", {}, attention, reference), seen=findings.values("attended words", "")
     ),
     "matters": _matters,
     "used": _used,

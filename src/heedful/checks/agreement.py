@@ -31,7 +31,8 @@ class Agreement(Free):
 
     `absolute` compares magnitudes, as Jain & Wallace do; without it, signed scores are compared (an unsigned method's
     magnitudes count as support). `top` is the k of the top-k measures, by default a fifth of the words. Scores that
-    differ only by rounding are ties. Each number of `random` is the mean over its draws.
+    differ only by rounding are ties. Each number of `random` is the mean over its draws. Words that the model's
+    attention cannot point at, such as those of the second text in a network that attends to the first, take no part.
     """
 
     unit: WordOrToken = "word"
@@ -64,6 +65,7 @@ class Agreement(Free):
             "leave-one-out's magnitudes on the method's top fifth of words, relative to those on its own top fifth",
             better="higher",
         ),
+        "attended words": Share("share of the words that attention can point at; only they are ranked", compared=False),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("tau", "τ with leave-one-out", head="loo", at={"with": LOO}),
@@ -98,11 +100,14 @@ class Agreement(Free):
     roles: ClassVar[tuple[Role, ...]] = ("points",)
 
     def __call__(self, case: Case) -> list[Finding]:
-        """Seven numbers for every two methods, and for each the share of leave-one-out on its top words."""
+        """Seven numbers for every two methods, for each the share of leave-one-out on its top words; the words seen."""
         explanations = {name: why for name, why in case.attributions.items() if name != "random"}
         if not explanations:
             return []
-        groups = features(case.tokens, self.unit)
+        groups = case.attended_features(self.unit)
+        seen = Finding(self.name, "", "attended words", len(groups) / len(features(case.tokens, self.unit)))
+        if not groups:
+            return [seen]
         rows = [(why.signed, by_unit(why.scores, groups)) for why in (*explanations.values(), *case.draws)]
         scores = np.array([np.abs(row) if self.absolute or not signed else row for signed, row in rows])
         pairs = [
@@ -110,7 +115,7 @@ class Agreement(Free):
             for measure, table in self._matrices(scores).items()
             for a, b, value in _pairs(list(explanations), table)
         ]
-        return pairs + _pointing(list(explanations), np.abs(scores))
+        return [seen, *pairs, *_pointing(list(explanations), np.abs(scores))]
 
     def _matrices(self, scores: Floats) -> dict[str, Floats]:
         """Every measure of every two rows."""

@@ -253,13 +253,13 @@ class Complexity(Free):
         "entropy": Measure("entropy of the normalised magnitudes, natural logarithm"),
         "relative entropy": Share("entropy divided by its maximum, ln n: 1 if all words have equal scores"),
         "gini": Share("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all"),
-        "from uniform": Share("total variation distance of the tokens' normalised magnitudes from uniform"),
+        "from uniform": Share("total variation distance of the attended tokens' normalised magnitudes from uniform"),
     }
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 
     def __call__(self, case: Case) -> list[Finding]:
         """Five numbers for each method."""
-        groups, content = features(case.tokens, self.unit), list(case.tokens.content)
+        groups, content = features(case.tokens, self.unit), np.flatnonzero(case.classifier.attended(case.tokens))
 
         def numbers(why: Attribution, name: str) -> dict[str, float]:
             return complexity(base.by_unit(why.scores, groups)) | {"from uniform": from_uniform(why.scores[content])}

@@ -65,6 +65,11 @@ class Case:
         """The explanations that are a score per token."""
         return {name: why for name, why in self.explanations.items() if isinstance(why, Attribution)}
 
+    def attended_features(self, unit: WordOrToken = "word") -> list[list[int]]:
+        """The positions of each word (or token) that the model's attention can point at."""
+        attended = self.classifier.attended(self.tokens)
+        return [group for group in features(self.tokens, unit) if attended[group].any()]
+
     @property
     def gold(self) -> int | None:
         """The index of the gold label, where the data has one."""

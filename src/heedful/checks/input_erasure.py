@@ -7,7 +7,8 @@ comprehensiveness   p(all) − p(without the first k)           sufficiency   p(
 aopc …              their means over the shares k/n (DeYoung et al. 2020, without their term for k = 0, which is 0)
 deletion            area under p as words are removed         insertion     area under p as they are put back
 first flip          fraction of words removed when the predicted label first changes
-tvd                 total variation distance of all labels' probabilities with a fifth of the words removed
+tvd                 total variation distance of all labels' probabilities with a fifth of the words removed, of those
+                    that the model's attention can point at
 tvd without words   the same with all words removed
 
 Compared with the methods: `random`, the mean over its draws; `greedy`, which removes at each step the word that lowers
@@ -176,8 +177,10 @@ class InputErasure(Together):
         if self._small(text, self.exhaustive_words):
             return all_subsets(len(text))
         sizes = self._sizes(len(text))
-        prefixes = [first(order, sizes) for group in orders.values() for order in group]
-        return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes)])
+        each = [order for group in orders.values() for order in group]
+        prefixes = [first(order, sizes) for order in each]
+        tops = [text.without_top(order) for order in each]
+        return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes), *tops])
 
     def _greedy(self, engine: Engine, texts: Sequence[MaskedText]) -> list[Ints]:
         """For each text, the order that lowers p most at each step; empty where it is not computed."""
@@ -214,7 +217,7 @@ class InputErasure(Together):
         without = full - text.values(~first(order, ks))
         only = full - text.values(first(order, ks))
         deleted, inserted = text.values(~first(order, grid)), text.values(first(order, grid))
-        top_removed = text.logits(~first(order, [count(TVD_SHARE, n)]))
+        top_removed = text.logits(text.without_top(order))
         head = text.case.classifier.head
         sizes = self._sizes(n)
         flip = changes(text.logits(~first(order, sizes)), whole, head).flip
@@ -320,12 +323,19 @@ class MaskedText:
 
     def __post_init__(self) -> None:
         self.groups = features(self.case.tokens)
+        attended = self.case.classifier.attended(self.case.tokens)
+        self.attended = np.array([attended[group].any() for group in self.groups], dtype=bool)
         self.rng = self.case.rng(InputErasure.name, self.masking)
         target = self.case.target
         self.label = target.label if isinstance(target.label, int) else self.case.prediction.index
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def without_top(self, order: Ints) -> Bools:
+        """[1,n]: the words that stay without the first fifth of those that attention can point at."""
+        attended = order[self.attended[order]]
+        return ~np.isin(np.arange(len(self)), attended[: count(TVD_SHARE, len(attended))])[None]
 
     def logits(self, keep: Bools) -> Tensor:
         """[m,c] with the words of each row kept; `ask` must have run them."""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from heedful.core.arrays import Ints
+from heedful.core.arrays import Bools, Ints
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head, activation
@@ -149,6 +149,14 @@ class Classifier:
             sizes = f"token id {max(tokens.ids)}, and the model {self.name} has {table.num_embeddings} tokens"
             raise BadInput(f"the tokenizer returned {sizes}; give the model's own tokenizer.")
         return tokens
+
+    def attended(self, tokens: Tokens) -> Bool[Bools, "t"]:
+        """Which tokens of the text the model's attention can point at; special tokens are none of it.
+
+        All, unless the network declares the segments that its attention is over.
+        """
+        segments = getattr(self.model, "attended_segments", (0, 1))
+        return np.array([segment in segments for segment in tokens.segments], dtype=bool)
 
     def batch(self, texts: Sequence[Tokens]) -> Batch:
         """Texts of any lengths as one batch, padded on the side where padding does not change this model's logits."""

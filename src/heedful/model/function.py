@@ -12,8 +12,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
+from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head
@@ -85,6 +87,10 @@ class Plain(Classifier):
             words=tuple(word_indices(spans, segments, [text, pair or ""])),
             segments=tuple(segments),
         )
+
+    def attended(self, tokens: Tokens) -> Bool[Bools, "t"]:
+        """Every token: no attention is known that could leave one out."""
+        return np.ones(len(tokens), dtype=bool)
 
     def batches(self, texts: Sequence[Tokens], budget: int = BUDGET) -> list[list[int]]:
         """Any texts go together."""

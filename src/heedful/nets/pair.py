@@ -88,6 +88,7 @@ class Pair(Attended):
     """
 
     shape: ClassVar[type[Shape]] = PairShape
+    attended_segments: ClassVar[tuple[int, ...]] = (0,)  # attention is over the passage alone
 
     def __init__(self, config: PairShape) -> None:
         super().__init__(config)

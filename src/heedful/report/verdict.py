@@ -40,6 +40,7 @@ QUALIFIERS = {
     "unidentified": ("Q5", "not identifiable: other weights give the same output of the last layer"),
     "unsteady": ("Q6", "unstable: it orders the words differently when the text hardly changes"),
     "unsteady trainings": ("Q6", "unstable: it orders the words differently after another training"),
+    "partial": ("Q7", "over a part of the input: words outside it take no part in Q1 and Q2"),
 }
 
 
@@ -185,7 +186,7 @@ def _qualifiers_table(verdict: Verdict) -> list[Table]:
     caption = (
         "Caveats qualify a verdict and never decide it. Q4: the distance (TVD) of the farthest attention found with "
         "the same output; Q5: the share of heads of the last layer with such weights; Q6: Kendall's τ of attention "
-        "before and after the change."
+        "before and after the change; Q7: the share of the words that attention can point at."
     )
     rows = tuple(
         (" ".join(QUALIFIERS[c.kind]), interval(c.estimate), c.estimate.n, "yes" if c.holds else "not shown")

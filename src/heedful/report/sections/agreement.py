@@ -39,7 +39,7 @@ def section(record: Record) -> Section:
     others = [row for row in POINTING.rows(record, CHECK) if row.method != LOO]
     tables = record.tables(CHECK, AgreementTables)
     pointing = (extremes(POINTING.phrase, others), tally_methods(others))
-    findings = (_attention_sentence(record), _ceiling_sentence(record), *pointing)
+    findings = (_attention_sentence(record), _seen_sentence(record), _ceiling_sentence(record), *pointing)
     figures = (*(_matrix(tables) if tables else ()), *POINTING.figures(record, CHECK))
     published = _published(tables) if tables else ()
     return check_section(record, CHECK, findings, figures, (*published, *_with_loo(record)))
@@ -58,6 +58,14 @@ def _attention_sentence(record: Record) -> str | None:
     taus = and_list([f"τ = {interval(row)} with {name}" for name, row in rows.items()])
     n = next(iter(rows.values())).n
     return cautious(f"The ranking by {VERDICT_METHOD} has Kendall's {taus} ({count_texts(n)}).", n)
+
+
+def _seen_sentence(record: Record) -> str | None:
+    """Which words took part, where they were not all."""
+    row = record.row(CHECK, "attended words")
+    if row is None or row.mean == 1:
+        return None
+    return f"Only words that attention can point at are ranked: a share of {interval(row)} of the words of a text."
 
 
 def _ceiling_sentence(record: Record) -> str | None:
