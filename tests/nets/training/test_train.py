@@ -307,6 +307,14 @@ def test_pretrained_vectors_are_the_start(tmp_path: Path) -> None:
     assert torch.allclose(classifier.model.words.weight[row], torch.full((12,), 7.0), atol=1e-5)
 
 
+def test_short_texts_are_dropped() -> None:
+    examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1"), Example("a b c", None, "1")]
+    settings = RECIPES["average"].settings({"min_length": 5})
+    tokenizer = learned([e.text for e in examples], settings.cut)
+    split = Cutter(tokenizer, settings, Labels(("0", "1"), False), RIGHT).split(examples, "training")
+    assert (list(split.texts.lengths), split.truth.tolist()) == ([8, 5], [0, 1])
+
+
 def test_long_texts_are_cut_or_dropped() -> None:
     examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1")]
     tokenizer, labels = (

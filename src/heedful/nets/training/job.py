@@ -163,7 +163,9 @@ class Cutter:
         texts = encoded(backend, [(e.text, e.pair) for e in examples], self.padding, self.typed)
         truth = self.labels.truth(examples, name)
         longest = self.settings.max_length if self.settings.long == "drop" else None
-        fits = np.flatnonzero((texts.lengths > 0) & (texts.lengths <= (longest or texts.lengths.max())))
+        least = self.settings.min_length
+        fits = np.flatnonzero((texts.lengths >= least) & (texts.lengths <= (longest or texts.lengths.max())))
         if not len(fits):
-            raise BadInput(f"no {name} text has a word and fits max_length={longest}; set another max_length.")
+            found = f"no {name} text has a word and fits min_length={least}, max_length={longest}"
+            raise BadInput(f"{found}; set others.")
         return Split(texts, truth) if len(fits) == len(texts) else Split(texts.take(fits), truth[fits])

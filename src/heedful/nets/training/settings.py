@@ -74,8 +74,8 @@ class Batches(TrainingPlan):
     """How texts are batched, for every classifier.
 
     A batch has `batch` texts of similar length and at most `budget` tokens. Texts of more than `max_length` tokens are
-    cut, or dropped (`long`). `select` is the validation score that selects the epoch. `balanced` gives rare labels a
-    larger weight.
+    cut, or dropped (`long`); those of fewer than `min_length` are dropped. `select` is the validation score that
+    selects the epoch. `balanced` gives rare labels a larger weight.
     """
 
     batch: Count = 32
@@ -84,6 +84,7 @@ class Batches(TrainingPlan):
     balanced: bool = False
     max_length: Count | None = None
     long: Literal["cut", "drop"] = "cut"
+    min_length: Count = 1
 
 
 @dataclass(frozen=True)
