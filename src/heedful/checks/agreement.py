@@ -104,10 +104,12 @@ class Agreement(Free):
         explanations = {name: why for name, why in case.attributions.items() if name != "random"}
         if not explanations:
             return []
-        groups = case.attended_features(self.unit)
-        seen = Finding(self.name, "", "attended words", len(groups) / len(features(case.tokens, self.unit)))
-        if not groups:
-            return [seen]
+        words = features(case.tokens, self.unit)
+        attended = case.attends(words)
+        if not attended.any():
+            return [Finding(self.name, "", "attended words", 0.0)] if words else []
+        seen = Finding(self.name, "", "attended words", float(attended.mean()))
+        groups = [word for word, can in zip(words, attended, strict=True) if can]
         rows = [(why.signed, by_unit(why.scores, groups)) for why in (*explanations.values(), *case.draws)]
         scores = np.array([np.abs(row) if self.absolute or not signed else row for signed, row in rows])
         pairs = [

@@ -65,10 +65,10 @@ class Case:
         """The explanations that are a score per token."""
         return {name: why for name, why in self.explanations.items() if isinstance(why, Attribution)}
 
-    def attended_features(self, unit: WordOrToken = "word") -> list[list[int]]:
-        """The positions of each word (or token) that the model's attention can point at."""
+    def attends(self, groups: Sequence[Sequence[int]]) -> Bools:
+        """Whether the model's attention can point at each word, given its positions."""
         attended = self.classifier.attended(self.tokens)
-        return [group for group in features(self.tokens, unit) if attended[group].any()]
+        return np.array([attended[list(group)].any() for group in groups], dtype=bool)
 
     @property
     def gold(self) -> int | None:

@@ -323,8 +323,7 @@ class MaskedText:
 
     def __post_init__(self) -> None:
         self.groups = features(self.case.tokens)
-        attended = self.case.classifier.attended(self.case.tokens)
-        self.attended = np.array([attended[group].any() for group in self.groups], dtype=bool)
+        self.attended = self.case.attends(self.groups)
         self.rng = self.case.rng(InputErasure.name, self.masking)
         target = self.case.target
         self.label = target.label if isinstance(target.label, int) else self.case.prediction.index

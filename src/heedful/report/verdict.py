@@ -18,7 +18,7 @@ MEANINGS = {
     "explanation, but not replace it.",
     "undecided": "This audit does not decide whether attention may be used as an explanation of this model",
 }
-BESIDE = {
+ATTENTION_USE = {
     "explanation": "attention may be used as an explanation, too",
     "not explanation": "attention should not be used as an explanation",
     "not not explanation": "attention may be shown beside another explanation, but not replace it",
@@ -60,7 +60,7 @@ def conclusion(method: str | None, verdict: Verdict) -> str:
     """One sentence: which explanation to use, and whether attention may be used."""
     use = f"Use {method} to explain this model" if method else "No explanation of this model is recommended"
     why = f" ({reason(verdict)})" if verdict.word == "undecided" else ""
-    return f"{use}; {BESIDE[verdict.word]}{why}."
+    return f"{use}; {ATTENTION_USE[verdict.word]}{why}."
 
 
 def reason(verdict: Verdict) -> str:

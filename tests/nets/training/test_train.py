@@ -315,6 +315,13 @@ def test_short_texts_are_dropped() -> None:
     assert (list(split.texts.lengths), split.truth.tolist()) == ([8, 5], [0, 1])
 
 
+def test_no_text_of_these_lengths_is_refused() -> None:
+    settings = RECIPES["average"].settings({"min_length": 9})
+    cutter = Cutter(learned(["a b"], settings.cut), settings, Labels(("0", "1"), False), RIGHT)
+    with pytest.raises(BadInput, match="no training text has at least 9 tokens; set another min_length"):
+        cutter.split([Example("a b", None, "0")], "training")
+
+
 def test_long_texts_are_cut_or_dropped() -> None:
     examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1")]
     tokenizer, labels = (

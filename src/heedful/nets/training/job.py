@@ -166,6 +166,6 @@ class Cutter:
         least = self.settings.min_length
         fits = np.flatnonzero((texts.lengths >= least) & (texts.lengths <= (longest or texts.lengths.max())))
         if not len(fits):
-            found = f"no {name} text has a word and fits min_length={least}, max_length={longest}"
-            raise BadInput(f"{found}; set others.")
+            limits = f"at least {least}" + (f" and at most {longest}" if longest else "")
+            raise BadInput(f"no {name} text has {limits} tokens; set another min_length or max_length.")
         return Split(texts, truth) if len(fits) == len(texts) else Split(texts.take(fits), truth[fits])
