@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
-ORDER = ("core", "maths", "data", "nets", "model", "nets.training", "methods", "checks", "audits", "report", "cli")
+ORDER = ("core", "maths", "data", "nets", "model", "nets.training", "methods", "checks", "audits", "studies", "report", "cli")
 # A result shows itself: these methods of the nouns reach up to the report when they are called.
 EXCEPTIONS = {
     ("core.explanation", "report"): "to_html, plot and _repr_html_ of an explanation",
     ("core.tree", "report"): "to_html, plot and _repr_html_ of a tree",
     ("audits.result", "report"): "to_html and _repr_html_ of an audit",
+    ("studies.outcome", "report"): "to_html of an outcome",
     ("nets.training.train", "report"): "the training curve beside a trained network",
 }
 # Tests of several modules, or of one from a side of its own.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heedful.audits.audit import audit
-    from heedful.audits.result import Audit, open  # noqa: A004
+    from heedful.audits.result import Audit
     from heedful.checks import CHECKS, Check, check
     from heedful.core.errors import BadInput, HeedfulError, Unsupported
     from heedful.core.explanation import (
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from heedful.model.loading import load
     from heedful.nets.training.recipes import RECIPES
     from heedful.nets.training.train import Trained, train
+    from heedful.studies import STUDIES, Study
+    from heedful.studies.outcome import Outcome, open  # noqa: A004
+    from heedful.studies.study import study
 
 _HOME = {
     "load": "model.loading",
@@ -53,7 +56,11 @@ _HOME = {
     "Trained": "nets.training.train",
     "audit": "audits.audit",
     "Audit": "audits.result",
-    "open": "audits.result",
+    "open": "studies.outcome",
+    "study": "studies.study",
+    "STUDIES": "studies",
+    "Study": "studies",
+    "Outcome": "studies.outcome",
     "Finding": "core.finding",
     "CHECKS": "checks",
     "Check": "checks",
@@ -80,6 +87,7 @@ __all__ = [
     "CHECKS",
     "METHODS",
     "RECIPES",
+    "STUDIES",
     "Attribution",
     "Audit",
     "BadInput",
@@ -95,11 +103,13 @@ __all__ = [
     "HeedfulError",
     "Interaction",
     "Method",
+    "Outcome",
     "Plain",
     "Prediction",
     "Site",
     "Source",
     "Splits",
+    "Study",
     "Target",
     "Tokens",
     "Trained",
@@ -114,6 +124,7 @@ __all__ = [
     "load",
     "method",
     "open",
+    "study",
     "train",
     "tree",
 ]

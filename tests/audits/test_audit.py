@@ -26,7 +26,7 @@ from heedful.audits.job import AuditProgress, AuditRequest, battery, prepare
 from heedful.audits.result import Audit
 from heedful.checks.base import Case, Check, Finding, Measure
 from heedful.cli import main
-from heedful.cli.audit import _duration
+from heedful.cli.audit import duration
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import CONTROLS
 from heedful.data import Columns, Example
@@ -478,8 +478,8 @@ def test_a_request_has_the_arguments_of_an_audit_with_their_defaults() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(3.2, "3 s"), (600, "10 min"), (3725 * 2, "2 h 4 min")])
-def test_durations(seconds: float, words: str) -> None:
-    assert _duration(seconds) == words
+def testdurations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
 
 
 def test_a_dry_run_as_json() -> None:

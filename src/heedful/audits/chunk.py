@@ -46,7 +46,7 @@ class Chunks:
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Explain and check the texts of one chunk, and store its part."""
         numbers = range(chunk * CHUNK_TEXTS, min(self.job.total, (chunk + 1) * CHUNK_TEXTS))
-        with _one_thread(), sharing(self.job.classifier):
+        with one_thread(), sharing(self.job.classifier):
             findings, texts, timing = chunk_of(self.job, [(n, self.job.order[n]) for n in numbers], tell)
         self.run.write(chunk, findings, texts, timing)
 
@@ -65,7 +65,7 @@ class Chunks:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """The order of a sum depends on the number of threads, and so do its last digits."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -106,27 +106,28 @@ class Manifest:
         ]
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: Manifest, form: str = RUN_FORMAT) -> bytes:
     """The content of manifest.json."""
-    return pretty({"format": RUN_FORMAT, **manifest.to_dict()})
+    return pretty({"format": form, **manifest.to_dict()})
 
 
-def read_manifest(file: Path) -> Manifest:
-    """The manifest in a file."""
-    wrong = BadInput(f"'{file}' is not the manifest of a run; give another folder (--out), or delete it.")
+def read_manifest(file: Path, form: str = RUN_FORMAT) -> Manifest:
+    """The manifest in a file of this format, such as "heedful run 2"."""
+    kind = form.split()[1]
+    wrong = BadInput(f"'{file}' is not the manifest of a {kind}; give another folder (--out), or delete it.")
     try:
         content = json.loads(file.read_bytes())
         version = content.get("format") if isinstance(content, dict) else None
-        if version == RUN_FORMAT:
+        if version == form:
             return Manifest.from_dict(content)
     except OSError as e:
         raise BadInput(f"'{file}' cannot be read ({e.strerror or e}); give another folder (--out).") from e
     except (ValueError, KeyError, TypeError) as e:
         raise wrong from e
-    if isinstance(version, str) and version.startswith("heedful run "):
+    if isinstance(version, str) and version.startswith(f"heedful {kind} "):
         raise BadInput(
-            f"'{file}' has the format '{version}' of another version of heedful, not '{RUN_FORMAT}'; audit again into "
-            "another folder (--out)."
+            f"'{file}' has the format '{version}' of another version of heedful, not '{form}'; run the command again "
+            "with another folder (--out)."
         )
     raise wrong
 

@@ -59,7 +59,7 @@ class Audit:
             import pandas as pd
         except ImportError as e:
             raise BadInput("to_dataframe needs pandas; install it with: pip install 'heedful[dataframe]'") from e
-        return pd.DataFrame([_flat(row) for row in self.rows(check)])
+        return pd.DataFrame([flat_row(row) for row in self.rows(check)])
 
     @property
     def verdict(self) -> Verdict:
@@ -114,7 +114,8 @@ class Audit:
         return Record(self.run or Run(Path(), self.manifest), self.summary, self.timing)
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def flat_row(row: Row) -> dict[str, Any]:
+    """A row as columns of a data frame."""
     random = row.versus_random
     decision = None if random is None else random.decision
     columns = {"difference": "mean", "difference_low": "low", "difference_high": "high", "p": "p_adjusted"}

@@ -17,6 +17,7 @@ from heedful.cli.audit import audit
 from heedful.cli.explain import explain, tree
 from heedful.cli.methods import capabilities, checks, methods
 from heedful.cli.report import compare, report
+from heedful.cli.study import studies, study
 from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate
 from heedful.core.errors import HeedfulError
@@ -85,6 +86,9 @@ def main(debug: bool) -> None:
         sys.stdout.reconfigure(errors="replace")  # ? for characters that the terminal's encoding lacks
 
 
-_COMMANDS = (explain, audit, report, compare, tree, theory, methods, checks, capabilities, train, recipes, translate)
+_COMMANDS = (
+    explain, audit, study, report, compare, tree, theory, methods, checks, studies, capabilities, train, recipes,
+    translate,
+)  # fmt: skip
 for command in _COMMANDS:
     main.add_command(command)

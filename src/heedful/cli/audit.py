@@ -144,12 +144,12 @@ def _cost_table(plan: Forecast) -> str:
         rows.append((line.kind, line.name, forward, backward))
     rows.append(("", "total, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
-    cost = f"{plan.texts:,} texts; at most about {_duration(plan.seconds)} of CPU time on one core"
+    cost = f"{plan.texts:,} texts; at most about {duration(plan.seconds)} of CPU time on one core"
     return "\n".join([align_columns(rows, right=(2, 3)), "", *skipped, cost])
 
 
-def _duration(seconds: float) -> str:
-    """_duration(3725) -> "1 h 2 min"."""
+def duration(seconds: float) -> str:
+    """Seconds in words: duration(3725) -> "1 h 2 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

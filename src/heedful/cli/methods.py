@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +25,7 @@ def methods(name: str | None, as_json: bool) -> None:
     """List the methods, or describe the method NAME and its settings."""
     from heedful.methods import METHODS
 
-    _list(METHODS, name, as_json)
+    list_catalogue(METHODS, name, as_json)
 
 
 @click.command()
@@ -34,16 +34,22 @@ def methods(name: str | None, as_json: bool) -> None:
 def checks(name: str | None, as_json: bool) -> None:
     """List the checks, or describe the check NAME: what it changes, what it measures, and its settings."""
     from heedful.checks import CHECKS
+
+    list_catalogue(CHECKS, name, as_json)
+    if name is not None and not as_json:
+        click.echo(measures_text(CHECKS[name]))
+
+
+def measures_text(item: Any) -> str:
+    """What a check or a study changes, and what it measures."""
     from heedful.core.table import align_columns
 
-    _list(CHECKS, name, as_json)
-    if name is not None and not as_json:
-        better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
-        measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in CHECKS[name].measures.items()]
-        click.echo(f"\nwhat is changed: {CHECKS[name].changes}\n\nmeasures:\n{align_columns(measures)}")
+    better = {None: "", "higher": " (higher is better)", "lower": " (lower is better)"}
+    measures = [(f"  {key}", f"{m.says}{better[m.better]}") for key, m in item.measures.items()]
+    return f"\nwhat is changed: {item.changes}\n\nmeasures:\n{align_columns(measures)}"
 
 
-def _list(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
+def list_catalogue(catalogue: Catalogue, name: str | None, as_json: bool) -> None:
     """All entries of a catalogue in columns, or one in full; as JSON, a list in any case."""
     from heedful.core.table import align_columns
 

@@ -28,10 +28,15 @@ _figures = click.option("--figures", metavar="DIR", help="Also write every figur
 @_figures
 @opt.settings_option("A constant of the verdict's rule: most=0.6, least=0.1, …; may be repeated.")
 def report(run: str, kind: str, out: str | None, figures: str | None, assignments: tuple[str, ...]) -> None:
-    """Write the report of the RUN folder of an audit: which explanation to use, the verdict, and the evidence.
+    """Write the report of the RUN folder of an audit or a study.
 
-    It needs no model, and recomputes nothing but the verdict.
+    It needs no model, and recomputes nothing but the verdict of an audit.
     """
+    from heedful.studies.folder import is_study
+
+    if is_study(run):
+        _write_study(run, kind, out, figures, assignments)
+        return
     from heedful.audits.record import load_record
     from heedful.audits.verdict import Rule
     from heedful.core.settings import read_assignments
@@ -41,6 +46,15 @@ def report(run: str, kind: str, out: str | None, figures: str | None, assignment
     constants = read_assignments(assignments, [("the verdict", Rule)])[0] if assignments else {}
     rule = replace(Rule(), **constants) if assignments else None
     _write(audit.report(record, rule), kind, out, record.run.folder / "report", figures)
+
+
+def _write_study(run: str, kind: str, out: str | None, figures: str | None, assignments: tuple[str, ...]) -> None:
+    from heedful.report.study import report
+    from heedful.studies.outcome import load_outcome
+
+    if assignments:
+        raise BadInput(f"'{run}' holds a study, which has no verdict and no constants to set; leave out --set.")
+    _write(report(load_outcome(run)), kind, out, Path(run) / "report", figures)
 
 
 @click.command()

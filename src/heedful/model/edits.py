@@ -86,6 +86,17 @@ def without_heads(heads: Mapping[int, Collection[int]] | Collection[tuple[int, i
     return edit
 
 
+def heads_by_row(factors: Float[Tensor, "r l h"], kind: str = "self") -> Edit:
+    """The heads of row r in layer l times a factor, not renormalised; rows that join the batch later are last."""
+
+    def edit(site: Site, weights: Tensor) -> Tensor:
+        if site.kind != kind:
+            return weights
+        return weights * factors[: len(weights), site.layer, :, None, None].to(weights.dtype)
+
+    return edit
+
+
 def without_positions(gone: Bool[Tensor, "b k"]) -> Edit:
     """Keys set to zero, and the rest of each row scaled to the row's former sum; zero if no weight remains."""
 

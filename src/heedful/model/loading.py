@@ -81,17 +81,22 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
     try:
-        if isinstance(classifier.model, Net):
-            folder.mkdir()
-            special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
-            save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
-        else:
-            with _silence():
-                classifier.model.save_pretrained(folder)
-                classifier.tokenizer.save_pretrained(folder)
+        save_classifier(classifier, folder)
     except Exception as e:
         raise BadInput(f"{classifier.name} cannot be saved for another process ({_first_line(e)}); use jobs=1.") from e
     return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
+
+
+def save_classifier(classifier: Classifier, folder: Path) -> None:
+    """Write the model and its tokenizer: a network of the papers as `heedful train` does, others as transformers."""
+    if isinstance(classifier.model, Net):
+        folder.mkdir(parents=True, exist_ok=True)
+        special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
+        save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
+    else:
+        with _silence():
+            classifier.model.save_pretrained(folder)
+            classifier.tokenizer.save_pretrained(folder)
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:

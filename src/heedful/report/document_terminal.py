@@ -35,6 +35,19 @@ def show_document(document: Document, console: Console) -> None:
         console.print(Text(f"\n{clean(document.conclusion)}", style="bold"))
 
 
+def show_study(document: Document, console: Console) -> None:
+    """Print the title, the answer, and the tables of the study's first section."""
+    console.print(Text(clean(document.title), style="bold"))
+    for sentence in document.sentences:
+        console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
+    for table in document.sections[0].tables:
+        console.print()
+        console.print(Text(clean(table.title), style="bold"))
+        console.print(_grid(table))
+        for note in filter(None, (notes(table.columns), table.caption)):
+            console.print(Text(clean(note), style="dim"))
+
+
 def _tables(sections: Sequence[Section], name: str) -> list[Table]:
     return [table for section in sections if section.name == name for table in section.tables]
 

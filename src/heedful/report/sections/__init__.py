@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
@@ -26,19 +27,19 @@ def sections(record: Record) -> tuple[Section, ...]:
 
 def section(record: Record, check: str) -> Section:
     """The section of a check."""
-    make = _maker(record.about(check).section or f"{__name__}.{check.replace('-', '_')}")
+    make = section_maker(record.about(check).section or f"{__name__}.{check.replace('-', '_')}")
     return general_section(record, check) if make is None else make(record)
 
 
-def _maker(module: str) -> Callable[[Record], Section] | None:
-    """`section` of a module, or None where the module is not installed or has no such function."""
+def section_maker(module: str, function: str = "section") -> Callable[[Any], Any] | None:
+    """This function of a module, or None where the module is not installed or has no such function."""
     if not all(part.isidentifier() for part in module.split(".")):  # the name of a check in a Python session
         return None
     try:
         exists = find_spec(module) is not None
     except ModuleNotFoundError:  # of a package above it
         return None
-    make: Callable[[Record], Section] | None = getattr(import_module(module), "section", None) if exists else None
+    make: Callable[[Any], Any] | None = getattr(import_module(module), function, None) if exists else None
     return make
 
 

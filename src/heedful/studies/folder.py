@@ -1,0 +1,135 @@
+"""The folder of a study. A killed study loses at most a step, and the same command finishes it with the same bytes.
+
+DIR/study.json                 study, models, data, settings, seed, versions
+DIR/steps/NAME.json            the result of a step; written as a whole, so that a step is finished or absent
+DIR/steps/NAME.seconds         its CPU seconds
+DIR/models/NAME                a trained model, as `heedful train` writes it
+DIR/outcome.json, report.html  the result, and the report
+
+Several processes may write into one folder. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from heedful.audits.manifest import Manifest, encode_manifest, read_manifest
+from heedful.core.errors import BadInput
+from heedful.core.files import compact, leftover, pretty, probe, sweep, write_errors, write_files
+
+STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
+STUDY_FORMAT = "heedful study 1"
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study's folder and its manifest; made by `open_study` (to write) or `read_study`."""
+
+    folder: Path
+    manifest: Manifest
+
+    def has(self, step: str) -> bool:
+        """Whether a step is finished."""
+        return self._file(step).exists()
+
+    def read(self, step: str) -> Any:
+        """The result of a finished step."""
+        file = self._file(step)
+        try:
+            return json.loads(file.read_bytes())["value"]
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise BadInput(f"'{file}' is damaged ({e}); delete it and run the same command again.") from e
+
+    def write(self, step: str, value: Any, seconds: float) -> None:
+        """Store the result of a step, a JSON value."""
+        file = self._file(step)
+        content = {"step": step, "value": value}
+        write_files(
+            {file.with_suffix(".seconds"): f"{seconds:.3f}\n".encode(), file: compact(content).encode() + b"\n"}
+        )
+
+    def model(self, name: str) -> Path:
+        """The folder of a trained model."""
+        return self.folder / MODELS / file_name(name)
+
+    def seconds(self) -> float:
+        """The CPU seconds of all finished steps."""
+        return sum(float(file.read_text()) for file in sorted((self.folder / STEPS).glob("*.seconds")))
+
+    def finish(self, outcome: Any) -> None:
+        """Store the outcome, and remove what killed processes were writing."""
+        for inside in (self.folder, self.folder / STEPS):
+            with write_errors(inside):
+                sweep(inside)
+        write_files({self.folder / OUTCOME: pretty(outcome)})
+
+    def _file(self, step: str) -> Path:
+        return self.folder / STEPS / f"{file_name(step)}.json"
+
+
+def file_name(name: str) -> str:
+    """The name of a step or a model in file names: "λ = 0.1, seed 3" -> "λ-0.1-seed-3"."""
+    return "-".join(re.findall(r"[\w.]+", name))
+
+
+def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) -> StudyFolder:
+    """The study in a folder, resumed or new; a study with another manifest is refused. `restart` deletes it first."""
+    place = Path(folder).expanduser()
+    with write_errors(place):
+        present = _present(place)
+    if present is not None and not restart and (changed := present.differences(manifest)):
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise BadInput(
+            f"'{folder}' holds a different study: {', '.join(map(str, changed[:3]))}{more}; give another folder "
+            "(--out), or delete that study (--restart)."
+        )
+    with write_errors(place):
+        (place / STEPS).mkdir(parents=True, exist_ok=True)
+        for inside in (place, place / STEPS):
+            probe(inside)
+            sweep(inside)
+        if restart and present is not None:
+            # subtle: the manifest stays until it is replaced, so that the folder is always recognised as a study's
+            for name in (OUTCOME, REPORT):
+                (place / name).unlink(missing_ok=True)
+            for file in (place / STEPS).iterdir():
+                file.unlink()
+            if (place / MODELS).is_dir():
+                shutil.rmtree(place / MODELS)
+    if present is None or restart:
+        write_files({place / STUDY: encode_manifest(manifest, STUDY_FORMAT)})
+        present = manifest
+    return StudyFolder(place, present)
+
+
+def read_study(folder: str | Path) -> StudyFolder:
+    """The study in a folder, to read it."""
+    place = Path(folder).expanduser()
+    if not is_study(place):
+        raise BadInput(f"'{folder}' holds no study (no {STUDY}); give the folder that `heedful study` wrote.")
+    return StudyFolder(place, read_manifest(place / STUDY, STUDY_FORMAT))
+
+
+def is_study(folder: str | Path) -> bool:
+    """Whether a folder holds a study."""
+    return (Path(folder).expanduser() / STUDY).is_file()
+
+
+def _present(place: Path) -> Manifest | None:
+    """The manifest in a folder; None where the folder is empty or absent."""
+    if place.exists() and not place.is_dir():
+        raise BadInput(f"'{place}' is a file; give a folder for the study (--out).")
+    if is_study(place):
+        return read_manifest(place / STUDY, STUDY_FORMAT)
+    names = [file.name for file in place.iterdir()] if place.exists() else []
+    steps = list((place / STEPS).iterdir()) if (place / STEPS).is_dir() else []
+    others = [name for name in names if not leftover(name) and (name != STEPS or steps)]
+    if others:
+        listed = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
+        raise BadInput(f"'{place}' holds files that are not a study's ({listed}); give a new or empty folder (--out).")
+    return None
