@@ -9,7 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
-ORDER = ("core", "maths", "data", "nets", "model", "nets.training", "methods", "checks", "audits", "studies", "report", "cli")
+ORDER = (
+    "core",
+    "maths",
+    "data",
+    "nets",
+    "model",
+    "nets.training",
+    "methods",
+    "checks",
+    "audits",
+    "studies",
+    "report",
+    "cli",
+)
 # A result shows itself: these methods of the nouns reach up to the report when they are called.
 EXCEPTIONS = {
     ("core.explanation", "report"): "to_html, plot and _repr_html_ of an explanation",

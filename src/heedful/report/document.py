@@ -111,6 +111,7 @@ class Document:
     advice: tuple[str, ...] = ()  # which explanation to use, then why
     conclusion: str = ""  # both answers in one sentence; the last line of the terminal
     rows: tuple[Row, ...] = ()  # all estimates of the run
+    contents: str = "The checks"  # the head of the list of sections
 
 
 STRONGEST = 6  # words of an example that a text format lists

@@ -36,11 +36,11 @@ def show_document(document: Document, console: Console) -> None:
 
 
 def show_study(document: Document, console: Console) -> None:
-    """Print the title, the answer, and the tables of the study's first section."""
+    """Print the title, the answer, and the first table of the study."""
     console.print(Text(clean(document.title), style="bold"))
     for sentence in document.sentences:
         console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
-    for table in document.sections[0].tables:
+    for table in document.sections[0].tables[:1]:
         console.print()
         console.print(Text(clean(table.title), style="bold"))
         console.print(_grid(table))

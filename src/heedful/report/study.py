@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from heedful import __version__
 from heedful.maths.stats import MINIMUM
@@ -15,19 +16,31 @@ from heedful.studies.outcome import ExampleText, Outcome, TextsUsed
 
 def report(outcome: Outcome) -> Document:
     """The whole report: the study's own sections, the texts it used, its models, and its limits."""
-    parts = sections(outcome)
+    first, *others = sections(outcome)
     return Document(
         title=f"{outcome.about.title or outcome.study}: {outcome.manifest.model.get('name')}",
         verdict="",
-        sentences=parts[0].findings if parts else (),
+        sentences=first.findings,
         facts=tuple(_facts(outcome)),
         answers=(),
-        sections=(*parts, _texts(outcome.result.texts), *_models(outcome), *_examples(outcome)),
+        sections=(
+            replace(first, findings=(_done(outcome),)),
+            *others,
+            _texts(outcome.result.texts),
+            *_models(outcome),
+            *_examples(outcome),
+        ),
         limits=_limits(outcome),
         cite=_cite(outcome),
         ran=outcome.manifest.to_dict(),
         rows=outcome.result.rows,
+        contents="Contents",
     )
+
+
+def _done(outcome: Outcome) -> str:
+    """What was done to the model; the answer stands above."""
+    return f"{capital(outcome.about.changes)}."
 
 
 def _facts(outcome: Outcome) -> list[tuple[str, str]]:

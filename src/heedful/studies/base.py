@@ -32,6 +32,7 @@ from heedful.model.edits import Edit
 from heedful.model.loading import load
 from heedful.nets.training.loop import TrainingProgress, delete_state
 from heedful.nets.training.recipes import RECIPES
+from heedful.nets.training.settings import FineTune, MultiHeadSettings, TransformerSettings
 from heedful.nets.training.train import RECORD, train
 from heedful.studies.folder import MODELS, StudyFolder, file_name
 from heedful.studies.outcome import Result, TextsUsed
@@ -255,7 +256,8 @@ class Study(Protocol):
 
     `summary` is one line, `paper` its source, `changes` a sentence on what is done to the model, `measures` its
     measures by name; `title`, `question` and `reading` head its report. `uses` says for each split what it is used for.
-    Optional: `quick` (its settings in the quick profile), `trains` (a recipe is needed), `default_recipe` (without a
+    Optional: `check(subject)` (raises if a subject does not do, before anything is written), `quick` (its settings in
+    the quick profile), `trains` (a recipe is needed), `default_recipe` (without a
     model or a recipe), `takes` (the least and the largest number of subjects), `section` (the module whose
     `sections(outcome)` makes its report; default heedful.report.studies.<name>).
     """
@@ -316,6 +318,9 @@ def check_parts(subject: Subject, uses: Mapping[str, str]) -> None:
             )
         if len(names := label_names(part)) < 2:
             raise BadInput(f"the {split} part of {subject.data} has only the label '{names[0]}'; give texts of two.")
+        if subject.classifier is not None:
+            for example in part:
+                gold_index(example, subject.classifier)
 
 
 def epochs_of(subject: Subject, settings: Mapping[str, Any] | None = None) -> int:
@@ -325,6 +330,16 @@ def epochs_of(subject: Subject, settings: Mapping[str, Any] | None = None) -> in
 
 
 # models
+
+
+def check_heads(subject: Subject) -> None:
+    """Refuse a model or a recipe without heads to compare."""
+    if subject.classifier is not None:
+        require_heads(subject.classifier)
+    elif not issubclass(RECIPES[subject.recipe].kind, (MultiHeadSettings, TransformerSettings, FineTune)):
+        raise Unsupported(
+            "its network has no heads to compare; choose multihead, transformer or finetune", subject.name
+        )
 
 
 def require_heads(classifier: Classifier) -> tuple[int, int]:
@@ -339,7 +354,8 @@ def require_heads(classifier: Classifier) -> tuple[int, int]:
         classifier.logits(classifier.batch([tokens]), counted=False)
     counts = {weights.shape[1] for site, weights in seen[0].items() if site.kind == kind}
     if len(counts) != 1 or layers * next(iter(counts)) < 2:
-        raise Unsupported(f"it has {layers} layers with {sorted(counts)} heads, and two heads are needed to compare")
+        found = f"it has {layers} layers with {sorted(counts)} heads"
+        raise Unsupported(f"{found}, and two heads are needed to compare", classifier.name)
     return layers, next(iter(counts))
 
 

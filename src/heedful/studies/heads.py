@@ -156,6 +156,11 @@ def silenced_copy(classifier: Classifier, heads: Sequence[Head], texts: Sequence
     missing = sorted({layer for layer, _ in heads} - set(by_layer))
     if missing:
         raise Unsupported(f"the output projection of its attention in layer {missing[0]} was not found", copy.name)
+    places = {projection.weight.data_ptr() for projection in by_layer.values()}
+    if len(places) < len(by_layer):
+        raise Unsupported(
+            "its layers share one output projection, so a head cannot be silenced in one alone", copy.name
+        )
     with torch.no_grad():
         for layer, head in heads:
             by_layer[layer].weight[head] = 0

@@ -19,7 +19,17 @@ from heedful.maths.ranks import tau_b
 from heedful.maths.stats import decide, estimate, paired
 from heedful.model.classifier import Classifier
 from heedful.model.loading import save_classifier
-from heedful.studies.base import Cost, Texts, Trial, probabilities_of, require_heads, right, row_of
+from heedful.studies.base import (
+    Cost,
+    Subject,
+    Texts,
+    Trial,
+    check_heads,
+    probabilities_of,
+    require_heads,
+    right,
+    row_of,
+)
 from heedful.studies.heads import Head, Importance, every_head, importance, silenced_copy, silenced_logits
 from heedful.studies.outcome import Curve, PairedDifference, Result
 
@@ -91,6 +101,10 @@ class Pruning(Checked):
         super().__post_init__()
         if not self.importances or len(set(self.importances)) < len(self.importances):
             raise BadInput(f"importances are {', '.join(self.importances) or 'empty'}; give each once, at least one.")
+
+    def check(self, subject: Subject) -> None:
+        """Refuse a model without heads."""
+        check_heads(subject)
 
     def __call__(self, trial: Trial) -> Result:
         """The curves, their areas, and paired differences between orders."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heedful.audits.summary import Row
 from heedful.report.charts import Words, dots, lines, matrix
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import capital, cautious, count_texts, interval, mark, slug, versus_random
+from heedful.report.phrases import MARKS, Cell, capital, cautious, count_texts, interval, mark, slug, versus_random
 from heedful.report.sections.parts import dot
 from heedful.report.studies import plotted, rows_table, study_section
 from heedful.studies.outcome import Outcome
@@ -21,7 +21,7 @@ def sections(outcome: Outcome) -> list[Section]:
         outcome,
         tuple(_sentences(outcome)),
         figures=(*_curves(outcome, "all"), *_areas(outcome)),
-        tables=(*_area_table(outcome), *_difference_table(outcome)),
+        tables=(*_area_tables(outcome), *_difference_table(outcome)),
     )
     layers = sorted({int(curve.at["layer"]) for curve in outcome.curves if curve.at["layer"] != "all"})
     each = Section(
@@ -94,21 +94,27 @@ def _areas(outcome: Outcome) -> list[Figure]:
     return [dots(words, marks)] if marks else []
 
 
-def _area_table(outcome: Outcome) -> list[Table]:
+def _area_tables(outcome: Outcome) -> list[Table]:
+    """Areas by importance: of accuracy, then of the probability."""
     methods = list(dict.fromkeys(row.method for row in outcome.result.rows))
-    heads = [(m, d) for d in (LARGEST, SMALLEST) for m in ("area accuracy", "area probability")]
-    rows = []
-    for method in methods:
-        found = [next((r for r in _rows(outcome, m, d) if r.method == method), None) for m, d in heads]
-        n = max((row.n for row in found if row), default=0)
-        rows.append((method, n, *(None if row is None else f"{interval(row)}{mark(row)}" for row in found)))
-    columns = (
-        Column("importance"),
-        Column("n", 0, "texts"),
-        *(Column(f"{m.removeprefix('area ')}, {d}", 3) for m, d in heads),
-    )
-    caption = "Mean height of the curve over all layers, with 95 % intervals. Largest first: lower is better."
-    return [Table("pruning-areas", "Area under the curves", columns, tuple(rows), caption)] if rows else []
+    tables = []
+    for measure in ("accuracy", "probability"):
+        areas = {d: {row.method: row for row in _rows(outcome, f"area {measure}", d)} for d in (LARGEST, SMALLEST)}
+        rows: list[tuple[Cell, ...]] = [
+            (method, n.n, *(f"{interval(of[method])}{mark(of[method])}" for of in areas.values()))
+            for method in methods
+            if (n := areas[LARGEST].get(method))
+        ]
+        columns = (
+            Column("importance"),
+            Column("n", 0, "texts"),
+            Column(LARGEST, 3, "lower is better"),
+            Column(SMALLEST, 3, "higher is better"),
+        )
+        title = f"Area under the curve: mean {_names(measure)}"
+        caption = f"Over all layers, with 95 % intervals. {MARKS}"
+        tables.append(Table(f"pruning-area-{measure}", title, columns, tuple(rows), caption))
+    return tables
 
 
 def _difference_table(outcome: Outcome) -> list[Table]:
