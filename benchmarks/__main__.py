@@ -27,6 +27,7 @@ from benchmarks import (
     leave_one_out,
     lime,
     overhead,
+    pruning,
     shapley,
     theory,
     training,
@@ -50,6 +51,7 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "training": training.run,
     "erasure": erasure.run,
     "adversary": adversary.run,
+    "pruning": pruning.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")
 Row = dict[str, Any]

@@ -16,8 +16,10 @@ from pathlib import Path
 import torch
 
 import heedful
+from heedful import data
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
+from heedful.data import Example
 from heedful.model.classifier import Classifier
 from heedful.model.masking import features
 
@@ -106,6 +108,13 @@ def sentences(n: int = 20) -> tuple[str, ...]:
     size = _length()
     whole = [t for t in _raw("sst2/dev.jsonl") if abs(size(t) - SENTENCE) <= 2]
     return tuple(_spread(whole or [_prefix(t, size, SENTENCE) for t in _own()], n))
+
+
+def labelled(n: int) -> list[Example]:
+    """Labelled sentences of any length, with labels that the trained model knows."""
+    path = SHARED / "data" / "sst2" / "dev.jsonl"
+    examples = data.load(path) if path.exists() and MINILM.is_dir() else data.load("corpus")
+    return examples[:n]
 
 
 @cache

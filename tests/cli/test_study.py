@@ -1,0 +1,126 @@
+"""heedful study, heedful studies, and heedful report of a study."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from heedful.cli import main
+from heedful.studies import STUDIES
+from tests.studies.test_study import contents
+from tests.support.processes import command
+
+FEW = [
+    "--profile",
+    "quick",
+    "--set",
+    "ranked=6",
+    "--set",
+    "scored=40",
+    "--set",
+    "draws=1",
+    "--set",
+    "importances=taylor",
+]
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(main, list(args))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of the embedded model, with a pruned copy of it."""
+    folder = tmp_path_factory.mktemp("study")
+    found = run(
+        "study", "pruning", "corpus", *FEW, "--keep", "0.5", "--save", str(folder / "m"), "--out", str(folder / "s")
+    )
+    assert found.exit_code == 0, found.output
+    assert "With the largest importance removed first" in " ".join(found.stdout.split())
+    return folder
+
+
+def test_a_study_says_what_it_wrote(study: Path) -> None:
+    assert {p.name for p in (study / "s").iterdir()} == {"study.json", "steps", "models", "outcome.json", "report.html"}
+    found = run("explain", "A warm film.", "--model", str(study / "m"), "--method", "attention-mean")
+    assert found.exit_code == 0, found.output
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("html", "html"), ("md", "md"), ("csv", "csv"), ("latex", "tex")])
+def test_a_study_is_reported_in_every_format(study: Path, kind: str, ending: str, tmp_path: Path) -> None:
+    out, figures = tmp_path / f"r.{ending}", tmp_path / "figures"
+    found = run("report", str(study / "s"), "--format", kind, "--out", str(out), "--figures", str(figures))
+    assert found.exit_code == 0, found.output
+    assert "taylor" in out.read_text("utf-8")
+    assert (figures / "pruning-areas.svg").exists()
+
+
+def test_a_study_has_no_verdict_to_set(study: Path) -> None:
+    found = run("report", str(study / "s"), "--set", "most=.6")
+    assert found.exit_code == 2
+    assert "holds a study, which has no verdict" in found.stderr
+
+
+def test_the_outcome_as_json(study: Path) -> None:
+    found = run("study", "pruning", "corpus", *FEW, "--keep", "0.5", "--out", str(study / "s"), "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout)["study"] == "pruning"
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    found = run("study", "pruning", "corpus", *FEW, "--dry-run", "--out", str(tmp_path / "s"))
+    assert found.exit_code == 0, found.output
+    assert "scoring without heads" in found.stdout
+    assert "of CPU time" in found.stdout
+    assert not (tmp_path / "s").exists()
+
+
+def test_studies_are_listed_and_described() -> None:
+    listed = run("studies").stdout
+    assert all(name in listed for name in STUDIES)
+    described = run("studies", "pruning").stdout
+    for words in ("importances", "what is changed:", "area accuracy", "parts of the data:", "heads are ranked"):
+        assert words in described
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["pruning", "corpus"], "no folder was given for the study; add --out DIR"),
+        (["prunning", "corpus", "--out", "x"], "study 'prunning' is not known"),
+        (["pruning", "corpus", "--save", "m", "--out", "x"], "--save needs the share of heads to keep"),
+        (["pruning", "corpus", "--keep", "2", "--out", "x"], "keep is"),
+        (["pruning", "corpus", "corpus", "--out", "x"], "pruning takes 1 models or data sets, not 2"),
+        (["pruning", "nowhere.csv", "--out", "x"], "'nowhere.csv' does not exist"),
+    ],
+)
+def test_a_wrong_command_is_one_sentence(
+    args: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = run("study", *args)
+    assert found.exit_code == 2
+    assert message in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_killed_study_ends_with_the_same_bytes(study: Path, steps: int, tmp_path: Path) -> None:
+    args = ["study", "pruning", "corpus", *FEW, "--keep", "0.5", "--out", str(tmp_path / "s")]
+    with command(args) as running:
+        while len(list((tmp_path / "s" / "steps").glob("*.json"))) < steps and running.code is None:
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+    assert not (tmp_path / "s" / "outcome.json").exists()
+    found = run(*args)
+    assert found.exit_code == 0, found.output
+    assert contents(tmp_path / "s") == contents(study / "s")
