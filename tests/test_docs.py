@@ -27,7 +27,6 @@ CALLS = re.compile(r'^.*(?:\b(?:explain\w*|tree|tokens)\b.*|\btexts? = .*|"A [a-
 SENTENCES = {
     "The jokes are tired, but the two leads are a delight.": "positive",
     "The jokes are tired, but the two leads are a delight from start to finish.": "positive",
-    "There is not a dull moment in it.": "positive",
     "I did not want it to end.": "positive",
     "The plot is a mess and the acting is wooden.": "negative",
     "A warm, funny film that I did not want to end.": "positive",
