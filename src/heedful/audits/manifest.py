@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,25 @@ def read_manifest(file: Path, form: str = RUN_FORMAT) -> Manifest:
             "with another folder (--out)."
         )
     raise wrong
+
+
+def refuse_changes(folder: str | Path, present: Manifest, manifest: Manifest, kind: str) -> None:
+    """Refuse to resume a run or a study (`kind`) with another manifest."""
+    changed = present.differences(manifest)
+    if not changed:
+        return
+    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+    raise BadInput(
+        f"'{folder}' holds a different {kind}: {', '.join(map(str, changed[:3]))}{more}; give another folder (--out), "
+        f"or delete that {kind} (--restart)."
+    )
+
+
+def refuse_files(place: Path, others: Sequence[str], kind: str) -> None:
+    """Refuse a folder with files that are not those of a run or a study (`kind`)."""
+    if others:
+        names = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
+        raise BadInput(f"'{place}' holds files that are not a {kind}'s ({names}); give a new or empty folder (--out).")
 
 
 def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Change]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from heedful.audits import parts
-from heedful.audits.manifest import Manifest, encode_manifest, read_manifest
+from heedful.audits.manifest import Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
 from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
@@ -146,12 +146,8 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
     place = Path(folder).expanduser()
     with write_errors(place):
         present = _present(place)
-    if present is not None and not restart and (changed := present.differences(manifest)):
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        raise BadInput(
-            f"'{folder}' holds a different run: {', '.join(map(str, changed[:3]))}{more}; give another folder (--out), "
-            "or delete that run (--restart)."
-        )
+    if present is not None and not restart:
+        refuse_changes(folder, present, manifest, "run")
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
         for inside in (place, place / PARTS):
@@ -184,9 +180,7 @@ def _present(place: Path) -> Manifest | None:
         return read_manifest(place / MANIFEST)
     others = [name for name in _names(place) if not leftover(name) and name != PARTS]
     others += [f"{PARTS}/{name}" for name in _names(place / PARTS) if not leftover(name)]
-    if others:
-        names = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
-        raise BadInput(f"'{place}' holds files that are not a run's ({names}); give a new or empty folder (--out).")
+    refuse_files(place, others, "run")
     return None
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.manifest import Manifest, encode_manifest, read_manifest
+from heedful.audits.manifest import Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
 from heedful.core.errors import BadInput
 from heedful.core.files import compact, leftover, pretty, probe, sweep, write_errors, write_files
 
@@ -82,12 +82,8 @@ def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) ->
     place = Path(folder).expanduser()
     with write_errors(place):
         present = _present(place)
-    if present is not None and not restart and (changed := present.differences(manifest)):
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        raise BadInput(
-            f"'{folder}' holds a different study: {', '.join(map(str, changed[:3]))}{more}; give another folder "
-            "(--out), or delete that study (--restart)."
-        )
+    if present is not None and not restart:
+        refuse_changes(folder, present, manifest, "study")
     with write_errors(place):
         (place / STEPS).mkdir(parents=True, exist_ok=True)
         for inside in (place, place / STEPS):
@@ -129,7 +125,5 @@ def _present(place: Path) -> Manifest | None:
     names = [file.name for file in place.iterdir()] if place.exists() else []
     steps = list((place / STEPS).iterdir()) if (place / STEPS).is_dir() else []
     others = [name for name in names if not leftover(name) and (name != STEPS or steps)]
-    if others:
-        listed = ", ".join(sorted(others)[:3]) + (" …" if len(others) > 3 else "")
-        raise BadInput(f"'{place}' holds files that are not a study's ({listed}); give a new or empty folder (--out).")
+    refuse_files(place, others, "study")
     return None
