@@ -188,7 +188,7 @@ class Trial:
         if (folder / RECORD).exists():  # killed after it was written, or the step before it was stored
             delete_state(folder)
             return {"test": _stored_scores(folder)}
-        recipe, chosen = subject.require_recipe(), {"seed": self.seed, **subject.settings, **(settings or {})}
+        recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
 
         def watch(now: TrainingProgress) -> None:
             share = (now.epoch + now.step / max(1, now.steps)) / now.epochs

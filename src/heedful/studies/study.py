@@ -215,7 +215,8 @@ def _subjects(
     for i in range(count):
         k = min(i, len(sources) - 1)
         if trained:
-            subjects.append(Subject(f"{recipe}", named[k], parts[k], None, str(recipe), settings))
+            seeded = {"seed": request.seed, **settings}
+            subjects.append(Subject(f"{recipe}", named[k], parts[k], None, str(recipe), seeded))
             continue
         classifier = loaded[min(i, len(loaded) - 1)]
         found, stored = _recipe_of(classifier.name)
