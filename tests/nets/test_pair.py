@@ -213,6 +213,15 @@ def test_company_and_padding_do_not_matter(budget: int) -> None:
     assert off(result, torch.cat(alone)) < 1e-5
 
 
+@pytest.mark.usefixtures("bf16")
+def test_bf16_does_not_carry_the_answers_of_one_text_to_another() -> None:
+    cuts = [tokens(loud(), example) for example in stories(6, sentences=2)]
+    variants = [Variants(cut, masks(6, len(cut), seed)) for seed, cut in enumerate(cuts)]
+    rough = answers(loud(), variants, "bf16", torch.Generator().manual_seed(0))
+    assert rough.exact is not None
+    assert off(rough.logits, answers(loud(), variants).logits) < 0.05
+
+
 def test_an_engine_that_runs_out_of_memory_keeps_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     cut = tokens(loud())
     variants = [Variants(cut, masks(9, len(cut)))]

@@ -120,7 +120,11 @@ class Pair(Attended):
         """Logits from the attended passage and the query."""
         inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
         logits: Tensor = self.decoder(inner)
-        return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT_LOGIT)
+        if text.possible is None:
+            return logits
+        # subtle: in bf16, -1e4 is -9984; the engine would shift the label's logit in all texts by a part of the 16
+        exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return exact.masked_fill(~text.possible, ABSENT_LOGIT)
 
 
 def _parts(
