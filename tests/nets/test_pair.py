@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from heedful.checks import check
+from heedful.checks.adversarial_rows import affine_problem, query_attentions
+from heedful.checks.base import removal_effects
 from heedful.core.explanation import Attribution, Counterfactual
-from heedful.core.target import Target
+from heedful.core.target import ABSENT_LOGIT, Target
 from heedful.data import Example
 from heedful.methods import method
 from heedful.methods.conformance import as_array
@@ -24,11 +26,11 @@ from heedful.methods.explain import explain
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine, answers, sharing
-from heedful.model.masking import Variants
-from heedful.nets.pair import ABSENT_LOGIT, Pair, PairShape
+from heedful.model.masking import Variants, features
+from heedful.nets.pair import Pair, PairShape
 from tests.methods.test_conformance import QUICK
 from tests.model.test_masking import masks
-from tests.support import cases
+from tests.support import cases, models
 from tests.support.findings import same
 from tests.support.models import EVERY, OUTSIDE, shared
 from tests.support.parameters import mostly_thorough
@@ -245,6 +247,38 @@ def test_copies_of_a_variant_keep_its_answers() -> None:
     for copies in (loud().logits(batch.repeat(3)), loud().logits(batch, branch=((0, 2),))):
         assert off(copies, one.expand(3, -1)) < 1e-6
     assert torch.equal(loud().logits(batch.repeat(3).row(2)), one)
+
+
+# absent answers are far below all others, and rounding is relative to those
+
+
+def pairs_of_networks(scale: float) -> list[Classifier]:
+    """The same weights with candidates and without."""
+    nets = (network(), network(candidates=()))
+    return [Classifier(models.loud(net, 0, scale), tokenizer()) for net in nets]
+
+
+def test_absent_answers_do_not_make_a_network_affine() -> None:
+    for classifier in pairs_of_networks(0.3):
+        (text,) = query_attentions(cases.one(classifier, ONCE, ()), -1)
+        assert affine_problem(text) is None
+
+
+def test_small_effects_remain_beside_absent_answers() -> None:
+    found = []
+    for classifier in pairs_of_networks(0.05):
+        case = replace(cases.one(classifier, ONCE, ()), target=Target(PLACES.index("garden")))
+        each = ~np.eye(len(features(case.tokens)), dtype=bool)
+        found.append(removal_effects([case], [each], "word", "unk")[0])
+    assert found[0] == pytest.approx(found[1], abs=1e-9)
+    assert 0 < np.abs(found[0]).max() < 1e-2
+
+
+def test_an_integral_is_as_exact_beside_absent_answers() -> None:
+    fine = method("attattr-tokens", {"tolerance": 1e-4})
+    ours, theirs = (explain(c, ONCE.text, fine, "garden", ONCE.pair) for c in pairs_of_networks(0.7))
+    assert as_array(ours) == pytest.approx(as_array(theirs), abs=1e-9)
+    assert ours.source.forwards == theirs.source.forwards
 
 
 # other models

@@ -17,11 +17,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
+from heedful.core.target import ABSENT_LOGIT
 from heedful.nets.base import Ids, Mask, Shape, real_positions
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
-
-ABSENT_LOGIT = -1e4
 
 
 @dataclass
