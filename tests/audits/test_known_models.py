@@ -19,7 +19,7 @@ from heedful.data import Example
 from heedful.maths.stats import Decision
 from heedful.methods import method
 from heedful.model.classifier import Classifier
-from tests.support import toys
+from tests.support import operating, stories, toys
 from tests.support.parameters import mostly_thorough
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -472,3 +472,76 @@ def test_the_less_attention_is_heard_the_less_its_permutation_matters(architectu
         found.append(row(run, "permutation", "tvd", "", EVERYWHERE))
     assert (np.diff([r.mean for r in found]) < 0).all()
     assert found[-1].mean < 1e-3  # what is not read still has a share in the norm of what is
+
+
+# pairs: attention is over the first text, and right about it; the second text decides too
+
+
+@cache
+def pair(c: float) -> Audit:
+    """A share c of the output is decided by the second text."""
+    checks = [heedful.check(name, SMALL.get(name)) for name in ("agreement", "complexity")]
+    data = [Example(*texts) for texts in toys.pairs(N)]
+    return heedful.audit(built("pair", toys.mix(c)), data, ["attention-mean", "leave-one-out"], checks)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.8])
+def test_words_of_the_second_text_take_no_part_in_where_attention_points(c: float) -> None:
+    assert row(pair(c), "agreement", "pointing", "attention-mean").mean == pytest.approx(1, abs=1e-6)
+    for name in ("random", "uniform", "position"):
+        one, other = (row(pair(share), "agreement", "pointing", name).mean for share in (0.0, c))
+        assert one == pytest.approx(other, abs=1e-3)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.8])
+def test_the_share_of_words_that_attention_can_point_at_is_that_of_the_first_text(c: float) -> None:
+    firsts = [len(first.split()) / len(f"{first} {second}".split()) for first, second in toys.pairs(N)]
+    assert row(pair(c), "agreement", "attended words").mean == pytest.approx(np.mean(firsts))
+
+
+def test_attention_on_one_word_is_far_from_uniform_over_the_words_that_it_can_point_at() -> None:
+    expected = np.mean([1 - 1 / len(first.split()) for first, _ in toys.pairs(N)])
+    assert row(pair(0.8), "complexity", "from uniform", "attention-mean").mean == pytest.approx(expected, abs=1e-3)
+
+
+# a reader of stories: its answer is a word of the story, which attention points at
+
+
+@cache
+def read() -> Audit:
+    needed = ("agreement", "permutation", "input-erasure", "complexity")
+    checks = [heedful.check(name, operating.SMALL.get(name)) for name in needed]
+    methods = ["attention-mean", "integrated-gradients", "leave-one-out"]
+    return heedful.audit(stories.reader(), stories.stories(N), methods, checks)
+
+
+def test_the_reader_answers_every_question() -> None:
+    assert row(read(), "permutation", "correct as it is").mean == 1
+
+
+def test_without_the_answer_the_reader_says_another_place() -> None:
+    """The story without the place of the answer, if it is named once: the logit is finite, and the label changes."""
+    told = [story for story in stories.stories(N) if story.text.count(str(story.label)) == 1]
+    assert len(told) > 10
+    for story in told:
+        why = heedful.explain(stories.reader(), story.text, "leave-one-out", pair=story.pair)
+        assert isinstance(why, heedful.Attribution)
+        effect = dict(zip(why.tokens.pieces, why.scores, strict=True))[str(story.label)]
+        assert effect == pytest.approx(stories.LOGIT, abs=0.1)
+        assert np.abs(why.scores).max() <= stories.LOGIT
+
+
+def test_attention_explains_what_the_reader_reads_and_not_what_it_is_asked() -> None:
+    found = read().verdict
+    assert (found.word, [answer.says for answer in found.answers]) == ("explanation", ["for", "for", "for"])
+    (partial,) = [caveat for caveat in found.qualifiers if caveat.kind == "partial"]
+    assert partial.holds
+    assert partial.estimate.mean == pytest.approx(18 / 22)  # three sentences of six words, four words of the question
+
+
+def test_the_readers_attention_agrees_with_leave_one_out_on_what_it_can_point_at() -> None:
+    """Attention has the place; leave-one-out also who went there, and whoever went elsewhere after that."""
+    found = read()
+    assert row(found, "agreement", "pointing", "attention-mean").mean > 0.8
+    assert row(found, "agreement", "pointing", "random").mean < 0.3
+    assert row(found, "agreement", "tau", "attention-mean", {"with": "leave-one-out"}).mean > 0.3

@@ -313,6 +313,22 @@ def test_known_models_in_other_architectures(architecture: str, toy: toys.Toy, w
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("c", [0.0, 0.5])
+def test_attention_over_the_first_text_explains_what_the_first_text_decides(c: float) -> None:
+    """Also where the second text decides as much: a caveat says that attention does not see it."""
+    found = operating.drawn("pair", toys.mix(c), POOL, 40)
+    assert {v.word for v in found} == {"explanation"}
+    assert {q.holds for v in found for q in v.qualifiers if q.kind == "partial"} == {True}
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_attention_over_a_text_that_decides_nothing_is_not_used() -> None:
+    """No word that it can point at has an effect, so that Q1 and Q2 have no answer."""
+    for found in operating.drawn("pair", toys.DEAF, POOL, 40):
+        assert (found.word, says(found)) == ("undecided", ["undecided", "undecided", "against"])
+
+
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("dial", [operating.DIAL[::5], pytest.param(operating.DIAL, marks=pytest.mark.thorough)])
 def test_the_dial_moves_one_way(dial: tuple[float, ...]) -> None:
     """Fewer and fewer audits find an explanation, the more the bag has to say."""

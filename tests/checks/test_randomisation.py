@@ -82,7 +82,9 @@ def test_a_copy_with_nothing_randomised_says_the_same() -> None:
     copy = Classifier(copied(case.classifier), case.classifier.tokenizer)
     randomise({}, "shuffle", 0)
     (why,) = run_method(copy, case.methods["gradient-x-input"], [case.tokens], [case.target])
-    assert alike.compare_explanations(case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(1)
+    assert alike.compare_explanations(case, case.attributions["gradient-x-input"], why).values["tau"] == pytest.approx(
+        1
+    )
 
 
 @pytest.mark.parametrize("family", ["bert", "bilstm", "multihead", "bart"])

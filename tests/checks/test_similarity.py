@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -21,9 +21,12 @@ from heedful.checks.stability import Stability
 from heedful.core.explanation import Attribution
 from heedful.core.target import Target
 from heedful.data import Example
+from heedful.methods import METHODS
+from heedful.methods.gradient import GradientXInput
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
+from tests.checks.test_adversarial import pair
 from tests.support import cases, models
-from tests.support.findings import FAST, TEXT, net, same
+from tests.support.findings import FAST, TEXT, net, same, value
 
 
 def test_tau_is_scipys_of_the_magnitudes() -> None:
@@ -147,6 +150,53 @@ def test_a_network_of_two_levels_is_explained_again(check: Any) -> None:
     shape = HierarchicalShape(len(models.tokenizer("wordpiece")), 3, embedding=8, hidden=4)
     found = check(cases.one(net(Hierarchical(shape)), TEXT, FAST))
     assert any(f.measure == "tau" and f.method == "attention-mean" and not math.isnan(f.value) for f in found)
+
+
+# a network whose attention is over the first of two texts
+
+
+@dataclass(frozen=True)
+class OfFirst:
+    """Scores of the first text; those of the second are 0, or `noise`."""
+
+    noise: float = 0.0
+
+    def __call__(self, classifier: Any, tokens: Any, target: Any, rng: torch.Generator) -> Attribution:
+        why: Any = GradientXInput()(classifier, tokens, target, rng)
+        second = np.array([segment == 1 for segment in tokens.segments])
+        noise = self.noise * torch.randn(len(tokens), generator=rng).numpy()
+        return Attribution(tokens=tokens, scores=np.where(second, noise, why.scores))
+
+
+@dataclass(frozen=True)
+class OfBoth(OfFirst):
+    noise: float = 100.0
+
+
+PASSAGE = Example("A good film, but its story is the same.", "The film isn't bad.")
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: type(check).__name__)
+def test_words_that_attention_cannot_point_at_take_no_part(check: Any) -> None:
+    found = check(cases.one(pair(), PASSAGE, (OfFirst(), OfBoth(), "random")))
+    one, other = (
+        {(f.measure, f.place): f.value for f in found if f.method == METHODS.name_of(m)} for m in (OfFirst(), OfBoth())
+    )
+    assert one == pytest.approx(other, nan_ok=True)
+    assert any(f.measure == "tau" and -1 < f.value < 1 for f in found)
+
+
+def test_nor_in_the_control() -> None:
+    case = cases.one(pair(), PASSAGE, ("random",))
+    first = [i for i, segment in enumerate(case.tokens.by("word")[0].segments) if segment == 0]
+    scores = [draw.by("word").scores[first] for draw in case.draws]
+    pairs = list(zip(scores, scores[1:] + scores[:1], strict=True))
+    control = alike.unrelated(case)
+    assert control is not None
+    assert control.values["tau"] == pytest.approx(np.mean([scipy.stats.kendalltau(a, b).statistic for a, b in pairs]))
+    found = Sensitivity(limit=1)(case)
+    expected = np.mean([np.linalg.norm(a - b) / np.linalg.norm(a) for a, b in pairs])
+    assert value(found, "largest change", "random", change="stop word") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: type(check).__name__)

@@ -40,7 +40,7 @@ def test_a_method_that_draws_is_compared_over_seeds() -> None:
     case = cases.one(models.shared("bilstm"), TEXT, (lime, "random"))
     why = case.attributions["lime"]
     others = [run_method(case.classifier, lime, [case.tokens], [case.target], seed)[0] for seed in (1, 2, 3)]
-    expected = np.mean([alike.compare_explanations(why, other).values["distance"] for other in others])
+    expected = np.mean([alike.compare_explanations(case, why, other).values["distance"] for other in others])
     found = Stability()(case)
     assert value(found, "distance", "lime", with_="seed") == pytest.approx(expected)
     assert expected > 0
@@ -76,7 +76,7 @@ def test_another_checkpoint_is_compared_word_by_word(family: str) -> None:
     others = {f"s{i}": models.build(family, seed=i) for i in (1, 2, 3)}
     found = Stability(seeds=1)(with_others(case, **others))
     whys = [run_method(o, method("attention-mean"), [case.tokens], [case.target], 0)[0] for o in others.values()]
-    jsds = [alike.compare_explanations(case.attributions["attention-mean"], why).values["jsd"] for why in whys]
+    jsds = [alike.compare_explanations(case, case.attributions["attention-mean"], why).values["jsd"] for why in whys]
     said = [torch.tensor(o.predictions([case.tokens])[0].probabilities) for o in others.values()]
     own = torch.tensor(case.prediction.probabilities)
     assert value(found, "attention jsd", with_="checkpoints") == pytest.approx(np.median(jsds))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heedful.core.errors import BadInput
-from heedful.core.target import Target, activation, label_index
+from heedful.core.target import Target, activation, label_index, largest_logit
 from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
 from tests.support.models import build
@@ -161,6 +161,11 @@ def test_a_regression_output_has_no_probability() -> None:
 def test_a_regression_output_stays_as_it_is() -> None:
     logits = torch.tensor([[3.7]])
     assert torch.equal(activation(logits, "regression"), logits)
+
+
+def test_excluded_labels_are_not_the_largest_logit() -> None:
+    assert largest_logit(torch.tensor([[2.0, -3.0, -1e4], [-1e4, 0.5, -1e4]])) == 3
+    assert largest_logit(torch.tensor([[-1e4, -1e4]])) == 0
 
 
 # models of every kind of head

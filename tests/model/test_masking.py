@@ -264,6 +264,7 @@ def test_nothing_left_of_a_text_without_special_tokens_is_one_token() -> None:
 def test_the_stand_in_for_nothing_is_the_first_token_that_says_nothing(names: dict[str, Any], token: int) -> None:
     class Known:
         tokenizer = type("T", (), names)
+        possible = staticmethod(lambda tokens: None)
 
     tokens = shared("gpt2").tokens("Dull film")
     rows = Variants(tokens, np.zeros((1, len(tokens)), bool)).rows(Known(), slice(0, 1))  # type: ignore[arg-type]

@@ -42,8 +42,9 @@ def measured(architecture: str, toy: toys.Toy, pool: int) -> Evidence:
     checks = [heedful.check(name, SMALL.get(name)) for name in names]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        texts = [Example(text) for text in toys.texts(pool)]
-        heedful.audit(classifier, texts, ["attention-mean", "integrated-gradients"], checks, out, limit=pool)
+        texts = toys.pairs(pool) if architecture == "pair" else [(text, None) for text in toys.texts(pool)]
+        data = [Example(*text) for text in texts]
+        heedful.audit(classifier, data, ["attention-mean", "integrated-gradients"], checks, out, limit=pool)
         record = load_record(out)
         evidence = readings([Rule().attention])
         for name in names:

@@ -131,6 +131,44 @@ def test_the_dial_moves_with_c(architecture: str) -> None:
     assert effects[-1] < 1e-3 < 0.5 < effects[0]
 
 
+# pairs
+
+
+def effects(c: float, text: str, pair: str) -> list[list[float]]:
+    """Leave-one-out of the words of each text."""
+    found = explain(built("pair", mix(c)), text, "leave-one-out", target=1, pair=pair)
+    assert isinstance(found, Attribution)
+    scored = list(zip(found.tokens.segments, found.scores, strict=True))
+    return [[score for segment, score in scored if segment == side] for side in (0, 1)]
+
+
+@pytest.mark.parametrize("c", [0.0, 0.5, 1.0])
+def test_a_pair_says_what_its_marker_and_its_second_text_say(c: float) -> None:
+    for text, pair in toys.pairs(5):
+        classifier = built("pair", mix(c))
+        logits = classifier.predictions([classifier.tokens(text, pair)])[0].logits
+        marked = next(v for word, v in toys.MARKERS.items() if word in text.split())
+        bag = sum(map(toys.bag_weight, pair.split())) / (len(pair.split()) + 1)  # and the mark of its end
+        assert logits[1] == pytest.approx((1 - c) * marked + c * bag, rel=0.02, abs=1e-3)
+
+
+def test_a_pair_points_at_the_marker_of_the_first_text() -> None:
+    for text, pair in toys.pairs(5):
+        found = explain(built("pair", mix(0.5)), text, "attention-mean", pair=pair)
+        assert isinstance(found, Attribution)
+        assert found.scores[toys.marker(found.tokens.pieces)] > 0.95
+
+
+def test_the_second_text_matters_or_not() -> None:
+    for text, pair in toys.pairs(5):
+        at = toys.marker(text.split())
+        for c in (0.0, 0.5, 1.0):
+            first, second = effects(c, text, pair)
+            assert abs(first[at]) == pytest.approx(1 - c, abs=0.02)
+            assert np.abs(np.delete(first, at)).max() < 1e-3
+            assert (np.abs(second).max() > 1e-2) == (c > 0)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("architecture", ["bert", "bilstm"])
 @pytest.mark.parametrize("name", INSIDE)

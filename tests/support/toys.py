@@ -9,6 +9,8 @@ pointer         z = value of the word that is looked at            attention is 
 deaf            z = mean bag; attention still points, at nothing    attention is peaked and means nothing
 bag             z = mean bag; attention is uniform                  attention is constant and claims nothing
 mix(c)          z = (1 − c) · pointer + c · bag
+
+A toy for pairs points at a word of the first text, and its bag is of the second, where its attention cannot point.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from transformers import (
 )
 
 from heedful.model.classifier import Classifier
+from heedful.nets.pair import Pair, PairShape
 from tests.support.models import BiLSTM
 
 ARCHITECTURES = ("bert", "gpt2", "bart", "bilstm")
@@ -68,19 +71,20 @@ def bag_weight(word: str) -> float:
 
 
 @cache
-def tokenizer(special: bool = True) -> Any:
+def tokenizer(special: bool = True, types: bool = False) -> Any:
     vocabulary = {word: i for i, word in enumerate((*SPECIAL, *MARKERS, *FILLERS))}
     t = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     t.pre_tokenizer = pre_tokenizers.Whitespace()
     if special:
         named = [(s, vocabulary[s]) for s in ("[CLS]", "[SEP]")]
         t.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=named
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=named
         )
     names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
     if special:
         names |= {"cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=t, **names, model_input_names=["input_ids", "attention_mask"])
+    inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if types else [])]
+    return PreTrainedTokenizerFast(tokenizer_object=t, **names, model_input_names=inputs)
 
 
 def vectors(t: Any) -> torch.Tensor:
@@ -96,8 +100,8 @@ def vectors(t: Any) -> torch.Tensor:
 
 def build(architecture: str, toy: Toy) -> Classifier:
     """The toy in a real architecture."""
-    made = {"bert": _bert, "gpt2": _gpt2, "bart": _bart, "bilstm": _bilstm}[architecture]
-    t = tokenizer(special=architecture != "gpt2")
+    made = {"bert": _bert, "gpt2": _gpt2, "bart": _bart, "bilstm": _bilstm, "pair": _pair}[architecture]
+    t = tokenizer(special=architecture != "gpt2", types=architecture == "pair")
     torch.manual_seed(0)
     model = made(t, toy).eval()
     return Classifier(model, t, name=f"toy-{architecture}")
@@ -116,6 +120,15 @@ def texts(n: int, seed: int = 0, shortest: int = 4, longest: int = 12) -> list[s
         words.insert(draw(0, len(words) + 1), list(MARKERS)[draw(0, 2)])
         made.append(" ".join(words))
     return made
+
+
+def pairs(n: int, seed: int = 0) -> list[tuple[str, str]]:
+    """Such texts, each with a second one of fillers."""
+    seconds = texts(n, seed + 1, shortest=2, longest=5)
+    return [
+        (first, " ".join(word for word in second.split() if word in FILLERS))
+        for first, second in zip(texts(n, seed), seconds, strict=True)
+    ]
 
 
 def marker(pieces: Sequence[str]) -> int:
@@ -244,4 +257,23 @@ def _bilstm(t: Any, toy: Toy) -> Any:
         gain = torch.tensor([-1.0, 1.0]) / SMALL
         model.out.weight[:, 1] = gain * (1 - toy.c) * toy.heard
         model.bag.weight[:, 2] = gain * toy.c
+    return model
+
+
+def _pair(t: Any, toy: Toy) -> Any:
+    """Words one by one: the pointer reads the first text, and the bag is the mean of the second."""
+    shape = PairShape(len(t), 2, embedding=4, encoder="none", special=(t.cls_token_id, t.sep_token_id))
+    model: Any = Pair(shape)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+        for word, i in t.get_vocab().items():
+            features = [float(word in MARKERS), MARKERS.get(word, 0.0), bag_weight(word), 0.0]
+            model.words.weight[i] = SMALL * torch.tensor(features * 2)
+        if toy.points:
+            model.score.key.weight[0, 0] = 1.0
+            model.score.outer.weight[0, 0] = POINT / SMALL
+        model.from_passage.weight[0, 1] = (1 - toy.c) * toy.heard
+        model.from_query.weight[0, 2] = toy.c
+        model.decoder.weight[:, 0] = torch.tensor([-1.0, 1.0]) / SMALL
     return model

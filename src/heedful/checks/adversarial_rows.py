@@ -12,6 +12,7 @@ from torch import Tensor
 from heedful.checks.base import Case
 from heedful.core.arrays import Floats
 from heedful.core.errors import Unsupported
+from heedful.core.target import largest_logit
 from heedful.maths.adversary import Problem
 from heedful.maths.distances import changes
 from heedful.methods.attention import LayerChoice, kind_of, sites_of, two_levels
@@ -164,9 +165,9 @@ def affine_problem(text: QueryAttention) -> Problem | None:
     effects = torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)[0, :, 0, text.keys]
     problem = Problem(text.attention, array(effects), text.logits, clf.head)
     probes = _probes(text, problem)
-    predicted, real = problem.answers(probes), text.answers(text.rows(probes))[1:].numpy()
-    tolerance = max(AFFINE_TOLERANCE, 8 * text.eps) * max(1.0, float(np.abs(real).max()))
-    return problem if float(np.abs(predicted - real).max()) <= tolerance else None
+    predicted, real = problem.answers(probes), text.answers(text.rows(probes))[1:]
+    tolerance = max(AFFINE_TOLERANCE, 8 * text.eps) * max(1.0, largest_logit(real))
+    return problem if float(np.abs(predicted - real.numpy()).max()) <= tolerance else None
 
 
 def _probes(text: QueryAttention, problem: Problem) -> Floats:

@@ -17,7 +17,7 @@ from heedful.core.finding import Finding as Finding
 from heedful.core.finding import Measure as Measure
 from heedful.core.random import seeded
 from heedful.core.settings import Checked
-from heedful.core.target import Target, label_index
+from heedful.core.target import Target, label_index, largest_logit
 from heedful.core.tokens import Tokens
 from heedful.data import Example
 from heedful.maths.ranks import SCORE_PRECISION, merge_ties
@@ -145,7 +145,7 @@ def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrT
     differences = []
     for case, rows in zip(cases, logits, strict=True):
         values = case.target.of(rows, case.classifier.head).numpy()
-        moved = (rows - rows[:1]).abs().amax(1) > SCORE_PRECISION * rows[0].abs().max()
+        moved = (rows - rows[:1]).abs().amax(1) > SCORE_PRECISION * largest_logit(rows[:1])
         differences.append(np.asarray(np.where(moved.numpy(), values[0] - values, 0.0)[1:]))
     return differences
 

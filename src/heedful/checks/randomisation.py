@@ -56,7 +56,7 @@ class Randomisation(Together):
     reading: ClassVar[str] = (
         "A high similarity is bad: the explanation does not depend on the trained weights. Some similarity can have "
         "good reasons, so look for a method that stays similar where others do not. A method that is pure noise passes "
-        "this check. All texts use the same random models."
+        f"this check. All texts use the same random models. {similarity.COMPARED_WORDS}"
     )
     quick: ClassVar[Mapping[str, Any]] = {**QUICK_REEXPLAINING, "stages": 4}
     probe: ClassVar[Mapping[str, Any]] = {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")}
@@ -111,7 +111,7 @@ class Randomisation(Together):
             tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
             again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
             for i, why in zip(explained, again, strict=True):
-                comparison = similarity.compare_explanations(cases[i].attributions[name], why)
+                comparison = similarity.compare_explanations(cases[i], cases[i].attributions[name], why)
                 findings[i] += comparison.findings(self.name, name, MEASURES, at)
         for i, case in enumerate(cases):
             control = similarity.unrelated(case)

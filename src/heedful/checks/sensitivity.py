@@ -15,7 +15,6 @@ from heedful.checks import similarity
 from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.core.errors import BadInput, HeedfulError
-from heedful.core.explanation import Attribution
 from heedful.core.finding import Highlight, Role
 from heedful.core.settings import Ge
 from heedful.core.tokens import Tokens, word_spans
@@ -86,7 +85,8 @@ class Sensitivity(Together):
     reading: ClassVar[str] = (
         "Edits that flip the label, or that the tokenizer hides, are left out. A stable explanation need not be "
         "faithful: the control position hardly changes. The probability may change although the label does not, and a "
-        "faithful explanation then changes too; a method with random samples adds its own noise."
+        "faithful explanation then changes too; a method with random samples adds its own noise. "
+        f"{similarity.COMPARED_WORDS}"
     )
     quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"limit": 1, "methods": ("gradient-x-input", "leave-one-out")}
@@ -125,7 +125,8 @@ class Sensitivity(Together):
             for i in explained:
                 why = cases[i].attributions[name]
                 comparisons = [
-                    (e.change, similarity.compare_explanations(why, next(again), e.change.moved)) for e in usable[i]
+                    (e.change, similarity.compare_explanations(cases[i], why, next(again), e.change.moved))
+                    for e in usable[i]
                 ]
                 findings[i] += self._findings(name, comparisons)
         return [
@@ -219,7 +220,7 @@ class Sensitivity(Together):
         for kind in (*self.kinds, "any"):
             n = sum(kind in (e.change.kind, "any") for e in usable)
             at = {"change": kind}
-            findings.append(Finding(self.name, "random", "largest change", _largest(case.draws, n), at))
+            findings.append(Finding(self.name, "random", "largest change", _largest(case, n), at))
             findings += (control if n else similarity.averaged([])).findings(self.name, "random", MEANS, at)
         return findings
 
@@ -231,9 +232,11 @@ class Sensitivity(Together):
         return Passes(whole.forwards, whole.backwards, exactly=False)
 
 
-def _largest(draws: Sequence[Attribution], n: int) -> float:
-    """The largest of n distances from one draw to others, mean over draws."""
-    scores = [np.array(list(similarity.word_scores(draw).values())) for draw in draws]
+def _largest(case: Case, n: int) -> float:
+    """The largest of n distances from one draw of `random` to others, mean over draws."""
+    words = similarity.compared_words(case)
+    by_word = [similarity.word_scores(draw) for draw in case.draws]
+    scores = [np.array([score for i, score in each.items() if i in words]) for each in by_word]
     m = min(n, len(scores) - 1)
     if m < 1:
         return float("nan")

@@ -6,7 +6,9 @@ jsd             Jensen–Shannon divergence (at most ln 2) of the magnitudes, ea
 distance        ‖a − b‖₂ / ‖a‖₂, with signs
 
 Only the distance depends on signs: the others measure whether the same words matter. NaN: the first three for fewer
-than two words; the first two where all magnitudes are equal; the last two where all are zero.
+than two words; the first two where all magnitudes are equal; the last two where all are zero. The words are those that
+the model's attention can point at: in a network that attends to the first of two texts, the words of the second would
+tie in every explanation by attention.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from heedful.model.classifier import Classifier
 from heedful.model.masking import features
 
 IMPORTED = "its scores were read from a file and cannot be computed again"
+COMPARED_WORDS = "Only words that the model's attention can point at are compared."
 MAGNITUDE_DIGITS = 6  # relative to the largest: further digits depend on float32 and on the batch
 
 SIMILARITY_MEASURES: Mapping[str, Measure] = {
@@ -96,10 +99,19 @@ def word_scores(why: Attribution) -> dict[int, float]:
     return scores
 
 
-def compare_explanations(first: object, second: object, moved: Mapping[int, int] | None = None) -> Similarity:
-    """Two explanations, word by word. `moved` maps words of the first text to those of the second, where texts differ.
+def compared_words(case: Case) -> set[int]:
+    """The numbers of the words that attention can point at."""
+    groups = features(case.tokens)
+    return {case.tokens.words[group[0]] or 0 for group, can in zip(groups, case.attends(groups), strict=True) if can}
 
-    Either may be the error of a failed explanation: then there is a reason instead of numbers.
+
+def compare_explanations(
+    case: Case, first: object, second: object, moved: Mapping[int, int] | None = None
+) -> Similarity:
+    """An explanation of the case's text and another one, word by word, on `compared_words`.
+
+    `moved` maps its words to those of the other text, where that is another. Either may be the error of a failed
+    explanation: then there is a reason instead of numbers.
     """
     error = next((e for e in (first, second) if isinstance(e, HeedfulError)), None)
     if error is not None:
@@ -111,9 +123,10 @@ def compare_explanations(first: object, second: object, moved: Mapping[int, int]
         why = "the two explanations are of different words: the models tokenise or truncate the text differently"
         return Similarity(MISSING, why)
     numbers = {i: i for i in a} if moved is None else moved
-    shared = [(i, j) for i, j in numbers.items() if i in a and j in b]
+    words = compared_words(case)
+    shared = [(i, j) for i, j in numbers.items() if i in words and i in a and j in b]
     if not shared:
-        return Similarity(MISSING, "no word is in both texts")
+        return Similarity(MISSING, "no word to compare is in both texts")
     return Similarity(similarity(np.array([a[i] for i, _ in shared]), np.array([b[j] for _, j in shared])))
 
 
@@ -134,7 +147,7 @@ def unrelated(case: Case) -> Similarity | None:
     if len(case.draws) < 2:
         return None
     pairs = zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)
-    return averaged([compare_explanations(a, b) for a, b in pairs])
+    return averaged([compare_explanations(case, a, b) for a, b in pairs])
 
 
 # explaining again

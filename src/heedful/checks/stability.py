@@ -53,7 +53,7 @@ class Stability(Together):
     reading: ClassVar[str] = (
         "A deterministic method has τ = 1 with another seed, which is no merit. A low similarity with more samples "
         "means that there are too few. A low similarity after another training is evidence against an explanation only "
-        "where the model's output stayed the same."
+        f"where the model's output stayed the same. {similarity.COMPARED_WORDS}"
     )
     quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("gradient-x-input", "lime")}
@@ -101,7 +101,7 @@ class Stability(Together):
             explained_again[f"checkpoint:{label}"] = _explained_by(other, method, cases)
         for change, explanations in explained_again.items():
             for i, (case, why) in enumerate(zip(cases, explanations, strict=True)):
-                comparison = similarity.compare_explanations(case.attributions[name], why)
+                comparison = similarity.compare_explanations(case, case.attributions[name], why)
                 findings[i] += comparison.findings(self.name, name, MEASURES, {"with": change})
         return findings
 
@@ -114,7 +114,7 @@ class Stability(Together):
             reseeded = [replace(cases[i], seed=cases[i].seed + further) for i in moving]
             again = try_method(*_arguments(reseeded, cases[0].methods[name])) if reseeded else []
             for i, why in zip(moving, again, strict=True):
-                comparisons[i].append(similarity.compare_explanations(first[i], why))
+                comparisons[i].append(similarity.compare_explanations(cases[i], first[i], why))
             moving = [i for i, why in zip(moving, again, strict=True) if not _same(first[i], why)]
         return [similarity.averaged(each) for each in comparisons]
 
@@ -197,7 +197,7 @@ def _trainings(cases: Sequence[Case]) -> list[list[Finding]]:
     for label, other in cases[0].others.items():
         at: Place = {"with": f"checkpoint:{label}"}
         for i, (case, why) in enumerate(zip(cases, _explained_by(other, method, cases), strict=True)):
-            c = similarity.compare_explanations(attentions[i], why)
+            c = similarity.compare_explanations(case, attentions[i], why)
             jsds[i].append(c.values["jsd"])
             jsd = Finding(Stability.name, "", "attention jsd", c.values["jsd"], at, {"reason": c.why} if c.why else {})
             findings[i] += [_output(case, other, at), jsd]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Scale = Literal["logit", "probability"]
 Head = Literal["softmax", "sigmoid", "regression"]
+ABSENT_LOGIT = -1e4  # of a label that a network excludes: finite, and its probability is 0
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,11 @@ def activation(logits: Float[Tensor, "b c"], head: Head) -> Float[Tensor, "b c"]
     if head == "regression":
         return logits
     return logits.softmax(-1) if head == "softmax" else logits.sigmoid()
+
+
+def largest_logit(logits: Float[Tensor, "b c"]) -> float:
+    """The largest magnitude, to which rounding is relative; excluded labels have no part in it."""
+    return float(logits.detach().masked_fill(logits == ABSENT_LOGIT, 0.0).abs().max())
 
 
 def label_index(label: str | int, labels: Sequence[str]) -> int:

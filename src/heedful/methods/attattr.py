@@ -17,7 +17,7 @@ from torch import Tensor
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Interaction
 from heedful.core.settings import Checked, Ge, Gt
-from heedful.core.target import Target
+from heedful.core.target import Target, largest_logit
 from heedful.core.tokens import Tokens
 from heedful.maths.formulas import NESTED, gauss_legendre, nested_lobatto, riemann
 from heedful.methods.attention import AttentionKind, kind_of
@@ -277,7 +277,7 @@ class PathGradients:
         numbers = values.tolist()
         if first:
             self.values = {(layer, 1.0): numbers[0] for layer in self.layers} | self.values
-            self.rounding = 8 * torch.finfo(logits.dtype).eps * float(logits[0].detach().abs().max())
+            self.rounding = 8 * torch.finfo(logits.dtype).eps * largest_logit(logits[:1])
         self.values |= dict(zip(points, numbers[first:], strict=True))
 
     def integral(self, layer: int, rule: Quadrature) -> Tensor:

@@ -25,13 +25,15 @@ def copies_per_batch(width: int) -> int:
 class Batch:
     """Equally long inputs: token ids, attention mask (1 where allowed), and token types if any.
 
-    `hidden` are tokens of the text that attention may not use; all others with mask 0 are padding.
+    `hidden` are tokens of the text that attention may not use; all others with mask 0 are padding. `possible` are the
+    labels that the whole text allows, where these are variants of it and its words decide that.
     """
 
     ids: Int[Tensor, "b t"]
     mask: Int[Tensor, "b t"]
     segments: Int[Tensor, "b t"] | None = None
     hidden: Bool[Tensor, "b t"] | None = None
+    possible: Bool[Tensor, "b c"] | None = None
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])
@@ -50,7 +52,7 @@ class Batch:
         return self._each(lambda x: x.repeat_interleave(copies, 0))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        parts = (self.ids, self.mask, self.segments, self.hidden)
+        parts = (self.ids, self.mask, self.segments, self.hidden, self.possible)
         return Batch(*(None if part is None else change(part) for part in parts))  # type: ignore[arg-type]
 
 

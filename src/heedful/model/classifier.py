@@ -158,6 +158,15 @@ class Classifier:
         segments = getattr(self.model, "attended_segments", (0, 1))
         return np.array([segment in segments for segment in tokens.segments], dtype=bool)
 
+    def possible(self, tokens: Tokens) -> Bool[Bools, "c"] | None:
+        """Which labels can be predicted for a text, where the network declares that its words decide it; None: all."""
+        find = getattr(self.model, "possible", None)
+        if find is None:
+            return None
+        batch = self.batch([tokens])
+        labels = find(batch.ids, batch.mask, batch.segments)
+        return None if labels is None else labels[0].cpu().numpy()
+
     def batch(self, texts: Sequence[Tokens]) -> Batch:
         """Texts of any lengths as one batch, padded on the side where padding does not change this model's logits."""
         equal = len({len(tokens) for tokens in texts}) == 1
@@ -243,6 +252,8 @@ class Classifier:
         inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": batch.mask}
         if batch.segments is not None:
             inputs["token_type_ids"] = batch.segments
+        if batch.possible is not None:
+            inputs["possible"] = batch.possible
         if getattr(self.config, "use_cache", False):
             inputs["use_cache"] = False
         return inputs

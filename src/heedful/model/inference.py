@@ -255,7 +255,8 @@ class Engine:
 
         hidden = tensor(real & ~rows.seen, 0).bool() if (real & ~rows.seen).any() else None
         segments = None if rows.types is None else tensor(rows.types, padding.type)
-        return Batch(tensor(rows.ids, padding.token), tensor(rows.seen, 0), segments, hidden)
+        possible = None if rows.possible is None else torch.from_numpy(rows.possible).to(self.classifier.device)
+        return Batch(tensor(rows.ids, padding.token), tensor(rows.seen, 0), segments, hidden, possible)
 
 
 def _out_of_memory(e: BaseException) -> bool:

@@ -80,12 +80,16 @@ def spread_scores(groups: Sequence[Sequence[int]], scores: Floats, length: int) 
 
 @dataclass(frozen=True)
 class InputRows:
-    """Inputs, aligned left: the first `lengths` cells of each row are real, and attention may use those in `seen`."""
+    """Inputs, aligned left: the first `lengths` cells of each row are real, and attention may use those in `seen`.
+
+    `possible` are the labels that the whole text allows, if its words decide that (see `Classifier.possible`).
+    """
 
     ids: Ints
     seen: Bools
     types: Ints | None
     lengths: Ints
+    possible: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -94,20 +98,23 @@ class InputRows:
         """Some of the rows, no wider than the longest."""
         width = int(self.lengths[index].max(initial=1))
         types = None if self.types is None else self.types[index, :width]
-        return InputRows(self.ids[index, :width], self.seen[index, :width], types, self.lengths[index])
+        possible = None if self.possible is None else self.possible[index]
+        return InputRows(self.ids[index, :width], self.seen[index, :width], types, self.lengths[index], possible)
 
     def keys(self) -> list[bytes]:
         """A hash of each row; identical inputs have equal hashes."""
         parts = [self.ids, self.seen] if self.types is None else [self.ids, self.seen, self.types]
         cells = np.stack(parts, axis=-1).astype(np.int32)
         real = (row[:length] for row, length in zip(cells, self.lengths, strict=True))  # whatever the table's width
-        return [blake2b(row.tobytes(), digest_size=16).digest() for row in real]
+        labels = [b""] * len(self) if self.possible is None else [row.tobytes() for row in self.possible]
+        inputs = (row.tobytes() + more for row, more in zip(real, labels, strict=True))
+        return [blake2b(row, digest_size=16).digest() for row in inputs]
 
     def wider(self, width: int) -> InputRows:
         """The same rows in a table of this width."""
         room = ((0, 0), (0, width - self.ids.shape[1]))
         types = None if self.types is None else np.pad(self.types, room)
-        return InputRows(np.pad(self.ids, room), np.pad(self.seen, room), types, self.lengths)
+        return replace(self, ids=np.pad(self.ids, room), seen=np.pad(self.seen, room), types=types)
 
 
 def joined(parts: Sequence[InputRows]) -> InputRows:
@@ -116,17 +123,22 @@ def joined(parts: Sequence[InputRows]) -> InputRows:
         return parts[0]
     wide = [part.wider(max(p.ids.shape[1] for p in parts)) for part in parts]
     types = [part.types for part in wide if part.types is not None]
+    possible = [part.possible for part in wide if part.possible is not None]
     return InputRows(
         np.concatenate([part.ids for part in wide]),
         np.concatenate([part.seen for part in wide]),
         np.concatenate(types) if types else None,
         np.concatenate([part.lengths for part in wide]),
+        np.concatenate(possible) if possible else None,
     )
 
 
 @dataclass(frozen=True)
 class Variants:
-    """Many variants of one text: which positions stay in each (keep[n,t]), and how the others are removed."""
+    """Many variants of one text: which positions stay in each (keep[n,t]), and how the others are removed.
+
+    The labels that can be predicted are those of the whole text, in a network where its words decide that.
+    """
 
     tokens: Tokens
     keep: Bools
@@ -143,11 +155,13 @@ class Variants:
     def rows(self, classifier: Classifier, at: slice) -> InputRows:
         """The inputs of some of the variants."""
         keep = self.keep[at]
+        possible = classifier.possible(self.tokens)
         rows = InputRows(
             np.broadcast_to(np.array(self.tokens.ids), keep.shape),
             np.ones_like(keep),
             None if self.tokens.types is None else np.broadcast_to(np.array(self.tokens.types), keep.shape),
             np.full(len(keep), keep.shape[1]),
+            None if possible is None else np.tile(possible, (len(keep), 1)),
         )
         return _without_empty(classifier, self.operator.rows(self, classifier, rows, keep))
 
@@ -188,7 +202,7 @@ def _delete(variants: Variants, classifier: Classifier, rows: InputRows, keep: B
     ids = np.take_along_axis(rows.ids, order, axis=1)
     types = None if rows.types is None else np.take_along_axis(rows.types, order, axis=1)
     lengths = keep.sum(1)
-    return InputRows(ids, np.arange(keep.shape[1]) < lengths[:, None], types, lengths)
+    return replace(rows, ids=ids, seen=np.arange(keep.shape[1]) < lengths[:, None], types=types, lengths=lengths)
 
 
 def _hide(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
@@ -265,7 +279,7 @@ def _without_empty(classifier: Classifier, rows: InputRows) -> InputRows:
     token = next((i for name in known if (i := getattr(classifier.tokenizer, name, None)) is not None), 0)
     ids, seen = rows.ids.copy(), rows.seen.copy()
     ids[empty, 0], seen[empty, 0] = token, True
-    return InputRows(ids, seen, rows.types, np.where(empty, 1, rows.lengths))
+    return replace(rows, ids=ids, seen=seen, lengths=np.where(empty, 1, rows.lengths))
 
 
 def _splice(text: str, tokens: Tokens, segment: int, keep: Bools, word: str | None) -> str:

@@ -1,7 +1,9 @@
 """What the papers' networks share: a configuration, an output, masked attention, recurrent layers, and saving.
 
 A network can be the model of a Classifier: it has `config`, `attention_sites` and `get_input_embeddings`, and its
-forward pass computes each attention matrix [b,h,q,k] with one softmax call, which the seam intercepts.
+forward pass computes each attention matrix [b,h,q,k] with one softmax call, which the seam intercepts. It may declare
+`attended_segments`, the texts of a pair that its attention is over, and a method `possible(ids, mask, types)`, the
+labels [b,c] that a text allows: for variants of a text, its forward pass is given those of the whole text.
 """
 
 from __future__ import annotations

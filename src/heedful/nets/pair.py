@@ -17,11 +17,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from heedful.core.errors import BadInput
+from heedful.core.target import ABSENT_LOGIT
 from heedful.nets.base import Ids, Mask, Shape, real_positions
 from heedful.nets.encoders import ENCODERS
 from heedful.nets.single import LEARNED, Attended, AttendedShape, Encoded, General, is_special
-
-ABSENT_LOGIT = -1e4
 
 
 @dataclass
@@ -31,7 +30,8 @@ class PairShape(AttendedShape):
     `attention`: scores "additive" v·tanh(W_1 h_t + W_2 q), "dot" h_t·q / √m, "general" h_tᵀ W q; "none" (the decoder
     reads the passage's last state), "uniform", or "given" by a guide. `candidates`, if any, are the token of each
     label: a label whose token is not in the passage gets the logit -1e4. That is finite, yet its probability is exactly
-    0 in float32 and float64 if another label's token is in the passage; if none is, all are equally likely.
+    0 in float32 and float64 if another label's token is in the passage; if none is, all are equally likely. A text of
+    which words are removed keeps the labels of the whole text.
     """
 
     attention: Literal["additive", "dot", "general", "none", "uniform", "given"] = "additive"
@@ -73,13 +73,6 @@ class PairDot(nn.Module):
 _SCORES: dict[str, Callable[[int], nn.Module]] = {"additive": PairAdditive, "dot": PairDot, "general": General}
 
 
-@dataclass(frozen=True)
-class _EncodedPair(Encoded):
-    """An encoded batch, and which labels are possible."""
-
-    possible: Bool[Tensor, "b c"] | None
-
-
 class Pair(Attended):
     """The network. Passage and query have separate encoders and word vectors.
 
@@ -101,26 +94,42 @@ class Pair(Attended):
         self.from_passage, self.from_query = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
         self.decoder = nn.Linear(width // 2, config.num_labels)
 
+    def possible(
+        self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None
+    ) -> Bool[Tensor, "b c"] | None:
+        """Which labels' tokens are in the passage; None without candidates: every label is possible."""
+        if not self.config.candidates:
+            return None
+        passage, _ = _parts(input_ids, attention_mask, token_type_ids)
+        none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
+        present = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
+        return present[:, list(self.config.candidates)]
+
     def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """Each part by its own encoder; the last state of the question is the query of attention."""
-        mask = real_positions(input_ids, attention_mask)
-        question = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
-        passage = mask & ~question
+        passage, question = _parts(input_ids, attention_mask, token_type_ids)
         vectors = self.drop(self.words(input_ids))
         width = self.config.embedding
         states, last = self.passage(vectors[..., :width], passage)
-        query = self.question(vectors[..., width:], mask & question)[1]
+        query = self.question(vectors[..., width:], question)[1]
         allowed = passage & ~is_special(input_ids, self.config.special)
-        possible = None
-        if self.config.candidates:  # which labels' tokens are in the passage
-            none = torch.zeros(len(input_ids), self.config.vocabulary, dtype=torch.uint8, device=input_ids.device)
-            present = none.scatter_reduce(1, input_ids, passage.to(none.dtype), "amax") > 0
-            possible = present[:, list(self.config.candidates)]
-        return _EncodedPair(states, last, query, allowed, possible)
+        return Encoded(states, last, query, allowed, self.possible(input_ids, attention_mask, token_type_ids))
 
     def decoded(self, context: Float[Tensor, "b m"], text: Encoded) -> Float[Tensor, "b c"]:
         """Logits from the attended passage and the query."""
-        assert isinstance(text, _EncodedPair)
         inner = torch.tanh(self.from_passage(self.drop(context)) + self.from_query(text.query))
         logits: Tensor = self.decoder(inner)
-        return logits if text.possible is None else logits.masked_fill(~text.possible, ABSENT_LOGIT)
+        if text.possible is None:
+            return logits
+        # subtle: in bf16, -1e4 is -9984; the engine would shift the label's logit in all texts by a part of the 16
+        exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return exact.masked_fill(~text.possible, ABSENT_LOGIT)
+
+
+def _parts(
+    input_ids: Ids, attention_mask: Mask, token_type_ids: Mask
+) -> tuple[Bool[Tensor, "b t"], Bool[Tensor, "b t"]]:
+    """Which real tokens are of the passage, and which of the query."""
+    mask = real_positions(input_ids, attention_mask)
+    query = torch.zeros_like(mask) if token_type_ids is None else token_type_ids != 0
+    return mask & ~query, mask & query

@@ -79,12 +79,16 @@ class Penalised(Output):
 
 @dataclass(frozen=True)
 class Encoded:
-    """An encoded batch: states of the tokens and of the text, the query, and which tokens may be attended to."""
+    """An encoded batch: states of the tokens and of the text, the query, and which tokens may be attended to.
+
+    `possible` are the labels that can be predicted; None: all.
+    """
 
     states: Float[Tensor, "b t m"]
     last: Float[Tensor, "b m"]
     query: Float[Tensor, "b m"]
     allowed: Bool[Tensor, "b t"]
+    possible: Bool[Tensor, "b c"] | None = None
 
 
 class Additive(nn.Module):
@@ -173,9 +177,22 @@ class Attended(Net):
         """The term that training adds to the loss."""
         return None
 
-    def forward(self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None, **_: Any) -> Output:
-        """Logits, and the attention [b,1,1,t]. A text without an allowed token has the logits of a zero state."""
+    def forward(
+        self,
+        input_ids: Ids,
+        attention_mask: Mask = None,
+        token_type_ids: Mask = None,
+        possible: Bool[Tensor, "b c"] | None = None,
+        **_: Any,
+    ) -> Output:
+        """Logits, and the attention [b,1,1,t]. A text without an allowed token has the logits of a zero state.
+
+        `possible` are the labels that can be predicted, if the tokens do not decide it: those of the text of which
+        these are a part.
+        """
         text = self.encoded(input_ids, attention_mask, token_type_ids)
+        if possible is not None:
+            text = replace(text, possible=possible)
         if self.config.attention == "none":
             return Output(self.decoded(text.last, text))
         allowed = text.allowed[:, None]
