@@ -134,6 +134,13 @@ def test_every_encoder_and_pairs(recipe: str, tmp_path: Path) -> None:
     assert found.result.row("tvd", "λ = 1", OVER_TEXTS)
 
 
+def test_labels_may_be_numbers_where_the_model_has_names(tmp_path: Path) -> None:
+    classifier = build("bert", labels=2)
+    short = ("strengths=1", "adversary_epochs=1", "texts=16", "scored=8")
+    found = study("adversarial-training", splits(), classifier, settings=short, out=tmp_path / "study")
+    assert heedful.load(found.models["λ = 1"]).labels == classifier.labels
+
+
 def test_three_labels(tmp_path: Path) -> None:
     found = run("adversarial-training", tmp_path / "study", *SHORT, data=splits(labels=3))
     row = found.result.row("tvd", "λ = 0", OVER_TEXTS)
@@ -162,6 +169,16 @@ def test_the_cost_is_known_before() -> None:
 def test_wrong_settings_are_refused_in_one_sentence(settings: tuple[str, ...], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         study("adversarial-training", splits(), settings=settings)
+
+
+@pytest.mark.parametrize("name", ["seeds", "adversarial-training"])
+def test_recipes_with_two_attentions_or_none_are_refused_before_training(name: str) -> None:
+    with pytest.raises(BadInput, match="compares one attention, and han-rnn has two levels; give one such as flan-rnn"):
+        study(name, splits(), recipe="han-rnn")
+    with pytest.raises(BadInput, match="needs learned attention, and cnn has attention=none"):
+        study(name, splits(), recipe="cnn", settings=("attention=none",))
+    with pytest.raises(BadInput, match="needs a classifier, and seq2seq-additive writes texts"):
+        study(name, splits(), recipe="seq2seq-additive")
 
 
 def test_no_strength_is_refused() -> None:

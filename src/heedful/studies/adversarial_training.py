@@ -14,7 +14,6 @@ from heedful.core.finding import Measure
 from heedful.core.settings import Count, Ge, NotNegative
 from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
-from heedful.nets.single import LEARNED
 from heedful.nets.training.settings import AttendedSettings
 from heedful.studies.adversaries import Adversaries, AdversaryTraining, start_notes
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
@@ -29,8 +28,7 @@ from heedful.studies.retraining import (
     PerTextAdversary,
     base_model,
     per_text_adversary,
-    recipe_settings,
-    require_learned_attention,
+    require_attention,
     score_rows,
     trained,
     used_texts,
@@ -97,7 +95,7 @@ class AdversarialTraining(AdversaryTraining):
         """The distances of every adversary on test texts, those of the comparisons, and the curve."""
         subject = trial.subject
         if subject.recipe:
-            self._require(subject)
+            require_attention(subject, NAME)
         base = trial.classifier()
         texts = trial.texts(base, "test", self.uses["test"], self.scored)
         adversaries = Adversaries(trial, base, self, self.texts)
@@ -125,20 +123,15 @@ class AdversarialTraining(AdversaryTraining):
             },
         )
 
-    def _require(self, subject: Subject) -> None:
-        """Refuse a recipe whose one attention is not learned, before anything is trained."""
-        if isinstance(recipe_settings(subject), AttendedSettings):
-            require_learned_attention(subject, NAME)
-
     def _compared(self, subject: Subject) -> dict[str, dict[str, Any]]:
         """Trainings for comparison, where the subject has a recipe: other seeds, and uniform attention."""
         if not subject.recipe:
             return {}
-        settings = recipe_settings(subject)
+        settings = require_attention(subject, NAME)
         seeds: dict[str, dict[str, Any]] = {
             f"seed {settings.seed + i}": {"seed": settings.seed + i} for i in range(1, self.seeds + 1)
         }
-        held = isinstance(settings, AttendedSettings) and settings.attention in LEARNED
+        held = isinstance(settings, AttendedSettings)
         return seeds | ({UNIFORM: {"attention": "uniform"}} if held else {})
 
     def _notes(self, subject: Subject, base: Classifier, searched: PerTextAdversary | None) -> tuple[str, ...]:

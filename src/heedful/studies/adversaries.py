@@ -23,7 +23,7 @@ from heedful.nets.training.adversarial import (
 from heedful.nets.training.loop import TrainingProgress, delete_state
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import RECORD
-from heedful.studies.base import Cost, Subject, Trial
+from heedful.studies.base import Cost, Subject, Trial, gold_index
 
 SEED_OFFSET = 1000  # an adversary has other initial weights than the base model and its other seeds
 FINE_TUNING = "finetune"
@@ -80,12 +80,15 @@ class Adversaries:
         rate = {} if own.adversary_lr is None else {"lr": own.adversary_lr}
         seed = ready.seed + SEED_OFFSET
         ready = replace(ready, epochs=own.adversary_epochs, patience=own.adversary_patience, seed=seed, **rate)
-        splits = Splits(subject.splits.train[: self.limit], subject.splits.dev, subject.splits.test)
-        return AdversaryPlan(self.base, ready, splits, fresh)
+        parts = (subject.splits.train[: self.limit], subject.splits.dev)
+        # labels as the base model has them ("1" may be its "positive"), although the loss does not use them
+        named = [[replace(e, label=self.base.labels[gold_index(e, self.base)]) for e in part] for part in parts]
+        return AdversaryPlan(self.base, ready, Splits(named[0], named[1], []), fresh)
 
     def used_by(self, subject: Subject) -> Subject:
         """The subject with the training texts that adversaries are trained on."""
-        return replace(subject, splits=self.plan.splits)
+        whole = subject.splits
+        return replace(subject, splits=Splits(whole.train[: self.limit], whole.dev, whole.test))
 
     @cached_property
     def outputs(self) -> tuple[BaseOutputs, BaseOutputs]:

@@ -27,7 +27,7 @@ from heedful.model.probes import pooled_attention
 from heedful.nets.single import LEARNED, Attended
 from heedful.nets.training.adversarial import Layers
 from heedful.nets.training.recipes import RECIPES
-from heedful.nets.training.settings import AttendedSettings
+from heedful.nets.training.settings import AttendedSettings, HierarchicalSettings
 from heedful.studies.base import Subject, Texts, Trial, probabilities_of, right, row_of
 from heedful.studies.outcome import TextsUsed
 
@@ -55,6 +55,17 @@ MEASURES: Mapping[str, Measure] = {
 def recipe_settings(subject: Subject) -> Any:
     """The settings of the subject's recipe."""
     return RECIPES[subject.require_recipe()].settings(dict(subject.settings))
+
+
+def require_attention(subject: Subject, study: str) -> Any:
+    """The settings of a recipe with attention over the text that is learned; an error for any other."""
+    settings = recipe_settings(subject)
+    if RECIPES[subject.recipe].generates:
+        raise BadInput(f"{study} needs a classifier, and {subject.recipe} writes texts; give a recipe such as bilstm.")
+    if RECIPES[subject.recipe].kind is HierarchicalSettings and not settings.flat:
+        flat = subject.recipe.replace("han", "flan")
+        raise BadInput(f"{study} compares one attention, and {subject.recipe} has two levels; give one such as {flat}.")
+    return require_learned_attention(subject, study) if isinstance(settings, AttendedSettings) else settings
 
 
 def require_learned_attention(subject: Subject, study: str) -> AttendedSettings:

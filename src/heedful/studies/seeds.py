@@ -27,7 +27,7 @@ from heedful.studies.retraining import (
     PerTextAdversary,
     base_model,
     per_text_adversary,
-    recipe_settings,
+    require_attention,
     score_rows,
     trained,
     used_texts,
@@ -77,7 +77,7 @@ class Seeds(Checked):
 
     def __call__(self, trial: Trial) -> Result:
         """Distances to the base model's attention and predictions, by seed, over seeds, and of the adversary."""
-        first = recipe_settings(trial.subject).seed
+        first = require_attention(trial.subject, NAME).seed
         base = trial.classifier()
         base.check_attention()
         texts = trial.texts(base, "test", self.uses["test"], self.scored)
@@ -103,6 +103,7 @@ class Seeds(Checked):
 
     def costs(self, trial: Trial) -> list[Cost]:
         """Trainings; a pass of each test text with each model and the base model."""
+        require_attention(trial.subject, NAME)
         n = len(trial.subject.splits.test[: self.scored])
         return [
             Cost("training networks", trained=(1 + self.seeds) * epochs_of(trial.subject)),

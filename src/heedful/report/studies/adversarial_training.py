@@ -61,14 +61,15 @@ def _sentences(outcome: Outcome) -> list[str]:
 def _curve(outcome: Outcome) -> Figure:
     """Test TVD against JSD of attention; seeds, uniform attention and the adversary of each text as points."""
     curves = [plotted(curve) for curve in outcome.result.curves_of("tvd")]
-    groups = {"other seeds": _seeds(outcome), UNIFORM: [UNIFORM], PER_TEXT: [PER_TEXT]}
+    groups = {"other seeds": _seeds(outcome), "uniform": [UNIFORM], "Jain & Wallace": [PER_TEXT]}
     points = [_points(outcome, label, names) for label, names in groups.items()]
     words = Words(
         "adversarial-training-curve",
         "Change of the prediction against distance of attention",
         "mean JSD from the base model's attention",
         "mean TVD from its predictions",
-        caption="Each point of the curve is an adversary with another λ. Bands are 95 % intervals of TVD over texts.",
+        caption="Each point of the curve is an adversary with another λ, trained for all texts; Jain & Wallace's "
+        "adversary changes each text by itself. The band is the 95 % interval of TVD over texts.",
     )
     return lines(words, [*curves, *(curve for curve in points if curve.x)])
 

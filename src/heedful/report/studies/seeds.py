@@ -99,7 +99,9 @@ def _plane(outcome: Outcome) -> Figure:
     """Each seed and the adversary as a point."""
     seeds = [(outcome.result.row("jsd", name), outcome.result.row("tvd", name)) for name in _seeds(outcome)]
     points = [_points("each seed", seeds)]
-    points.append(_points(ADVERSARY, [(outcome.result.row("jsd", ADVERSARY), outcome.result.row("tvd", ADVERSARY))]))
+    points.append(
+        _points("Jain & Wallace", [(outcome.result.row("jsd", ADVERSARY), outcome.result.row("tvd", ADVERSARY))])
+    )
     words = Words(
         "seeds-plane",
         "Change of the prediction against distance of attention",
