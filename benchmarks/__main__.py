@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
+    adversarial_training,
     adversary,
     attattr,
     erasure,
@@ -52,6 +53,7 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "erasure": erasure.run,
     "adversary": adversary.run,
     "pruning": pruning.run,
+    "adversarial-training": adversarial_training.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")
 Row = dict[str, Any]

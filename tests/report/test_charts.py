@@ -202,6 +202,13 @@ def test_a_number_that_is_not_there_is_a_gap_in_a_curve_and_the_lone_one_is_mark
     assert "1 point without a number" in made.alt
 
 
+def test_a_curve_that_is_not_joined_is_points_alone_however_many() -> None:
+    x = [i / 40 for i in range(41)]
+    made = lines(WORDS, [PlottedCurve("a", x, x, faint=True, joined=False)])
+    assert len(spots(of_class(made, "c-fill")[0].get("d", ""))) == 41
+    assert all(not shape.get("d") for shape in of_class(made, "c-stroke"))
+
+
 def test_steps_of_a_histogram_are_as_high_as_their_counts() -> None:
     made = histogram(WORDS, {"a": ([0, 0.5, 1, 2], [3, 0, 7])}, {"a bound": 0.75})
     at, up = read_x(made), read_y(made)

@@ -39,6 +39,20 @@ def single_label(truth: Int[np.ndarray, "n"], probabilities: Float[np.ndarray, "
     return {"accuracy": accuracy(truth, predicted), **_macro(columns)}
 
 
+def f1_values(truth: Int[np.ndarray, "n"], predicted: Int[np.ndarray, "n"], labels: int) -> Float[np.ndarray, "n"]:
+    """A number for each text whose mean is F1, for an interval over texts; F1 as in `single_label`.
+
+    F1 is a ratio of two means over texts, of x = 2·[correct] and of y = [predicted] + [true]. It is linearised there
+    (its influence function): F + (x − F·y) / mean y.
+    """
+    values = []
+    for c in [1] if labels == 2 else range(labels):
+        x, y = 2.0 * ((truth == c) & (predicted == c)), 1.0 * (truth == c) + (predicted == c)
+        score = f1(truth == c, predicted == c)
+        values.append(score + (x - score * y) / (y.mean() or 1.0))
+    return np.asarray(np.mean(values, 0))
+
+
 def multi_label(truth: Bool[np.ndarray, "n c"], probabilities: Float[np.ndarray, "n c"]) -> dict[str, float]:
     """The same where a text has any number of labels: accuracy over all yes-or-no predictions, the others macro."""
     predicted = probabilities > 0.5

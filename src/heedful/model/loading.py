@@ -241,11 +241,16 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
         folder = folder if folder.is_dir() else _download(source, None)
         model = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
         tokenizer = _tokenizer(source, folder)
+    check_trainable(model, tokenizer, source)
+    return model, tokenizer, huggingface.limit(model, tokenizer)
+
+
+def check_trainable(model: Any, tokenizer: Any, source: str) -> None:
+    """Refuse a model whose texts cannot be trained in batches."""
     if not tokenizer.is_fast:
         raise Unsupported(f"'{source}' has a slow tokenizer, and training needs a fast one (tokenizer.json).")
     if model.config.pad_token_id is None:
         raise Unsupported(f"'{source}' has no padding token, so its texts cannot be trained in batches.")
-    return model, tokenizer, huggingface.limit(model, tokenizer)
 
 
 @lru_cache(maxsize=2)

@@ -5,9 +5,9 @@ Each runs once for a classifier, under its lock (see `LockedProperty`); open edi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -144,6 +144,25 @@ def pooled_shares(
     if pooled is None:
         pooled = torch.stack([_with_nan(classifier, batch.row(i)) for i in range(len(batch))])
     return pooled.to(logits.dtype) / pooled.sum(-1, keepdim=True)
+
+
+def pooled_attention(
+    seen: Mapping[Site, Tensor], pooled: Float[Tensor, "b q"], kind: str, layers: Literal["last", "all"] = "last"
+) -> tuple[Float[Tensor, "b r k"], Bool[Tensor, "b r k"]]:
+    """The attention of the pooled position in each head of the last layer, or of all layers; and the allowed keys.
+
+    Where several positions are pooled, the mean of their rows, by their shares. Weights of other keys are 0.
+    """
+    sites = sorted((site for site in seen if site.kind == kind), key=lambda site: site.layer)
+    if not sites or any(site.kind == "sentence" for site in seen):
+        raise Unsupported("its attention is over words and over sentences; one attention over the text is needed.")
+    rows, allowed = [], []
+    for site in sites if layers == "all" else sites[-1:]:
+        weights = seen[site]
+        keys = torch.einsum("bq,bqk->bk", pooled.to(weights), site.allowed[:, 0].to(weights)) > 0
+        rows.append(torch.einsum("bq,bhqk->bhk", pooled.to(weights), weights) * keys[:, None])
+        allowed.append(keys[:, None].expand(-1, weights.shape[1], -1))
+    return torch.cat(rows, 1), torch.cat(allowed, 1)
 
 
 def _with_gradient(logits: Tensor, candidates: Sequence[Tensor]) -> Bool[Tensor, "b q"] | None:

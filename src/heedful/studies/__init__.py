@@ -19,6 +19,10 @@ STUDIES = Catalogue(
     __name__,
     {
         "pruning": "pruning:Pruning",
+        "uniform-training": "uniform_training:UniformTraining",
+        "seeds": "seeds:Seeds",
+        "guides": "guides:Guides",
+        "adversarial-training": "adversarial_training:AdversarialTraining",
     },
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -45,14 +45,18 @@ class EncodedTexts:
         """Tokens of each text."""
         return np.diff(self.starts)
 
-    def rows(self, texts: Ints) -> PaddedTexts:
-        """These texts as one batch."""
+    def cells(self, texts: Ints) -> tuple[Int[np.ndarray, "b t"], Bool[np.ndarray, "b t"]]:
+        """Where each token of a padded batch of these texts is in `ids` (0 for padding), and which are tokens."""
         lengths = self.lengths[texts]
         width = max(1, int(lengths.max()))
         first = width - lengths if self.padding.side == "left" else np.zeros_like(lengths)
         steps = np.arange(width) - first[:, None]
         real = (steps >= 0) & (steps < lengths[:, None])
-        cells = np.where(real, self.starts[texts][:, None] + steps, 0)
+        return np.where(real, self.starts[texts][:, None] + steps, 0), real
+
+    def rows(self, texts: Ints) -> PaddedTexts:
+        """These texts as one batch."""
+        cells, real = self.cells(texts)
         ids = np.where(real, self.ids[cells], self.padding.token)
         types = None if self.types is None else _tensor(np.where(real, self.types[cells], self.padding.type))
         return PaddedTexts(_tensor(ids), _tensor(real), types, _tensor(texts))

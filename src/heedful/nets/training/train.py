@@ -9,6 +9,7 @@ training.jsonl, training.svg      a line per epoch, and their curve (if matplotl
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,10 +27,10 @@ from heedful.core.random import torch_seed
 from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
-from heedful.model.loading import encoder, load
+from heedful.model.loading import check_trainable, encoder, load
 from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
-from heedful.nets.training.job import ClassifierJob, Cutter, Labels, split_scores
+from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, split_scores
 from heedful.nets.training.loop import LOG, STATE, Fitted, TrainingPlan, WatchTraining, delete_state, fit
 from heedful.nets.training.recipes import RECIPES, Recipe
 from heedful.nets.training.settings import Batches, Given, TextSettings
@@ -84,22 +85,15 @@ def train(
     folder = check_folder(out, restart)
     with torch_seed(ready.seed):
         labels = Labels.of(split.train)
-        prepare = _network if isinstance(ready, TextSettings) else _fine_tuned
+        prepare = network_setup if isinstance(ready, TextSettings) else fine_tuned_setup
         setup = prepare(ready, split, labels, _label_names(labels, names))
         fitted = fit(setup.job, ready, prepare_folder(folder, restart), watch)
         last = setup.cutter.split(split.test, "test") if split.test else None
         test = None if last is None else split_scores(setup.job.model, setup.job.labels, last, ready)
     setup.save(folder)
     used = {"train": setup.job.train, "dev": setup.job.dev, "test": last}
-    data_summary = {
-        name: {
-            "texts": len(getattr(split, name)),
-            "used": 0 if part is None else len(part.texts),
-            "fingerprint": datasets.fingerprint(getattr(split, name)),
-        }
-        for name, part in used.items()
-    }
-    dev = _finish(chosen, ready, folder, fitted, test, {"data": data_summary, "labels": list(setup.names)})
+    more = {"data": data_summary(split, used), "labels": list(setup.names)}
+    dev = finish({"recipe": chosen.name, "paper": chosen.paper}, ready, folder, fitted, test, more)
     return Trained(load(folder), folder, fitted.history, fitted.best, dev, test)
 
 
@@ -120,12 +114,25 @@ def _generated(
     task.translator.save(folder)
     test = {"exact match": exact_match(task.translator, task.data.test)}
     sizes = {name: {"texts": len(getattr(task.data, name))} for name in ("train", "dev", "test")}
-    dev = _finish(chosen, ready, folder, fitted, test, {"data": sizes})
+    about = {"recipe": chosen.name, "paper": chosen.paper}
+    dev = finish(about, ready, folder, fitted, test, {"data": sizes})
     return Trained(task.translator, folder, fitted.history, fitted.best, dev, test)
 
 
+def data_summary(split: Splits, used: Mapping[str, Split | None]) -> dict[str, Any]:
+    """For the record: how many texts each part has, how many of them were used, and which they are."""
+    return {
+        name: {
+            "texts": len(getattr(split, name)),
+            "used": 0 if part is None else len(part.texts),
+            "fingerprint": datasets.fingerprint(getattr(split, name)),
+        }
+        for name, part in used.items()
+    }
+
+
 @dataclass(frozen=True)
-class _Setup:
+class Setup:
     """A job, with what cuts its texts and what is saved."""
 
     job: ClassifierJob
@@ -142,31 +149,40 @@ class _Setup:
             self.tokenizer.save_pretrained(folder)
 
 
-def _network(ready: Any, split: Splits, labels: Labels, names: tuple[str, ...]) -> _Setup:
-    """One of the papers' networks, with a vocabulary of its own."""
-    guide = ready.guide_network()
+def network_setup(
+    ready: Any, split: Splits, labels: Labels, names: tuple[str, ...], vocabulary: Saved | None = None
+) -> Setup:
+    """One of the papers' networks, with a vocabulary of its own, or that of its guide or of another network."""
+    known = vocabulary or ready.guide_network()
     texts = (t for e in split.train for t in (e.text, e.pair) if t)
-    tokenizer = learned(texts, ready.cut) if guide is None else guide.tokenizer
-    special = specials(ready.frame) if guide is None else guide.special
+    tokenizer = learned(texts, ready.cut) if known is None else known.tokenizer
+    special = specials(ready.frame) if known is None else known.special
     cutter = Cutter(tokenizer, ready, labels, Padding("right", tokenizer.token_to_id(special["pad_token"]) or 0))
     train = cutter.split(split.train, "training")
     model = ready.build(Given(tokenizer, names, labels.multi, train.texts, train.truth))
     model.config._attn_implementation_internal = "sdpa"  # training does not read attention
     job = ClassifierJob(model, ready, labels, train, cutter.split(split.dev, "validation"), _identity(split))
-    return _Setup(job, cutter, names, special)
+    return Setup(job, cutter, names, special)
 
 
-def _fine_tuned(ready: Any, split: Splits, labels: Labels, names: tuple[str, ...]) -> _Setup:
-    """A Hugging Face encoder with a new head."""
-    model, tokenizer, limit = encoder(ready.encoder, names, labels.multi)
+def fine_tuned_setup(
+    ready: Any, split: Splits, labels: Labels, names: tuple[str, ...], start: Classifier | None = None
+) -> Setup:
+    """A Hugging Face encoder with a new head; or a copy of a classifier, `start`."""
+    if start is None:
+        model, tokenizer, limit = encoder(ready.encoder, names, labels.multi)
+    else:
+        model, tokenizer, limit = copy.deepcopy(start.model).cpu().float(), start.tokenizer, start.limit
+        model.requires_grad_(True)
+        check_trainable(model, tokenizer, start.name)
     fitting = replace(ready, max_length=min(n for n in (ready.max_length, limit, 10**9) if n is not None))
-    classifier = Classifier(model, tokenizer, ready.encoder)
+    classifier = Classifier(model, tokenizer, ready.encoder or None)
     if classifier.padding is None:
-        raise Unsupported(f"'{ready.encoder}' has other logits when padded, so it cannot be trained in batches.")
+        raise Unsupported(f"'{classifier.name}' has other logits when padded, so it cannot be trained in batches.")
     typed = "token_type_ids" in tokenizer.model_input_names
     cutter = Cutter(tokenizer.backend_tokenizer, fitting, labels, classifier.padding_with(classifier.padding), typed)
     train, dev = cutter.split(split.train, "training"), cutter.split(split.dev, "validation")
-    return _Setup(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, names, tokenizer)
+    return Setup(ClassifierJob(model, fitting, labels, train, dev, _identity(split)), cutter, names, tokenizer)
 
 
 def _label_names(labels: Labels, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -182,34 +198,39 @@ def _identity(split: Splits) -> str:
     return " ".join(datasets.fingerprint(part) for part in (split.train, split.dev))
 
 
-def _finish(
-    chosen: Recipe,
+def finish(
+    about: Mapping[str, str],
     ready: TrainingPlan,
     folder: Path,
     fitted: Fitted,
     test: Mapping[str, float] | None,
     more: Mapping[str, Any],
 ) -> dict[str, float]:
-    """Write training.json and, if matplotlib is installed, the curve; delete the state; return the scores on dev."""
+    """Write training.json and, if matplotlib is installed, the curve; delete the state; return the scores on dev.
+
+    `about` has the recipe and its paper.
+    """
     dev = {k: v for k, v in fitted.history[fitted.best - 1].items() if k not in ("epoch", "loss")}
-    record = {
-        "recipe": chosen.name,
-        "paper": chosen.paper,
-        "settings": asdict(ready),
-        "precision": "bf16" if ready.bf16 and use_bf16() else "float32",
-        "epochs": len(fitted.history),
-        "best_epoch": fitted.best,
-        "dev": dev,
-        "test": test,
-        "heedful": __version__,
-        "torch": torch.__version__,
-    } | dict(more)
+    record = (
+        dict(about)
+        | {
+            "settings": asdict(ready),
+            "precision": "bf16" if ready.bf16 and use_bf16() else "float32",
+            "epochs": len(fitted.history),
+            "best_epoch": fitted.best,
+            "dev": dev,
+            "test": test,
+            "heedful": __version__,
+            "torch": torch.__version__,
+        }
+        | dict(more)
+    )
     write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
     if find_spec("matplotlib") is not None:
         from heedful.report.figures.sheet import encode
         from heedful.report.figures.training import draw_curve
 
-        title = f"{chosen.name}: validation chose epoch {fitted.best} of {len(fitted.history)}"
+        title = f"{about['recipe']}: validation chose epoch {fitted.best} of {len(fitted.history)}"
         write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
     delete_state(folder)
     return dev

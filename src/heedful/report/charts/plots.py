@@ -43,7 +43,7 @@ MAX_MARKED = 25  # points of a curve up to which each has a marker
 
 @dataclass(frozen=True)
 class PlottedCurve:
-    """A curve, with a band from `low` to `high`; `faint` for controls and bounds."""
+    """A curve, with a band from `low` to `high`; `faint` for controls and bounds. Not `joined`, it is points alone."""
 
     label: str
     x: Sequence[float]
@@ -52,6 +52,7 @@ class PlottedCurve:
     high: Sequence[float] | None = None
     series: str = ""
     faint: bool = False
+    joined: bool = True
 
     @property
     def key(self) -> str:
@@ -127,7 +128,7 @@ def _runs(columns: Sequence[Sequence[float]]) -> list[list[tuple[float, ...]]]:
 
 
 def _band(curve: PlottedCurve, plane: Plane, series: int) -> str:
-    if curve.low is None or curve.high is None:
+    if curve.low is None or curve.high is None or not curve.joined:
         return ""
     outlines = ""
     for run in _runs((curve.x, curve.low, curve.high)):
@@ -139,8 +140,8 @@ def _band(curve: PlottedCurve, plane: Plane, series: int) -> str:
 def _curve(curve: PlottedCurve, plane: Plane, series: int) -> str:
     faint = " c-faint" if curve.faint else ""
     runs = _runs((curve.x, curve.mean))
-    line = "".join(svg.trace([plane.at(x, y) for x, y in run]) for run in runs)
-    plain = curve.faint or sum(map(len, runs)) > MAX_MARKED
+    line = "".join(svg.trace([plane.at(x, y) for x, y in run]) for run in runs if curve.joined)
+    plain = curve.joined and (curve.faint or sum(map(len, runs)) > MAX_MARKED)
     markers = "".join(svg.marker(series, plane.at(x, y)) for run in runs for x, y in run if len(run) == 1 or not plain)
     colour = svg.colour(series)
     return svg.path(line, f"{colour} {svg.dash(series)} c-stroke{faint}") + svg.path(markers, f"{colour} c-fill")
@@ -157,9 +158,10 @@ def _names(lines: Sequence[PlottedCurve], plane: Plane, series: Mapping[str, int
     for i, (curve, (x, y), place) in enumerate(zip(lines, ends, places, strict=True)):
         number = series[curve.key]
         alone = all(abs(y - other) > 4 for j, (_, other) in enumerate(ends) if j != i)
-        leader = svg.trace([(x + 4, y), (left - 25, place)]) if alone else ""
-        key = "" if curve.faint else spot(number, (left - 14, place))
-        shapes += [svg.path(leader, f"{svg.colour(number)} c-leader"), stroke(number, (left - 14, place)), key]
+        leader = svg.trace([(x + 4, y), (left - 25, place)]) if alone and curve.joined else ""
+        key = "" if curve.faint and curve.joined else spot(number, (left - 14, place))
+        line = stroke(number, (left - 14, place)) if curve.joined else ""
+        shapes += [svg.path(leader, f"{svg.colour(number)} c-leader"), line, key]
         shapes.append(svg.write_line((left, place + 4.5), curve.label, "c-soft" if curve.faint else "", room))
     return "".join(shapes)
 
