@@ -18,6 +18,7 @@ STUDIES = Catalogue(
     "studies",
     __name__,
     {
+        "adversarial-keys": "adversarial_keys:AdversarialKeys",
         "pruning": "pruning:Pruning",
     },
 )
