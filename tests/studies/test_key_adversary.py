@@ -32,6 +32,7 @@ from heedful.studies.key_adversary import (
 )
 from heedful.studies.outcome import TextsUsed
 from tests.model.test_keys import transformer
+from tests.support.models import shared
 
 WORDS = ("good", "bad", "great", "awful", "film", "story", "music", "acting", "one", "two")
 PLAN = TrainingPlan(epochs=3, lr=1e-2)
@@ -108,6 +109,20 @@ def test_the_honest_loss_is_that_of_each_text_by_itself() -> None:
         losses.append(0.7 * kl - 0.3 * jsd)
     total = made.adversary.goal.total(*made.terms(part))
     assert float(total.detach()) == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_the_honest_loss_of_rows_that_are_read_counts_only_the_pooled_row_of_the_last_layer() -> None:
+    classifier = shared("bert")
+    made = job("honest", classifier)
+    made = replace(made, adversary=replace(made.adversary, goal=replace(made.adversary.goal, rows="read")))
+    part, distances = made.train.take(range(5)), []
+    for i in range(5):
+        _, seen, _, _, _, changed = _changed(made, part, i)
+        first, last = (jensenshannon(seen[site][0], changed[site][0], axis=-1) ** 2 for site in seen)
+        distances.append((first.mean() + last[:, 0].mean()) / 2)
+    found = made.terms(part)[1]
+    assert found is not None
+    assert float(found.detach()) == pytest.approx(np.mean(distances), rel=1e-4)
 
 
 def test_random_keys_do_not_depend_on_the_batch_or_on_the_models_keys() -> None:

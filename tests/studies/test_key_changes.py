@@ -10,6 +10,7 @@ from torch import Tensor
 from heedful.maths.activations import ACTIVATIONS, Activation
 from heedful.model.classifier import Classifier
 from heedful.nets.transformer import with_activation
+from heedful.studies.key_adversary import original_pass, pooled_pass
 from heedful.studies.key_changes import KeyChanges, Variant, pooled_row
 from tests.model.test_keys import transformer
 from tests.studies.test_key_adversary import texts
@@ -22,7 +23,7 @@ def changed(classifier: Classifier, draws: int = 1) -> KeyChanges:
 
 def logits_of(classifier: Classifier, variant: Variant) -> Tensor:
     changes, part = changed(classifier), texts(classifier, 5)
-    original, _ = changes.original(part.tokens)
+    original = original_pass(classifier, part.tokens)
     return changes.run(variant, original, part.tokens).logits
 
 
@@ -42,7 +43,7 @@ def test_a_change_of_activation_in_all_layers_is_the_network_with_that_activatio
 def test_a_change_of_activation_in_one_layer_leaves_the_layer_below(own: Activation) -> None:
     classifier = transformer(activation=own)
     changes, part = changed(classifier), texts(classifier, 5)
-    original, _ = changes.original(part.tokens)
+    original = original_pass(classifier, part.tokens)
     after = changes.run(Variant("activation", 1), original, part.tokens)
     assert torch.allclose(after.weights[0], original.weights[0], atol=1e-5)
     assert not torch.allclose(after.weights[1], original.weights[1], atol=1e-2)
@@ -51,7 +52,7 @@ def test_a_change_of_activation_in_one_layer_leaves_the_layer_below(own: Activat
 def test_permuted_keys_are_the_keys_of_the_same_text_in_another_order() -> None:
     classifier = transformer()
     changes, part = changed(classifier), texts(classifier, 5)
-    original, _ = changes.original(part.tokens)
+    original = original_pass(classifier, part.tokens)
     after = changes.run(Variant("permuted", 0), original, part.tokens)
     for i, tokens in enumerate(part.tokens):
         mine, own = (np.sort(p.keys[0][i, : len(tokens)].numpy(), 0) for p in (after, original))
@@ -63,8 +64,8 @@ def test_the_order_of_a_text_does_not_depend_on_its_batch() -> None:
     classifier = transformer()
     changes, part = changed(classifier), texts(classifier, 5)
     variant = Variant("permuted", "all")
-    together = changes.run(variant, changes.original(part.tokens)[0], part.tokens).logits
-    alone = [changes.run(variant, changes.original([t])[0], [t]).logits[0] for t in part.tokens]
+    together = changes.run(variant, original_pass(classifier, part.tokens), part.tokens).logits
+    alone = [changes.run(variant, original_pass(classifier, [t]), [t]).logits[0] for t in part.tokens]
     assert torch.allclose(together, torch.stack(alone), atol=1e-4)
 
 
@@ -80,7 +81,7 @@ def test_scores_are_in_the_order_of_the_texts() -> None:
 def test_a_model_with_its_own_activation_has_distance_zero_from_itself() -> None:
     part = texts(transformer(), 4)
     changes = changed(transformer())
-    original, pooled = changes.original(part.tokens)
+    original, pooled = pooled_pass(transformer(), part.tokens)
     measures = changes._measures(original, original, pooled, part.gold)
     assert max(measures[name].max() for name in ("attention jsd", "attention tvd", "tvd", "pooled jsd")) < 1e-12
     assert measures["agreement"].min() == measures["accuracy"].min() == 1
@@ -88,7 +89,7 @@ def test_a_model_with_its_own_activation_has_distance_zero_from_itself() -> None
 
 def test_the_pooled_row_is_that_of_the_first_token_of_bert_and_the_mean_of_a_sum() -> None:
     for classifier, queries in ((shared("bert"), slice(0, 1)), (transformer(), slice(None))):
-        original, pooled = changed(classifier).original([classifier.tokens("good film")])
+        original, pooled = pooled_pass(classifier, [classifier.tokens("good film")])
         weights = original.weights[-1].double()
         assert torch.allclose(pooled_row(weights, pooled.double()), weights[:, :, queries].mean((1, 2)), atol=1e-6)
 
@@ -96,7 +97,7 @@ def test_the_pooled_row_is_that_of_the_first_token_of_bert_and_the_mean_of_a_sum
 def test_a_change_of_activation_of_another_family_is_entmax_of_its_scores() -> None:
     classifier = shared("bert")
     changes, part = changed(classifier), texts(classifier, 3)
-    original, _ = changes.original(part.tokens)
+    original = original_pass(classifier, part.tokens)
     after = changes.run(Variant("activation", 0), original, part.tokens)
     for i, tokens in enumerate(part.tokens):
         own = original.weights[0][i, :, : len(tokens), : len(tokens)]

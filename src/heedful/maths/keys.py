@@ -52,12 +52,15 @@ def row_variations(p: Float[Tensor, "*b k"], q: Float[Tensor, "*b k"]) -> Float[
     return (p - q).abs().sum(-1) / 2
 
 
-def mean_over_queries(values: Float[Tensor, "b h q"], real: Bool[Tensor, "b t"]) -> Float[Tensor, "b"]:
-    """The mean over heads and the real queries of each text; over all queries where there is one for the whole text."""
-    if values.shape[2] != real.shape[1]:
+def mean_over_queries(values: Float[Tensor, "b h q"], shares: Float[Tensor, "b t"]) -> Float[Tensor, "b"]:
+    """The mean over heads and over the queries of each text, by their shares: 1 for a real token and 0 for padding.
+
+    Over all queries where there is one for the whole text.
+    """
+    if values.shape[2] != shares.shape[1]:
         return values.mean((1, 2))
-    mask = real.to(values.dtype)
-    return (values.mean(1) * mask).sum(1) / mask.sum(1).clamp(min=1)
+    weights = shares.to(values.dtype)
+    return (values.mean(1) * weights).sum(1) / weights.sum(1).clamp(min=torch.finfo(values.dtype).tiny)
 
 
 def output_divergences(logits: Float[Tensor, "b c"], base: Float[Tensor, "b c"], head: Head) -> Float[Tensor, "b"]:

@@ -25,6 +25,7 @@ from heedful.studies.key_adversary import (
     AdversaryJob,
     Goal,
     KeyNetwork,
+    Rows,
     Trained,
     load_network,
     original_pass,
@@ -46,7 +47,8 @@ class AdversarialKeys(Checked):
     turns the keys of each token into others. Four are trained on `trained` texts of the train part, and the epoch is
     chosen on `chosen` texts of dev: as-stated, with the poster's loss α·CE(gold label) − (1 − α)·distance of the keys
     (`distance` norm, as in the poster, or log, the logarithm of the mean square, as in its code); honest, with
-    α·KL(the model's own probabilities ‖ the new ones) − (1 − α)·JSD of the attentions; random-keys, whose input is
+    α·KL(the model's own probabilities ‖ the new ones) − (1 − α)·JSD of the attentions (of all `rows`, or with read, in
+    the last layer, only of those that the classifier pools); random-keys, whose input is
     uniform noise instead of keys, for the gold label; opposite, for another label than the gold one. Two need no
     training: activation computes attention by 1.5-entmax instead of softmax (or by softmax in a network trained with
     another), and permuted gives the tokens of a text each other's keys, in `draws` random orders of its own for each
@@ -58,6 +60,7 @@ class AdversarialKeys(Checked):
     each_layer: tuple[Method, ...] = METHODS
     alpha: Annotated[float, Gt(0), Le(1)] = 0.5
     distance: KeyDistance = "norm"
+    rows: Rows = "all"
     hidden: Count = 256
     shared: bool = True
     epochs: Count = 5
@@ -82,13 +85,13 @@ class AdversarialKeys(Checked):
         "the distance of the attention, not of the keys: one vector added to all keys is a large distance, and no "
         "softmax changes; the centred distance leaves such a shift out. In the last layer of a model that pools one "
         "token, only that token's row of attention reaches the output, and an adversary may change the others freely: "
-        "read the divergence of the pooled positions too. as-stated is trained for gold labels, so it also trains the "
-        "classifier: its accuracy may exceed the original's, and its agreement with the original is the fairer number. "
-        "Its distance has no bound, so the balance of its two terms depends on the length of training. honest has "
-        "neither fault. An adversary that fails proves nothing: another could succeed. One that succeeds shows that "
-        "other attention gives the same predictions for texts of this kind, not that the model's attention is "
-        "arbitrary: the adversary was trained for these outputs. Padded queries are not counted; texts are weighted "
-        "equally."
+        "read the divergence of the pooled positions too, and set rows=read. as-stated is trained for gold labels, so "
+        "it also trains the classifier: its accuracy may exceed the original's, and its agreement with the original "
+        "is the fairer number. Its distance has no bound, so the balance of its two terms depends on the length of "
+        "training. honest has neither fault. An adversary that fails proves nothing: another could succeed. One that "
+        "succeeds shows that other attention gives the same predictions for texts of this kind, not that the model's "
+        "attention is arbitrary: the adversary was trained for these outputs. Padded queries are not counted; texts "
+        "are weighted equally."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "accuracy": Measure("share of texts whose predicted label is the gold one", kind="rate", range=FRACTION),
@@ -215,7 +218,7 @@ class AdversarialKeys(Checked):
 
     def _goal(self, variant: Variant, layers: int) -> Goal:
         kind = next(name for name in TRAINED if name == variant.method)
-        return Goal(kind, variant.edited(layers), self.alpha, self.distance)
+        return Goal(kind, variant.edited(layers), self.alpha, self.distance, self.rows)
 
     def _load(self, trial: Trial, classifier: Classifier, variant: Variant, layers: int) -> Adversary:
         network = load_network(trial.store.folder / ADVERSARIES / _file(variant), classifier.device)

@@ -45,6 +45,7 @@ from heedful.studies.base import Texts
 from heedful.studies.heads import gold_loss
 
 Trained = Literal["as-stated", "honest", "random-keys", "opposite"]
+Rows = Literal["all", "read"]
 SCORING = "scoring"  # in the place of an epoch's number, for the random keys of dev and test texts
 
 
@@ -74,12 +75,16 @@ class Goal:
     honest        α·KL(the model's own prediction ‖ the new one) − (1 − α)·JSD of the attentions
     random-keys   CE(gold label), with inputs k ~ U(0, 1) in the place of keys
     opposite      CE(another label than the gold one)
+
+    `rows` are those of attention that honest counts: all of real tokens; or, in the last layer, only those that the
+    classifier pools, because no other row of that layer reaches the output.
     """
 
     kind: Trained
     layers: tuple[int, ...]
     alpha: float = 0.5
     distance: KeyDistance = "norm"
+    rows: Rows = "all"
 
     def total(self, output: Tensor, distance: Tensor | None) -> Tensor:
         """The loss."""
@@ -102,6 +107,16 @@ def original_pass(classifier: Classifier, texts: Sequence[Tokens]) -> KeyPass:
     with torch.no_grad(), classifier.keys() as keys, classifier.attention() as seen:
         logits = classifier.logits(batch)
     return KeyPass(batch, logits, tuple(keys[0].values()), tuple(seen[0].values()))
+
+
+def pooled_pass(classifier: Classifier, texts: Sequence[Tokens]) -> tuple[KeyPass, Float[Tensor, "b q"]]:
+    """The unchanged model on a batch, and the share of each position in its pooling."""
+    batch = classifier.batch(texts)
+    with torch.enable_grad(), classifier.keys() as keys:
+        reading = classifier.read(batch)
+    weights = tuple(reading.weights[site].detach() for site in reading.layers("self"))
+    own = tuple(k.detach() for k in keys[0].values())
+    return KeyPass(batch, reading.logits.detach(), own, weights), reading.pooled.detach()
 
 
 def other_labels(gold: Ints, labels: int) -> Ints:
@@ -176,7 +191,7 @@ class AdversaryJob:
         """The term of the output and that of the distance, if there is one: means over texts that fit in a batch."""
         goal, classifier = self.adversary.goal, self.classifier
         with classifier.lock, ExitStack() as stack:
-            original = original_pass(classifier, texts.tokens)
+            original, shares = self._original(texts.tokens)
             new = self.adversary.new_keys(original, texts.tokens, epoch)
             stack.enter_context(classifier.keys(self.adversary.edit(new)))
             seen = stack.enter_context(classifier.attention()) if goal.kind == "honest" else None
@@ -185,7 +200,7 @@ class AdversaryJob:
         if seen is not None:
             weights = list(seen[0].values())
             divergences = [
-                mean_over_queries(row_divergences(weights[i].double(), original.weights[i].double()), real)
+                mean_over_queries(row_divergences(weights[i].double(), original.weights[i].double()), shares[i])
                 for i in goal.layers
             ]
             output = output_divergences(logits, original.logits, classifier.head).mean()
@@ -196,6 +211,15 @@ class AdversaryJob:
             return output, None
         keys = torch.stack([original.keys[layer] for layer in goal.layers], 1)
         return output, stated_distance(key_distances(new.double(), keys.double(), real), goal.distance)
+
+    def _original(self, texts: Sequence[Tokens]) -> tuple[KeyPass, list[Tensor]]:
+        """The unchanged model, and the share of each query in the distance of each layer's attention."""
+        goal = self.adversary.goal
+        if goal.kind != "honest" or goal.rows == "all":
+            original = original_pass(self.classifier, texts)
+            return original, [original.batch.real.double()] * len(original.weights)
+        original, pooled = pooled_pass(self.classifier, texts)
+        return original, [*[original.batch.real.double()] * (len(original.weights) - 1), pooled.double()]
 
     def score(self) -> dict[str, float]:
         """The score that chooses the epoch, and both terms, on dev: means over batches, weighted by their texts."""

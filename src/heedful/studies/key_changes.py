@@ -25,7 +25,7 @@ from heedful.model.keys import KeyEdit, random_order, reordered
 from heedful.nets.base import Net
 from heedful.nets.transformer import with_activation
 from heedful.studies.base import Texts
-from heedful.studies.key_adversary import Adversary, KeyPass, other_labels
+from heedful.studies.key_adversary import Adversary, KeyPass, other_labels, pooled_pass
 
 Method = Literal["as-stated", "honest", "random-keys", "opposite", "activation", "permuted"]
 ORIGINAL = "original"
@@ -118,15 +118,6 @@ class KeyChanges:
 
         return edit
 
-    def original(self, texts: Sequence[Tokens]) -> tuple[KeyPass, Float[Tensor, "b q"]]:
-        """The unchanged model, and the share of each position in its pooling."""
-        batch = self.classifier.batch(texts)
-        with self.classifier.keys() as keys:
-            reading = self.classifier.read(batch)
-        weights = tuple(reading.weights[site].detach() for site in reading.layers("self"))
-        own = tuple(k.detach() for k in keys[0].values())
-        return KeyPass(batch, reading.logits.detach(), own, weights), reading.pooled.detach()
-
     # measures
 
     def scores(self, texts: Texts, variants: Sequence[Variant]) -> dict[str, dict[str, Floats]]:
@@ -146,7 +137,7 @@ class KeyChanges:
         }
 
     def _measured(self, texts: Texts, variants: Sequence[Variant]) -> dict[str, dict[str, Floats]]:
-        original, pooled = self.original(texts.tokens)
+        original, pooled = pooled_pass(self.classifier, texts.tokens)
         found = {ORIGINAL: {"accuracy": _right(original, texts.gold)}}
         for variant in variants:
             draws = range(self.draws if variant.method == "permuted" else 1)
@@ -172,7 +163,7 @@ class KeyChanges:
 
     def example(self, tokens: Tokens, variants: Sequence[Variant]) -> dict[str, Any]:
         """One text before and after each change: the pooled row by words, the prediction, and attention matrices."""
-        original, pooled = self.original([tokens])
+        original, pooled = pooled_pass(self.classifier, [tokens])
         units, groups = tokens.by("word")
         passes = {v.method: self.run(v, original, [tokens]) for v in variants}
 
@@ -212,11 +203,12 @@ def pooled_row(weights: Float[Tensor, "b h q k"], pooled: Float[Tensor, "b p"]) 
 
 def _layer_measures(changed: KeyPass, original: KeyPass, layer: int) -> dict[str, Floats]:
     real = original.batch.real
+    shares = real.double()
     new, old = (p.weights[layer].double() for p in (changed, original))
     keys, own = (p.keys[layer].double() for p in (changed, original))
     return {
-        "attention jsd": _array(mean_over_queries(row_divergences(new, old), real)),
-        "attention tvd": _array(mean_over_queries(row_variations(new, old), real)),
+        "attention jsd": _array(mean_over_queries(row_divergences(new, old), shares)),
+        "attention tvd": _array(mean_over_queries(row_variations(new, old), shares)),
         "key distance": _array(key_distances(keys, own, real)),
         "centred key distance": _array(key_distances(centred(keys, real), centred(own, real), real)),
     }
