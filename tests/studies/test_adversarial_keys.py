@@ -104,7 +104,7 @@ def test_examples_keep_their_label_and_are_ranked_by_the_change_of_attention() -
 
 
 def test_three_labels_and_networks_of_their_own_for_each_layer() -> None:
-    study = replace(TINY, adversaries=("honest", "opposite"), each_layer=(), shared=False, distance="log")
+    study = replace(TINY, adversaries=("honest", "opposite"), each_layer=None, shared=False, distance="log")
     result = run(study=study, labels=3)
     assert {r.method for r in result.result.rows} == {"original", "honest", "opposite"}
 
@@ -173,6 +173,13 @@ def test_the_same_adversary_twice_is_refused() -> None:
 def test_a_model_without_keys_of_its_own_is_refused_by_name(family: str, reason: str) -> None:
     with pytest.raises(Unsupported, match=rf"tiny-{family}.*{reason}"):
         require_keys(shared(family))
+
+
+@pytest.mark.thorough
+def test_two_processes_write_the_same_outcome(tmp_path: Path) -> None:
+    study = replace(TINY, each_layer=("permuted",))
+    one, two = (run(tmp_path / str(jobs), study, jobs=jobs).result for jobs in (1, 2))
+    assert one == two
 
 
 @pytest.mark.thorough

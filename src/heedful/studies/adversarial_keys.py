@@ -45,19 +45,18 @@ class AdversarialKeys(Checked):
 
     A network of two layers (width → `hidden` → width, ReLU), one for all layers or with `shared`=false one for each,
     turns the keys of each token into others. Four are trained on `trained` texts of the train part, and the epoch is
-    chosen on `chosen` texts of dev: as-stated, with the poster's loss α·CE(gold label) − (1 − α)·distance of the keys
-    (`distance` norm, as in the poster, or log, the logarithm of the mean square, as in its code); honest, with
-    α·KL(the model's own probabilities ‖ the new ones) − (1 − α)·JSD of the attentions (of all `rows`, or with read, in
-    the last layer, only of those that the classifier pools); random-keys, whose input is
-    uniform noise instead of keys, for the gold label; opposite, for another label than the gold one. Two need no
-    training: activation computes attention by 1.5-entmax instead of softmax (or by softmax in a network trained with
-    another), and permuted gives the tokens of a text each other's keys, in `draws` random orders of its own for each
-    layer and text. Methods in `each_layer` are also applied to each layer by itself. All are scored on `scored` texts
-    of the test part.
+    chosen on `chosen` texts of dev. as-stated: the poster's loss α·CE(gold label) − (1 − α)·distance of the keys
+    (`distance` norm, as in the poster, or log, the logarithm of the mean square, as in its code). honest:
+    α·KL(the model's own probabilities ‖ the new ones) − (1 − α)·JSD of the attentions, of all `rows`, or with
+    `rows`=read, in the last layer, only of those that the classifier pools. random-keys: the gold label, with uniform
+    noise in place of keys. opposite: another label than the gold one. Two need no training. activation: 1.5-entmax
+    instead of softmax (or softmax in a network trained with another). permuted: the tokens of a text get each other's
+    keys, in `draws` random orders for each layer and text. Methods in `each_layer` are also applied to each layer by
+    itself. All are scored on `scored` texts of the test part.
     """
 
     adversaries: tuple[Method, ...] = METHODS
-    each_layer: tuple[Method, ...] = METHODS
+    each_layer: tuple[Method, ...] | None = METHODS
     alpha: Annotated[float, Gt(0), Le(1)] = 0.5
     distance: KeyDistance = "norm"
     rows: Rows = "all"
@@ -182,7 +181,7 @@ class AdversarialKeys(Checked):
         """Each method in all layers, then in each."""
         variants = [Variant(method, "all") for method in self.adversaries]
         if layers > 1:
-            wanted = [method for method in self.adversaries if method in self.each_layer]
+            wanted = [method for method in self.adversaries if method in (self.each_layer or ())]
             variants += [Variant(method, layer) for method in wanted for layer in range(layers)]
         return variants
 
