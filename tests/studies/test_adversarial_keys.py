@@ -126,6 +126,14 @@ def test_a_study_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None
     assert load_outcome(resumed).result == load_outcome(whole).result
 
 
+def test_an_adversary_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
+    study = replace(TINY, adversaries=("random-keys",), each_layer=(), epochs=1)
+    run(tmp_path / "s", study)
+    next((tmp_path / "s" / "adversaries").iterdir()).unlink()
+    with pytest.raises(BadInput, match=r"cannot be read .* with --restart\.$"):
+        run(tmp_path / "s", study)
+
+
 def test_a_restart_deletes_the_adversaries(tmp_path: Path) -> None:
     study = replace(TINY, adversaries=("random-keys",), each_layer=(), epochs=1)
     run(tmp_path / "s", study)

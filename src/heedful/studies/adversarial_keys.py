@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, get_args
 import numpy as np
 
 from heedful.audits.summary import Row
-from heedful.core.arrays import Floats
+from heedful.core.arrays import Bools, Floats
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import DIVERGENCE, FRACTION, Measure, Place
 from heedful.core.settings import Checked, Count, Gt, Le, Positive
@@ -31,7 +31,7 @@ from heedful.studies.key_adversary import (
     original_pass,
     train_adversary,
 )
-from heedful.studies.key_changes import ORIGINAL, KeyChanges, Method, Variant
+from heedful.studies.key_changes import MAX_MATRIX_TOKENS, ORIGINAL, KeyChanges, Method, Variant
 from heedful.studies.outcome import Curve, ExampleText, PairedDifference, Result, WeightedWords
 
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -230,9 +230,10 @@ class AdversarialKeys(Checked):
         classifier = changed.classifier
         order: tuple[Method, ...] = ("honest", "as-stated", *METHODS)
         main = next(Variant(method, "all") for method in order if method in self.adversaries)
-        chosen = tables.most_changed(main, self.examples)
+        short = np.array([len(tokens) <= MAX_MATRIX_TOKENS for tokens in test.tokens])
+        chosen = tables.most_changed(main, self.examples, short)
         shown = [v for v in variants if v.layer == "all"]
-        stored = trial.step("examples", lambda: [changed.example(test.tokens[i], shown) for i in chosen])
+        stored = trial.step("examples", lambda: [changed.example(test.tokens[i], shown, main.method) for i in chosen])
         examples = tuple(
             _example(classifier.labels[int(test.gold[i])], found, main.method)
             for i, found in zip(chosen, stored, strict=True)
@@ -240,7 +241,7 @@ class AdversarialKeys(Checked):
         matrices = [
             {"tokens": found["tokens"], "title": f"test text {i}", "method": main.method, **matrix}
             for i, found in zip(chosen, stored, strict=True)
-            for matrix in found["matrices"].get(main.method, [])
+            for matrix in found["matrices"]
         ]
         return examples, matrices
 
@@ -290,7 +291,7 @@ def _example(gold: str, found: Mapping[str, Any], main: str) -> ExampleText:
         label=f"{own['label']} ({own['probability']:.2f})",
         gold=gold,
         colourings=colourings,
-        note=f"Chosen: among texts whose label stays under {main}, its attention changes most.",
+        note=f"Among (short) texts whose label stays under {main}, its attention changes most.",
     )
 
 
@@ -318,11 +319,16 @@ class _Tables:
             for name in chunks[0]
         }
 
-    def most_changed(self, variant: Variant, count: int) -> list[int]:
-        """The texts with the largest divergence of attention whose label stays; the first of equal ones first."""
+    def most_changed(self, variant: Variant, count: int, preferred: Bools) -> list[int]:
+        """The texts with the largest divergence of attention whose label stays; the first of equal ones first.
+
+        Only preferred ones, if there are enough.
+        """
         table = self.values[variant.name]
-        score = np.where(table["agreement"] == 1, table["attention jsd"].mean(1), -1)
-        return [int(i) for i in np.argsort(-score, kind="stable")[:count] if score[i] >= 0]
+        stays = table["agreement"] == 1
+        eligible = stays & preferred if (stays & preferred).sum() >= count else stays
+        ranked = np.argsort(-np.where(eligible, table["attention jsd"].mean(1), -1), kind="stable")
+        return [int(i) for i in ranked[:count] if eligible[i]]
 
     def rows(self) -> list[Row]:
         """Each measure of the original and of each variant, over all layers and in each."""

@@ -20,11 +20,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heedful.core.arrays import Ints
+from heedful.core.errors import BadInput
 from heedful.core.files import sweep, write_errors, write_files
 from heedful.core.random import seeded
 from heedful.core.tokens import Tokens
@@ -267,7 +268,10 @@ def train_adversary(
 
 def load_network(file: Path, device: torch.device) -> KeyNetwork:
     """The network in a file."""
-    weights = load_file(file)
+    try:
+        weights = load_file(file)
+    except (OSError, SafetensorError) as e:
+        raise BadInput(f"'{file}' cannot be read ({e}); run the same command again with --restart.") from e
     groups, width, hidden = weights["inner"].shape
     network = KeyNetwork(width, hidden, groups)
     network.load_state_dict(weights)

@@ -30,7 +30,7 @@ from heedful.studies.key_adversary import Adversary, KeyPass, other_labels, pool
 Method = Literal["as-stated", "honest", "random-keys", "opposite", "activation", "permuted"]
 ORIGINAL = "original"
 DECIMALS = 6  # of a stored number
-MAX_MATRIX_TOKENS = 32  # of a text whose attention matrices are stored
+MAX_MATRIX_TOKENS = 48  # of a text whose attention matrices are stored
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,8 @@ class KeyChanges:
             **{name: np.stack([layer[name] for layer in layers], 1) for name in layers[0]},
         }
 
-    def example(self, tokens: Tokens, variants: Sequence[Variant]) -> dict[str, Any]:
-        """One text before and after each change: the pooled row by words, the prediction, and attention matrices."""
+    def example(self, tokens: Tokens, variants: Sequence[Variant], main: Method) -> dict[str, Any]:
+        """One text before and after each change: the pooled row by words, the prediction; and matrices of `main`."""
         original, pooled = pooled_pass(self.classifier, [tokens])
         units, groups = tokens.by("word")
         passes = {v.method: self.run(v, original, [tokens]) for v in variants}
@@ -178,7 +178,7 @@ class KeyChanges:
             "words": list(units.pieces),
             "tokens": list(tokens.pieces),
             "rows": {ORIGINAL: row(original)} | {name: row(p) for name, p in passes.items()},
-            "matrices": {name: self._matrices(original, p, len(tokens)) for name, p in passes.items()},
+            "matrices": self._matrices(original, passes[main], len(tokens)),
         }
 
     def _matrices(self, before: KeyPass, after: KeyPass, tokens: int) -> list[dict[str, Any]]:

@@ -285,7 +285,7 @@ def _matrices(outcome: Outcome) -> list[Section]:
             title="Attention before and after",
             question="What does the attention of one text look like?",
             findings=(
-                f"The text has the largest divergence of those whose label stays under {first[0]['method']}; "
+                f"Of short texts whose label stays under {first[0]['method']}, it has the largest divergence; "
                 "its words are among the examples.",
             ),
             figures=tuple(_heat_maps(matrix) for matrix in first),
