@@ -3,6 +3,7 @@
 tokens(text, pair)      tokenize                             logits(batch)           the model's output
 attention(edit)         read and edit attention              embeddings(edit)        read and edit word vectors
 read(batch)             attention, and the head's pooling    gradient(of, by)        derivatives, counted
+keys(edit)              read and edit the keys of attention
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from heedful.core.tokens import Tokens, check_text
 from heedful.model import huggingface, probes, seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, tracked
+from heedful.model.keys import KeyEdit, SeenKeys
 from heedful.model.locks import LockedProperty, lock_of
 from heedful.model.precision import bf16_fault, holds_bf16
 from heedful.model.projection import Projection
@@ -213,6 +215,7 @@ class Classifier:
     fused_attention_agrees = LockedProperty(probes.fused_attention_agrees)
     can_branch = LockedProperty(probes.can_branch)
     attention_fault = LockedProperty(probes.attention_fault)
+    key_maps = LockedProperty(probes.key_maps)
 
     # outputs
 
@@ -324,6 +327,18 @@ class Classifier:
                 yield seen
 
     @contextmanager
+    def keys(self, edit: KeyEdit | None = None) -> Iterator[SeenKeys]:
+        """Inside, every forward pass records its keys: `seen[i]` maps site -> keys [b,t,d] of forward i, as used.
+
+        `edit(site, keys)` changes them; the site's `allowed` is not known yet. The first use looks for the linear maps
+        that make the keys, and raises `Unsupported` if they are not found.
+        """
+        with self.lock, self._named("its keys cannot be edited"):
+            self.check_keys()
+            with seam.keys(self.model, self.key_maps.maps, edit) as seen:
+                yield seen
+
+    @contextmanager
     def embeddings(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
         """Inside, `edit` changes the word vectors [b,t,d] of every forward pass."""
         with self.lock, self._named("its word vectors cannot be edited"), seam.embeddings(self.model, edit):
@@ -343,6 +358,11 @@ class Classifier:
         if (fault := self.attention_fault) is not None:
             reason = f"its attention cannot be read ({fault}); methods that need no attention still work."
             raise Unsupported(reason, self._full_name)
+
+    def check_keys(self) -> None:
+        """Raise `Unsupported`, with the model's name, unless the keys of this model can be edited."""
+        if (fault := self.key_maps.fault) is not None:
+            raise Unsupported(f"its keys cannot be edited ({fault}).", self._full_name)
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
         """One forward pass with its attention, and with gradients recorded."""

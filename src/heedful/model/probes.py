@@ -14,9 +14,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from heedful.core.errors import HeedfulError, Unsupported
+from heedful.core.random import seeded
 from heedful.model import huggingface, seam
 from heedful.model.batch import Batch, Side
 from heedful.model.edits import Site, at, leaf
+from heedful.model.keys import FoundKeys, KeySearch
 
 if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
@@ -118,6 +120,47 @@ def attention_fault(classifier: Classifier) -> str | None:
     if not all(torch.equal(w.to(r.dtype), r) for w, r in zip(seen[0].values(), reported, strict=True)):
         return "the weights seen differ from those it reports"
     return None
+
+
+def key_maps(classifier: Classifier) -> FoundKeys:
+    """The linear maps that make the keys of each attention matrix, or why keys cannot be edited.
+
+    Checked: keys that are replaced by themselves leave the logits bit-equal, and a constant added to all keys leaves
+    attention unchanged. It does not where keys are used for relative positions too, and a distance between keys that
+    ignores constants would not be what attention sees.
+    """
+    if classifier.attention_fault is not None:
+        return FoundKeys(fault=f"its attention cannot be read ({classifier.attention_fault})")
+    model, tokens = classifier.model, classifier.tokens(PROBE).cut(classifier.limit)
+    places = iter(reversed(tokens.content))
+    backwards = tokens.take([next(places) if i in tokens.content else i for i in range(len(tokens))])
+    try:
+        batch = classifier.batch([tokens, backwards])  # two texts tell the axis of texts from that of tokens
+        with torch.no_grad(), seam.paused(model), seam.implementation(model, "eager"):
+            with KeySearch(model, classifier.sites, len(batch)) as search:
+                usual = classifier.run(batch)
+            maps = tuple(search.maps)
+            with seam.keys(model, maps, lambda site, keys: keys.clone()) as seen:
+                same = classifier.run(batch)
+            rng = seeded("a constant")
+            shifts = {site: torch.randn(k.shape[-1], generator=rng) * k.std().cpu() for site, k in seen[0].items()}
+            with seam.attention(model, classifier.sites) as before:
+                classifier.run(batch)
+            shift = seam.keys(model, maps, lambda site, keys: keys + shifts[site].to(keys))
+            with shift, seam.attention(model, classifier.sites) as after:
+                classifier.run(batch)
+    except HeedfulError as e:
+        return FoundKeys(fault=e.reason if isinstance(e, Unsupported) else str(e))
+    except Exception as e:  # a family's own code may raise anything
+        return FoundKeys(fault=f"{type(e).__name__}: {e}")
+    if any(keys.shape[:2] != batch.ids.shape for keys in seen[0].values()):
+        return FoundKeys(fault="its keys are not one for each token")
+    if not torch.equal(usual, same):
+        return FoundKeys(fault="keys replaced by themselves move its logits")
+    apart = max(float((after[0][site] - weights).abs().max()) for site, weights in before[0].items())
+    if not apart < _tolerance(usual):
+        return FoundKeys(fault="a constant added to all keys changes its attention: they are used for more than q·kᵀ")
+    return FoundKeys(maps)
 
 
 def _tolerance(logits: Tensor) -> float:

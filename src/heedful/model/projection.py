@@ -8,11 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from heedful.maths.activations import ACTIVATIONS
 from heedful.model.edits import Site
+
+SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
 
 PRODUCTS = {torch.matmul, torch.bmm, torch.Tensor.matmul, torch.Tensor.bmm, torch.Tensor.__matmul__, torch.einsum}
 _ADDED = {torch.addmm, torch.Tensor.addmm}  # (bias, input, weight)
 MAPS = {torch.nn.functional.linear} | _ADDED | PRODUCTS
+
+
+def is_attention(func: Any, args: Any, kwargs: Any, out: Any) -> bool:
+    """Whether a torch call is a softmax (or an alternative) that returns attention weights [b,h,q,k]."""
+    axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    return func in SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and axis in (-1, 3)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The seam: read, edit and differentiate every attention matrix and the word embeddings of a model, and undo it all.
+"""The seam: read, edit and differentiate attention, keys and the word embeddings of a model, and undo it all.
 
 It runs the model's own eager attention and intercepts the softmax, so each family keeps its own mask, soft-cap,
 relative positions and scaling. Every forward pass of heedful runs in `evaluation_mode`.
@@ -17,12 +17,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from heedful.core.errors import BadInput, Unsupported
-from heedful.maths.activations import ACTIVATIONS
 from heedful.model.edits import Edit, Site
 from heedful.model.huggingface import batch_axis
-from heedful.model.projection import MAPS, PRODUCTS, Context, Projection
-
-_SOFTMAXES: set[Any] = {torch.nn.functional.softmax, torch.Tensor.softmax, torch.special.softmax, *ACTIVATIONS.values()}
+from heedful.model.keys import KeyEdit, KeyEditing, KeyMap, SeenKeys
+from heedful.model.projection import MAPS, PRODUCTS, Context, Projection, is_attention
 
 # subtle: masks are -inf, the dtype's lowest number, -1e30 or (half) -65500; real scores are far above
 _MASKED_BELOW = -3e4
@@ -51,7 +49,8 @@ class Seen:
 class _Door:
     """One open context on a model."""
 
-    attention: bool
+    attention: bool = False
+    keys: bool = False
     paused: bool = False
 
 
@@ -59,8 +58,8 @@ _OPEN: WeakKeyDictionary[nn.Module, list[_Door]] = WeakKeyDictionary()
 
 
 @contextmanager
-def _door(model: nn.Module, attention: bool) -> Iterator[_Door]:
-    door = _Door(attention)
+def _door(model: nn.Module, attention: bool = False, keys: bool = False) -> Iterator[_Door]:
+    door = _Door(attention, keys)
     _OPEN.setdefault(model, []).append(door)
     try:
         yield door
@@ -91,8 +90,7 @@ class _Interception(TorchFunctionMode):
         if not self.inside:
             return out
         kwargs = kwargs or {}
-        axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-        if func in _SOFTMAXES and isinstance(out, Tensor) and out.ndim == 4 and axis in (-1, 3):
+        if is_attention(func, args, kwargs, out):
             return self.softmax(args[0] if args else kwargs["input"], out)
         if self.want_values and self.last is not None and func in PRODUCTS:
             self.product(args, out)
@@ -265,11 +263,31 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
         raise Unsupported("its word embeddings are used for something other than the text")
 
     with ExitStack() as undo:
-        door = undo.enter_context(_door(model, attention=False))
+        door = undo.enter_context(_door(model))
         undo.callback(model.register_forward_pre_hook(start, with_kwargs=True).remove)
         for table in tables:
             undo.callback(table.register_forward_hook(hook).remove)
         yield
+
+
+@contextmanager
+def keys(model: nn.Module, maps: Sequence[KeyMap], edit: KeyEdit | None = None) -> Iterator[SeenKeys]:
+    """The keys of every forward pass inside: read, and changed by `edit`; `maps` make them. Not re-entrant."""
+    if any(door.keys and not door.paused for door in _OPEN.get(model, ())):
+        raise RuntimeError("keys() is already open on this model; make one edit of two")
+    editing = KeyEditing(maps, edit)
+
+    def start(_: nn.Module, args: Any, kwargs: Any) -> None:
+        if not door.paused:
+            editing.start(len(kwargs["input_ids"] if "input_ids" in kwargs else args[0]))
+
+    with ExitStack() as undo:
+        door = undo.enter_context(_door(model, keys=True))
+        undo.enter_context(implementation(model, "eager"))
+        undo.callback(model.register_forward_pre_hook(start, with_kwargs=True).remove)
+        undo.callback(model.register_forward_hook(lambda *_: editing.finish()).remove)
+        undo.enter_context(editing)
+        yield editing.seen
 
 
 @contextmanager

@@ -18,6 +18,7 @@ STUDIES = Catalogue(
     "studies",
     __name__,
     {
+        "adversarial-keys": "adversarial_keys:AdversarialKeys",
         "pruning": "pruning:Pruning",
         "uniform-training": "uniform_training:UniformTraining",
         "seeds": "seeds:Seeds",

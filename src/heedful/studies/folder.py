@@ -4,6 +4,7 @@ DIR/study.json                 study, models, data, settings, seed, versions
 DIR/steps/NAME.json            the result of a step; written as a whole, so that a step is finished or absent
 DIR/steps/NAME.seconds         its CPU seconds
 DIR/models/NAME                a trained model, as `heedful train` writes it
+DIR/adversaries/NAME.safetensors   a trained adversary of a model
 DIR/outcome.json, report.html  the result, and the report
 
 Several processes may write into one folder. Needs no torch.
@@ -23,6 +24,7 @@ from heedful.core.errors import BadInput
 from heedful.core.files import compact, leftover, pretty, probe, sweep, write_errors, write_files
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
+ADVERSARIES = "adversaries"
 STUDY_FORMAT = "heedful study 1"
 
 
@@ -95,8 +97,9 @@ def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) ->
                 (place / name).unlink(missing_ok=True)
             for file in (place / STEPS).iterdir():
                 file.unlink()
-            if (place / MODELS).is_dir():
-                shutil.rmtree(place / MODELS)
+            for trained in (place / MODELS, place / ADVERSARIES):
+                if trained.is_dir():
+                    shutil.rmtree(trained)
     if present is None or restart:
         write_files({place / STUDY: encode_manifest(manifest, STUDY_FORMAT)})
         present = manifest
