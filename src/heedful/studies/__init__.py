@@ -19,6 +19,7 @@ STUDIES = Catalogue(
     __name__,
     {
         "pruning": "pruning:Pruning",
+        "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
     },
 )
 
