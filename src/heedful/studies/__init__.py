@@ -20,6 +20,7 @@ STUDIES = Catalogue(
     {
         "pruning": "pruning:Pruning",
         "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
+        "triggers": "triggers:Triggers",
     },
 )
 
