@@ -21,6 +21,7 @@ STUDIES = Catalogue(
         "pruning": "pruning:Pruning",
         "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
         "triggers": "triggers:Triggers",
+        "substitution": "substitution:Substitution",
     },
 )
 
