@@ -158,7 +158,7 @@ class Triggers(Checked):
             Cost("attribution of training texts", train * nodes, train * nodes),
             Cost("leave-one-out of training texts", train * (1 + words)),
             Cost("choosing triggers and controls", tuned * tried),
-            *(Cost(f"scoring by {name}", scored * each) for name in task_names(trial.subjects)),
+            *(Cost(f"scoring by {subject.name}", scored * each) for subject in trial.subjects),
         ]
 
     # parts

@@ -54,7 +54,7 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
     known = sorted(x for x in ceilings if x is not None)
     if known:
         span = " to ".join(dict.fromkeys((number(known[0], 2), number(known[-1], 2))))
-        yield f"Two random halves of the texts of one task have τ = {span}: noise alone keeps it that far from 1."
+        yield f"Two random halves of one task's texts have τ = {span}: noise alone, of half as many texts, does that."
 
 
 def _beside_chance(outcome: Outcome, row: Row) -> str:

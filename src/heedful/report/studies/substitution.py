@@ -165,10 +165,10 @@ def _replaced(outcome: Outcome) -> Table:
 
 
 def _placed(outcome: Outcome) -> Table:
-    columns = (Column("attention"), *(Column(axis, 2) for axis in ("TVD", "flips", "JSD", "accuracy")))
+    columns = (Column("attention"), *(Column(axis, 2) for axis in ("TVD", "JSD", "accuracy")))
     rows = []
     for name in (OWN, ODDS, SHUFFLED, UNIFORM):
-        found = [outcome.result.row(measure, name) for measure in (*AXES, "accuracy")]
+        found = [outcome.result.row(measure, name) for measure in ("tvd", "jsd", "accuracy")]
         short = name.removesuffix(" attention").removesuffix(" log-odds")
         rows.append((short, *(None if row is None else f"{interval(row)}{mark(row)}" for row in found)))
     caption = (
