@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
@@ -13,7 +14,18 @@ from hypothesis import strategies as st
 from heedful.core.errors import BadInput
 from heedful.model.huggingface import tokenize
 from heedful.model.loading import wrapped
-from heedful.nets.vocabulary import CLS, NUMBER, UNK, TokenRules, ids, learned, specials, vectors
+from heedful.nets.vocabulary import (
+    CLS,
+    NUMBER,
+    UNK,
+    TokenRules,
+    ids,
+    learned,
+    log_odds,
+    log_odds_of_labels,
+    specials,
+    vectors,
+)
 
 TEXTS = [
     "It's a well-made film, isn't it?<br /><br />Yes!",
@@ -148,3 +160,20 @@ def test_vectors_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_bytes(b"film \xff\xfe\n")
     with pytest.raises(BadInput, match="are not UTF-8 text"):
         vectors(tmp_path / "b.txt", {"film": 1}, 3)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_log_odds_of_each_label_have_the_sizes_of_log_odds(labels: int) -> None:
+    rng = np.random.default_rng(0)
+    gold = np.arange(60) % labels
+    texts = [[int(label), *rng.integers(3, 9, 4).tolist()] for label in gold]
+    by_label = log_odds_of_labels(texts, gold, labels, 9)
+    assert np.abs(by_label).max(0) == pytest.approx(np.abs(log_odds(texts, gold, 9)))
+    assert by_label.argmax(1).tolist() == list(range(labels))
+
+
+def test_a_label_without_texts_has_no_log_odds() -> None:
+    texts, gold = [[0, 2], [1, 2]] * 20, np.array([0, 2] * 20)
+    weights = log_odds_of_labels(texts, gold, 3, 3)
+    assert not weights[1].any()
+    assert weights[0] == pytest.approx(-weights[2])

@@ -207,6 +207,27 @@ def log_odds(
     return weights[0] if len(tasks) == 1 else np.abs(weights).max(0)
 
 
+def log_odds_of_labels(
+    texts: Sequence[Sequence[int]],
+    labels: Int[Ints, "n"],
+    count: int,
+    vocabulary: int,
+    stopwords: Collection[int] = (),
+) -> Float[Floats, "c v"]:
+    """As `log_odds`, of each of `count` labels against the rest, with signs; 0 for a label that no text has."""
+    truth = np.asarray(labels)
+    bags = _bags(texts, vocabulary, stopwords)
+    known = [label for label in range(count) if 0 < (truth == label).sum() < len(truth)]
+    weights = np.zeros((count, vocabulary))
+    if len(known) == 2 == len(np.unique(truth)):  # one is the other's opposite
+        weights[known[1]] = regression(bags, truth == known[1])[:vocabulary]
+        weights[known[0]] = -weights[known[1]]
+        return weights
+    for label in known:
+        weights[label] = regression(bags, truth == label)[:vocabulary]
+    return weights
+
+
 def _bags(texts: Sequence[Sequence[int]], vocabulary: int, stopwords: Collection[int]) -> csr_array:
     """Word counts of each text, scaled to norm 1, without stop words; 0 for a text without words."""
     row = np.repeat(np.arange(len(texts)), [len(text) for text in texts])

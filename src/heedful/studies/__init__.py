@@ -24,6 +24,9 @@ STUDIES = Catalogue(
         "seeds": "seeds:Seeds",
         "guides": "guides:Guides",
         "adversarial-training": "adversarial_training:AdversarialTraining",
+        "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
+        "triggers": "triggers:Triggers",
+        "substitution": "substitution:Substitution",
     },
 )
 
