@@ -1,7 +1,8 @@
-"""Train the networks of docs/networks.md and print its table: `make reproduce`, or with --show what is there already.
+"""Do every study, and train the networks of docs/networks.md: `make reproduce`, or with --show what is there already.
 
-The data are in ../shared/data, the encoder to fine-tune in the folder that --encoder names. Each row is one
-`heedful train`, chosen by validation texts, scored once on test; a row that is finished is not trained again.
+The studies are of the embedded model and corpus in the quick profile, ten CPU minutes together. Then comes the table of
+docs/networks.md. Its data are in ../shared/data, the encoder to fine-tune in the folder that --encoder names. Each row
+is one `heedful train`, chosen by validation texts, scored once on test; a row that is finished is not trained again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import heedful
-from heedful.data import splits
+from heedful.data import load, splits
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 SENTIMENT = ("negative", "positive")
@@ -68,6 +69,19 @@ def trained(row: Row, out: Path, encoder: str) -> None:
     heedful.train(row.recipe, parts_of_data, folder, settings, names=row.names)
 
 
+def studies(out: Path) -> None:
+    """Every study of the embedded model (or of its default recipe) and corpus, and its CPU minutes."""
+    corpus = load("corpus")
+    seconds = 0.0
+    for name in heedful.STUDIES:
+        takes = getattr(heedful.STUDIES[name], "takes", (1, 1))
+        source: Any = "corpus" if takes[0] == 1 else [corpus[::2], corpus[1::2]]
+        outcome = heedful.study(name, source, out=out / "studies" / name, profile="quick")
+        seconds += outcome.seconds
+        print(f"{name}: {outcome.seconds / 60:.1f} CPU minutes -> {out / 'studies' / name}", flush=True)
+    print(f"all studies: {seconds / 60:.1f} CPU minutes", flush=True)
+
+
 def line(row: Row, out: Path) -> str:
     """The row as Markdown."""
     training = json.loads((out / row.folder / "training.json").read_text("utf-8"))
@@ -95,6 +109,8 @@ def main() -> None:
     args = parser.parse_args()
     rows = [row for row in ROWS if not args.rows or row.folder in args.rows]
     if not args.show:
+        if not args.rows:
+            studies(args.out)
         for row in rows:
             if row.recipe == "finetune" and not args.encoder:
                 print(f"{row.folder} is left out: name an encoder with --encoder")

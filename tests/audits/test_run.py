@@ -540,7 +540,7 @@ def test_a_run_of_a_later_version_is_refused(run: Run) -> None:
     (run.folder / "manifest.json").write_text(json.dumps(told), "utf-8")
     with pytest.raises(
         BadInput,
-        match=r"has the format 'heedful run 1' of another version of heedful, not 'heedful run 2'; run the command again",
+        match=r"has the format 'heedful run 1' of another version of heedful, not 'heedful run 2'; run the command",
     ):
         open_run(run.folder, MANIFEST)
 

@@ -17,7 +17,7 @@ from heedful.data import Example, Splits
 from heedful.model.classifier import Classifier
 from heedful.nets.transformer import Transformer, TransformerShape
 from heedful.report.study import report
-from heedful.studies import study_of
+from heedful.studies import STUDIES
 from heedful.studies.adversarial_keys import METHODS, AdversarialKeys, require_keys
 from heedful.studies.outcome import Outcome, load_outcome
 from heedful.studies.study import StudyRequest, forecast, prepare
@@ -166,7 +166,7 @@ def test_the_forecast_counts_trainings_and_scoring() -> None:
 @pytest.mark.parametrize("alpha", [0, -0.1, 1.5])
 def test_alpha_outside_its_range_is_one_sentence(alpha: float) -> None:
     with pytest.raises(BadInput, match=r"^alpha is a number above 0 and of at most 1, not .*\.$"):
-        study_of("adversarial-keys", {"alpha": alpha})
+        STUDIES.make("adversarial-keys", {"alpha": alpha})
 
 
 def test_the_same_adversary_twice_is_refused() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,30 +10,24 @@ from heedful.core.catalogue import Catalogue
 if TYPE_CHECKING:
     from heedful.studies.base import Study, Trial
 
-__all__ = ["STUDIES", "Study", "Trial", "study_of"]
+__all__ = ["STUDIES", "Study", "Trial"]
 
 STUDIES = Catalogue(
     "study",
     "studies",
     __name__,
     {
-        "adversarial-keys": "adversarial_keys:AdversarialKeys",
         "pruning": "pruning:Pruning",
+        "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
+        "triggers": "triggers:Triggers",
         "uniform-training": "uniform_training:UniformTraining",
         "seeds": "seeds:Seeds",
         "guides": "guides:Guides",
         "adversarial-training": "adversarial_training:AdversarialTraining",
-        "heads-across-tasks": "heads_across_tasks:HeadsAcrossTasks",
-        "triggers": "triggers:Triggers",
+        "adversarial-keys": "adversarial_keys:AdversarialKeys",
         "substitution": "substitution:Substitution",
     },
 )
-
-
-def study_of(wanted: str | Study, given: Mapping[str, Any] | None = None) -> Study:
-    """A study by name, with settings, each checked against its type; a study object is returned unchanged."""
-    item: Study = STUDIES.make(wanted, given)
-    return item
 
 
 def __getattr__(name: str) -> Any:
