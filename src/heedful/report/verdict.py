@@ -71,7 +71,7 @@ def reason(verdict: Verdict) -> str:
     return {
         Reason.NOT_AMONG_METHODS: f"the run does not have the method {verdict.method}",
         Reason.UNREADABLE: "this model's attention could not be read",
-        Reason.QUESTIONS_MISSING: f"the run did not measure {and_list(missing)}",
+        Reason.QUESTIONS_MISSING: f"the run has no numbers for {and_list(missing)}",
         Reason.TOO_FEW: f"fewer than {verdict.rule.texts} texts",
         Reason.UNIFORMITY_UNKNOWN: "how far attention is from uniform was not measured",
         Reason.CONSTANT: "attention is nearly uniform: it ranks no word above another",
