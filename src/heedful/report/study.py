@@ -69,7 +69,9 @@ def _texts(used: Sequence[TextsUsed]) -> Section:
         name="texts",
         title="The texts",
         question="Which texts were used for what?",
-        findings=("No text is in two of these parts: what was chosen or trained is scored on other texts.",),
+        findings=(
+            "Of one data set, no text is in two of these parts: what was chosen or trained is scored on other texts.",
+        ),
         tables=(Table("texts", "Parts of the data", columns, rows),),
     )
 
