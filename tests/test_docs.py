@@ -16,6 +16,7 @@ from heedful.checks import CHECKS
 from heedful.cli import main
 from heedful.methods import METHODS
 from heedful.model import edits
+from heedful.studies import STUDIES
 from tests.support.parameters import mostly_thorough
 
 ROOT = Path(__file__).parent.parent
@@ -87,6 +88,14 @@ def test_every_check_has_a_section_with_its_measures(name: str) -> None:
     missing = [measure for measure in CHECKS[name].measures if f"`{measure}`" not in sections[name]]
     assert f"| `{name}` |" in page
     assert not missing
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_a_row_and_a_section(name: str) -> None:
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    assert f"| `{name}` |" in page
+    assert f"\n## {name}\n" in page
+    assert f"`{name}`" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))
