@@ -14,6 +14,7 @@ from heedful.core.finding import Measure
 from heedful.core.settings import Count, Ge, NotNegative
 from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
+from heedful.nets.training.adversarial import Layers, Objective
 from heedful.nets.training.settings import AttendedSettings
 from heedful.studies.adversaries import Adversaries, AdversaryTraining, start_notes
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
@@ -53,6 +54,7 @@ class AdversarialTraining(AdversaryTraining):
     """
 
     strengths: tuple[NotNegative, ...] = (0.0, 0.0005, 0.001, 0.0015, 0.002, 0.004, 0.02)
+    layers: Layers = "last"
     texts: Count | None = None
     scored: Count | None = None
     seeds: Annotated[int, Ge(0)] = 3
@@ -122,6 +124,10 @@ class AdversarialTraining(AdversaryTraining):
                 "epsilon": self.epsilon,
             },
         )
+
+    def objective(self, strength: float) -> Objective:
+        """The loss with this λ, about these layers."""
+        return Objective(strength, self.direction, self.layers)
 
     def _compared(self, subject: Subject) -> dict[str, dict[str, Any]]:
         """Trainings for comparison, where the subject has a recipe: other seeds, and uniform attention."""

@@ -15,7 +15,6 @@ from heedful.nets.training.adversarial import (
     AdversaryPlan,
     BaseOutputs,
     Direction,
-    Layers,
     Objective,
     check_adversary,
     train_adversary,
@@ -35,7 +34,6 @@ class AdversaryTraining(Checked):
 
     strengths: tuple[NotNegative, ...] = ()
     direction: Direction = "adversary-base"
-    layers: Layers = "last"
     adversary_epochs: Count = 40
     adversary_patience: Count = 5
     adversary_lr: Positive | None = None
@@ -48,7 +46,7 @@ class AdversaryTraining(Checked):
 
     def objective(self, strength: float) -> Objective:
         """The loss with this λ."""
-        return Objective(strength, self.direction, self.layers)
+        return Objective(strength, self.direction)
 
     def cost(self, texts: int) -> Cost:
         """Of the trainings, at most."""
@@ -93,7 +91,7 @@ class Adversaries:
     @cached_property
     def outputs(self) -> tuple[BaseOutputs, BaseOutputs]:
         """The base model's on train and dev."""
-        return self.plan.outputs(self.training.layers)
+        return self.plan.outputs(self.training.objective(0.0).layers)
 
     def train(self) -> dict[str, dict[str, float]]:
         """Train an adversary for each λ, as steps; by name, their scores on dev."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heedful.report.charts import PlottedCurve, Words, lines
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import Cell, cautious, count_texts, interval
+from heedful.report.phrases import Cell, cautious, count_texts, interval, number
 from heedful.report.studies import plotted, study_section
 from heedful.report.studies.retraining import OVER_TEXTS
 from heedful.studies.outcome import Outcome
@@ -53,8 +53,8 @@ def _sentences(outcome: Outcome) -> list[str]:
     pairs = [(jsd.mean, tvd.mean) for jsd, tvd in baseline if jsd is not None and tvd is not None]
     if pairs:
         jsd_mean, tvd_mean = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
-        number = f"{len(pairs)} seeds" if len(pairs) > 1 else "one seed"
-        sentences.append(f"Another seed alone: JSD {jsd_mean:.2f}, TVD {tvd_mean:.2f} (mean of {number}).")
+        seeds = f"{len(pairs)} seeds" if len(pairs) > 1 else "one seed"
+        sentences.append(f"Another seed alone: JSD {number(jsd_mean)}, TVD {number(tvd_mean)} (mean of {seeds}).")
     return sentences
 
 
@@ -71,7 +71,8 @@ def _curve(outcome: Outcome) -> Figure:
         caption="Each point of the curve is an adversary with another λ, trained for all texts; Jain & Wallace's "
         "adversary changes each text by itself. The band is the 95 % interval of TVD over texts.",
     )
-    return lines(words, [*curves, *(curve for curve in points if curve.x)])
+    shown = [*curves, *(curve for curve in points if curve.x)]
+    return lines(words, shown, (0.0, max(y for curve in shown for y in curve.mean)))
 
 
 def _points(outcome: Outcome, label: str, names: Sequence[str]) -> PlottedCurve:

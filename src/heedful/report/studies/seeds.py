@@ -108,7 +108,8 @@ def _plane(outcome: Outcome) -> Figure:
         "mean JSD from the base network's attention",
         "mean TVD from its predictions",
     )
-    return lines(words, [curve for curve in points if curve.x])
+    shown = [curve for curve in points if curve.x]
+    return lines(words, shown, (0.0, max(y for curve in shown for y in curve.mean)))
 
 
 def _points(name: str, pairs: Sequence[tuple[Row | None, Row | None]]) -> PlottedCurve:
