@@ -213,6 +213,35 @@ def test_a_model_without_heads_is_refused_and_nothing_is_written(
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize(
+    ("study", "subject", "message"),
+    [
+        ("uniform-training", {"model": "bert"}, "has no recipe, so it cannot be trained again"),
+        ("seeds", {"model": "bert"}, "has no recipe"),
+        ("guides", {"recipe": "bilstm-pair"}, "needs a network of one text"),
+        ("guides", {"recipe": "transformer"}, "replaces one learned attention"),
+        ("uniform-training", {"recipe": "bilstm-uniform"}, "needs learned attention"),
+        ("adversarial-training", {"recipe": "han-rnn"}, "has two levels"),
+        ("adversarial-training", {"model": "fnet"}, "attention cannot be read"),
+        ("adversarial-keys", {"model": "bilstm"}, "keys"),
+        ("adversarial-keys", {"recipe": "bilstm"}, "no heads to compare"),
+        ("substitution", {"model": "fnet"}, "attention cannot be read"),
+        ("triggers", {"model": "fnet"}, "attention cannot be read"),
+        ("heads-across-tasks", {"model": ["bert", "bilstm"]}, "heads"),
+    ],
+)
+def test_a_subject_that_a_study_cannot_take_is_refused_and_nothing_is_written(
+    study: str, subject: dict[str, Any], message: str, data: Splits, tmp_path: Path
+) -> None:
+    def load(name: Any) -> Any:
+        return [models.shared(part) for part in name] if isinstance(name, list) else models.shared(name)
+
+    arguments: dict[str, Any] = {k: load(v) if k == "model" else v for k, v in subject.items()}
+    with pytest.raises(heedful.HeedfulError, match=message):
+        heedful.study(study, data, out=tmp_path / "s", **arguments)
+    assert not (tmp_path / "s").exists()
+
+
 # arguments
 
 

@@ -18,7 +18,7 @@ from heedful.maths.keys import KeyDistance
 from heedful.maths.stats import Estimate, decide, estimate, paired
 from heedful.model.classifier import Classifier
 from heedful.nets.training.loop import TrainingPlan, TrainingProgress
-from heedful.studies.base import Cost, Texts, Trial, require_heads, row_of
+from heedful.studies.base import Cost, Subject, Texts, Trial, check_heads, require_heads, row_of
 from heedful.studies.folder import ADVERSARIES, file_name
 from heedful.studies.key_adversary import (
     Adversary,
@@ -129,6 +129,13 @@ class AdversarialKeys(Checked):
         super().__post_init__()
         if not self.adversaries or len(set(self.adversaries)) < len(self.adversaries):
             raise BadInput(f"adversaries are {', '.join(self.adversaries) or 'empty'}; give each once, at least one.")
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a model whose keys cannot be edited."""
+        if (classifier := subjects[0].classifier) is None:
+            check_heads(subjects[0])
+        else:
+            require_keys(classifier)
 
     def __call__(self, trial: Trial) -> Result:
         """Accuracies, distances and examples of every adversary."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +14,7 @@ from heedful.core.finding import Measure
 from heedful.core.settings import Count, Ge, NotNegative
 from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
-from heedful.nets.training.adversarial import Layers, Objective
+from heedful.nets.training.adversarial import Layers, Objective, check_adversary
 from heedful.nets.training.settings import AttendedSettings
 from heedful.studies.adversaries import Adversaries, AdversaryTraining, start_notes
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
@@ -93,11 +93,16 @@ class AdversarialTraining(AdversaryTraining):
         "steps": 150,
     }
 
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a subject without attention to learn."""
+        if subjects[0].recipe:
+            require_attention(subjects[0], NAME)
+        if subjects[0].classifier is not None:
+            check_adversary(subjects[0].classifier)
+
     def __call__(self, trial: Trial) -> Result:
         """The distances of every adversary on test texts, those of the comparisons, and the curve."""
         subject = trial.subject
-        if subject.recipe:
-            require_attention(subject, NAME)
         base = trial.classifier()
         texts = trial.texts(base, "test", self.uses["test"], self.scored)
         adversaries = Adversaries(trial, base, self, self.texts)

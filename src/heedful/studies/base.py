@@ -256,7 +256,7 @@ class Study(Protocol):
 
     `summary` is one line, `paper` its source, `changes` a sentence on what is done to the model, `measures` its
     measures by name; `title`, `question` and `reading` head its report. `uses` says for each split what it is used for.
-    Optional: `check(subject)` (raises if a subject does not do, before anything is written), `quick` (its settings in
+    Optional: `check(subjects)` (raises if they do not do, before anything is written), `quick` (its settings in
     the quick profile), `trains` (a recipe is needed), `default_recipe` (without a
     model or a recipe), `takes` (the least and the largest number of subjects), `section` (the module whose
     `sections(outcome)` makes its report; default heedful.report.studies.<name>).

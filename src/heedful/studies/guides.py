@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -80,6 +80,10 @@ class Guides(AdversaryTraining):
         "seeds": 2,
         "scored": 120,
     }
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a subject that cannot be trained again, or has no attention to learn."""
+        self._require(subjects[0])
 
     def __call__(self, trial: Trial) -> Result:
         """Scores of the four students, and of the networks that guide them."""

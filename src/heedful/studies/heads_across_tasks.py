@@ -17,7 +17,7 @@ from heedful.maths.correlation import STATISTICS, Correlation, correlation, expe
 from heedful.maths.stats import Difference, decide
 from heedful.methods.base import numpy_generator
 from heedful.model.classifier import Classifier
-from heedful.studies.base import Cost, Subject, Texts, Trial, require_heads
+from heedful.studies.base import Cost, Subject, Texts, Trial, check_heads, require_heads
 from heedful.studies.heads import Importance, every_head
 from heedful.studies.outcome import Result
 from heedful.studies.pruning import importances
@@ -76,6 +76,14 @@ class HeadsAcrossTasks(Checked):
         super().__post_init__()
         if not self.importances or len(set(self.importances)) < len(self.importances):
             raise BadInput(f"importances are {', '.join(self.importances) or 'empty'}; give each once, at least one.")
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse models without heads, or with others."""
+        for subject in subjects:
+            check_heads(subject)
+        classifiers = [subject.classifier for subject in subjects if subject.classifier is not None]
+        if len(classifiers) == len(subjects):
+            same_shape(classifiers, task_names(subjects))
 
     def __call__(self, trial: Trial) -> Result:
         """The statistics of each pair of tasks, and how well halves of one task agree."""

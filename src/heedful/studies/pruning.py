@@ -102,9 +102,9 @@ class Pruning(Checked):
         if not self.importances or len(set(self.importances)) < len(self.importances):
             raise BadInput(f"importances are {', '.join(self.importances) or 'empty'}; give each once, at least one.")
 
-    def check(self, subject: Subject) -> None:
+    def check(self, subjects: Sequence[Subject]) -> None:
         """Refuse a model without heads."""
-        check_heads(subject)
+        check_heads(subjects[0])
 
     def __call__(self, trial: Trial) -> Result:
         """The curves, their areas, and paired differences between orders."""

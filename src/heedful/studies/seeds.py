@@ -16,7 +16,7 @@ from heedful.core.arrays import Bools, Floats
 from heedful.core.finding import Measure
 from heedful.core.settings import Checked, Count, NotNegative
 from heedful.maths.stats import decide, paired
-from heedful.studies.base import Cost, Texts, Trial, epochs_of, row_of
+from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
 from heedful.studies.outcome import PairedDifference, Result
 from heedful.studies.retraining import (
     BASE,
@@ -74,6 +74,10 @@ class Seeds(Checked):
     trains: ClassVar[bool] = True
     default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3, "scored": 80, "steps": 150}
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a subject that cannot be trained again, or has no attention to learn."""
+        require_attention(subjects[0], NAME)
 
     def __call__(self, trial: Trial) -> Result:
         """Distances to the base model's attention and predictions, by seed, over seeds, and of the adversary."""

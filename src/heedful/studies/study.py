@@ -172,8 +172,8 @@ def prepare(request: StudyRequest) -> StudyJob:
     subjects = _subjects(request, chosen, name, models, recipe, of_recipe[0] if of_recipe else {})
     for subject in subjects:
         check_parts(subject, chosen.uses)
-        if hasattr(chosen, "check"):
-            chosen.check(subject)
+    if hasattr(chosen, "check"):
+        chosen.check(subjects)
     return StudyJob(name, chosen, tuple(subjects), request.seed)
 
 

@@ -24,7 +24,7 @@ from heedful.maths.stats import decide, estimate, paired
 from heedful.methods.attention import AttentionMean, BatchPart, read_shares, sites_of
 from heedful.model import edits
 from heedful.model.classifier import Classifier, Reading
-from heedful.studies.base import Cost, Texts, Trial, gold_index, row_of
+from heedful.studies.base import Cost, Subject, Texts, Trial, gold_index, row_of
 from heedful.studies.outcome import Curve, ExampleText, PairedDifference, Result, WeightedWords
 from heedful.studies.triggers import check_labels
 from heedful.studies.words import Lexicon, WordIndex, counted_examples, lexicon_of, replace_words, words_of
@@ -80,6 +80,12 @@ class Substitution(Checked):
     }
     uses: ClassVar[Mapping[str, str]] = {"train": "log-odds of words are estimated", "test": "texts are changed"}
     quick: ClassVar[Mapping[str, Any]] = {"scored": 80, "draws": 1}
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a model whose attention cannot be read, or without two labels."""
+        if (classifier := subjects[0].classifier) is not None:
+            check_labels(classifier)
+            METHOD.check(classifier)
 
     def __call__(self, trial: Trial) -> Result:
         """Curves over the number of replaced words, and numbers of each attention that was put in."""

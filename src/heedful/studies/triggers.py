@@ -32,7 +32,7 @@ from heedful.studies.attacks import (
     read_with,
     word_effects,
 )
-from heedful.studies.base import Cost, Texts, Trial, gold_index
+from heedful.studies.base import Cost, Subject, Texts, Trial, gold_index
 from heedful.studies.heads_across_tasks import ATTATTR_NODES, cut_texts, task_names
 from heedful.studies.outcome import ExampleText, Result, WeightedWords
 from heedful.studies.patterns import Pattern, Trigger, extract, pattern_of, strongest_patterns
@@ -104,6 +104,20 @@ class Triggers(Checked):
         "draws": 3,
     }
 
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a model without attention or two labels, and other models with other labels or data."""
+        names = task_names(subjects)
+        first = subjects[0].classifier
+        if first is not None:
+            check_labels(first)
+        for name, subject in zip(names[1:], subjects[1:], strict=True):
+            if subject.splits != subjects[0].splits:
+                raise BadInput(
+                    f"triggers are transferred between models on one data set, not to {subject.data}; give one."
+                )
+            if first is not None and subject.classifier is not None:
+                _check_same_labels(name, subject.classifier, first)
+
     def __call__(self, trial: Trial) -> Result:
         """Success, accuracy and pull of each trigger and control, by gold label and over all; and examples."""
         classifier = trial.classifier()
@@ -165,21 +179,10 @@ class Triggers(Checked):
 
     def _others(self, trial: Trial, classifier: Classifier) -> list[tuple[str, Classifier]]:
         """The models that triggers are transferred to, each with the same labels and the same data."""
-        first, *others = trial.subjects
-        names = task_names(trial.subjects)[1:]
         found = []
-        for name, subject in zip(names, others, strict=True):
-            if subject.splits != first.splits:
-                raise BadInput(
-                    f"triggers are transferred between models on one data set, not to {subject.data}; give one."
-                )
+        for name, subject in zip(task_names(trial.subjects)[1:], trial.subjects[1:], strict=True):
             other = trial.classifier(subject)
-            known, wanted = ({label.casefold() for label in c.labels} for c in (other, classifier))
-            if known != wanted or len(other.labels) != len(classifier.labels):
-                raise BadInput(
-                    f"{name} has the labels {', '.join(other.labels)}, and the first model "
-                    f"{', '.join(classifier.labels)}; give models with the same labels."
-                )
+            _check_same_labels(name, other, classifier)
             found.append((name, other))
         return found
 
@@ -266,6 +269,15 @@ def check_labels(classifier: Classifier) -> None:
         raise Unsupported("it has no attention heads", classifier.name)
     if classifier.head == "regression" or len(classifier.labels) < 2:
         raise Unsupported("it has no two labels, and a prediction can change only between labels", classifier.name)
+
+
+def _check_same_labels(name: str, other: Classifier, first: Classifier) -> None:
+    known, wanted = ({label.casefold() for label in c.labels} for c in (other, first))
+    if known != wanted or len(other.labels) != len(first.labels):
+        raise BadInput(
+            f"{name} has the labels {', '.join(other.labels)}, and the first model {', '.join(first.labels)}; give "
+            "models with the same labels."
+        )
 
 
 def _same_name(label: str, labels: Sequence[str]) -> str:

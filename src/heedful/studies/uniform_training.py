@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ import numpy as np
 from heedful.core.finding import Measure
 from heedful.core.settings import Checked, Count
 from heedful.maths.stats import decide, mcnemar, paired
-from heedful.studies.base import Cost, Trial, epochs_of, row_of
+from heedful.studies.base import Cost, Subject, Trial, epochs_of, row_of
 from heedful.studies.outcome import PairedDifference, Result
 from heedful.studies.retraining import (
     BASE,
@@ -64,6 +64,10 @@ class UniformTraining(Checked):
     trains: ClassVar[bool] = True
     default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "scored": 120}
+
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse a subject that cannot be trained again, or has no attention to learn."""
+        require_learned_attention(subjects[0], NAME)
 
     def __call__(self, trial: Trial) -> Result:
         """Scores of both kinds, their paired differences, and how far their predictions are apart."""

@@ -225,13 +225,14 @@ def finish(
         }
         | dict(more)
     )
-    write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
     if find_spec("matplotlib") is not None:
         from heedful.report.figures.sheet import encode
         from heedful.report.figures.training import draw_curve
 
         title = f"{about['recipe']}: validation chose epoch {fitted.best} of {len(fitted.history)}"
         write_files({folder / CURVE: encode(draw_curve(fitted.history, fitted.best, title), "svg")})
+    # last: a folder with a record is a finished training
+    write_files({folder / RECORD: (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()})
     delete_state(folder)
     return dev
 
