@@ -172,8 +172,12 @@ class MultiHeadSettings(TextSettings):
 @dataclass(frozen=True)
 @with_fields(AttendedShape, "encoder attention activation embedding hidden dropout")
 class AttendedSettings(TextSettings):
-    """Jain & Wallace 2019: an encoder, and one attention over its states."""
+    """Jain & Wallace 2019: an encoder, and one attention over its states.
 
+    Random word vectors are ours, since the paper uses pretrained ones: docs/networks.md compares values of `spread`.
+    """
+
+    spread: Positive = 0.1
     optimiser: Optimiser = "amsgrad"
     weight_decay: NotNegative = 1e-5
     attention: Attention = "additive"
