@@ -40,8 +40,8 @@ class Row:
 
 
 ROWS = (
-    Row("bilstm", "bilstm", "sst2-phrases", 0.78, {"patience": 2}, test="sst2/test.jsonl"),
-    Row("average", "average", "sst2-phrases", 0.76, {"patience": 2}, test="sst2/test.jsonl"),
+    Row("bilstm", "bilstm", "sst2-phrases", 0.78, {"patience": 2, "spread": 1.0}, test="sst2/test.jsonl"),
+    Row("average", "average", "sst2-phrases", 0.76, {"patience": 2, "spread": 1.0}, test="sst2/test.jsonl"),
     Row("agnews", "bilstm", "agnews", 0.92, AGNEWS, ("World", "Business"), keep=("0", "2")),
     Row("multihead", "multihead", "imdb", 0.79, {"lazy": True}),
     Row("transformer", "transformer", "imdb", 0.82, TRANSFORMER),

@@ -1,4 +1,4 @@
-"""Tokenizers learned from training texts, and word vectors from a file."""
+"""Tokenizers learned from training texts, and word vectors from a file or from the texts."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from heedful.nets.vocabulary import (
     log_odds,
     log_odds_of_labels,
     specials,
+    trained_vectors,
     vectors,
 )
 
@@ -177,3 +178,52 @@ def test_a_label_without_texts_has_no_log_odds() -> None:
     weights = log_odds_of_labels(texts, gold, 3, 3)
     assert not weights[1].any()
     assert weights[0] == pytest.approx(-weights[2])
+
+
+SYNONYMS = ((1, 2), (3, 4), (5, 6))
+
+
+def planted(texts: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Texts of ten tokens: one topic's context words (10 each) around either of its two synonyms, which never meet."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(texts):
+        topic = int(rng.integers(len(SYNONYMS)))
+        row = 10 * (topic + 1) + rng.integers(10, size=10)
+        row[rng.integers(10)] = rng.choice(SYNONYMS[topic])
+        rows.append(row)
+    return np.concatenate(rows), np.repeat(np.arange(texts), 10)
+
+
+def test_synonyms_are_nearest_though_they_never_meet() -> None:
+    rows = trained_vectors(*planted(), width=8)
+    table = torch.stack([rows[i] for pair in SYNONYMS for i in pair])
+    near = table @ table.T - 2 * torch.eye(len(table), dtype=table.dtype)
+    assert near.argmax(1).tolist() == [1, 0, 3, 2, 5, 4]
+
+
+def test_trained_vectors_have_length_one_and_the_same_bits_again() -> None:
+    first, second = trained_vectors(*planted(), width=8), trained_vectors(*planted(), width=8)
+    assert all(float(row.norm()) == pytest.approx(1) for row in first.values())
+    assert all(torch.equal(first[i], second[i]) for i in first)
+
+
+def test_special_and_rare_words_get_no_trained_vector() -> None:
+    tokens, runs = planted()
+    tokens[:4] = 99
+    assert not {1, 99} & set(trained_vectors(tokens, runs, 8, special=[1]))
+    tokens[4] = 99
+    assert 99 in trained_vectors(tokens, runs, 8, special=[1])
+
+
+def test_words_of_two_runs_do_not_meet() -> None:
+    """Words 0 and 1 meet in their runs; where each token is a run, nothing does."""
+    tokens = np.tile([0, 1], 20)
+    assert set(trained_vectors(tokens, np.repeat(np.arange(20), 2), 4)) == {0, 1}
+    with pytest.raises(BadInput, match="no words that occur 5 times and near others; give more texts"):
+        trained_vectors(tokens, np.arange(40), 4)
+
+
+def test_texts_without_frequent_words_have_no_trained_vectors() -> None:
+    with pytest.raises(BadInput, match="leave out vectors=train"):
+        trained_vectors(np.arange(30), np.zeros(30, dtype=int), 4)

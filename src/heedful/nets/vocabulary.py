@@ -25,6 +25,7 @@ from torch import Tensor
 
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput
+from heedful.maths.cooccurrence import cooccurrences, factors, ppmi
 
 PAD, UNK, BEGIN, END, CLS = "<pad>", "<unk>", "<s>", "</s>", "[CLS]"
 Frame = Literal["ends", "cls", "none"]
@@ -38,6 +39,8 @@ _AFTER_LETTER = rf"\p{{L}}(?={_INNER}*\p{{N}})\K{_INNER}+"
 _AFTER_DIGIT = r"\p{N}\K(?=[\p{N}\p{L}]|[.,]\p{N})\p{N}*(?:[.,]\p{N}+)*\p{L}*"
 NUMBER = "000"  # what `digits` puts in the place of a word with a digit; no other digit is left then
 _HOLD = "\ue000"  # stands for a digit of it; in no text
+VECTOR_WINDOW = 5  # tokens to each side that are a word's context
+MIN_VECTOR_COUNT = 5  # occurrences of a word that gets a vector from the texts
 SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
@@ -169,6 +172,28 @@ def _vector(numbers: Sequence[str], width: int | None, where: str) -> Tensor:
     if width is not None and len(row) != width:
         raise BadInput(f"{where} has {len(row)} numbers, the network's embedding {width}; set embedding={len(row)}.")
     return torch.from_numpy(row)
+
+
+def trained_vectors(
+    tokens: Int[Ints, "n"], runs: Int[Ints, "n"], width: int, special: Collection[int] = ()
+) -> dict[int, Float[Tensor, "e"]]:
+    """Word vectors of length 1 from the texts' own co-occurrences (`maths.cooccurrence`): id -> vector.
+
+    `runs` numbers the run of each token: a text, or one of a pair. Words that are `special`, have fewer than 5
+    occurrences, or occur near no other word more often than by chance get none.
+    """
+    counts = np.bincount(tokens)
+    frequent = np.setdiff1d(np.flatnonzero(counts >= MIN_VECTOR_COUNT), list(special))
+    places = np.full(len(counts), -1)
+    places[frequent] = np.arange(len(frequent))
+    matrix = ppmi(cooccurrences(places[tokens], runs, len(frequent), VECTOR_WINDOW))
+    if not matrix.nnz:
+        few = f"no words that occur {MIN_VECTOR_COUNT} times and near others"
+        raise BadInput(f"the training texts have {few}; give more texts, or leave out vectors=train.")
+    rows = factors(matrix, width, np.random.default_rng(0))
+    lengths = np.linalg.norm(rows, axis=1)
+    related = np.flatnonzero((np.diff(matrix.indptr) > 0) & (lengths > 0))
+    return {int(frequent[i]): torch.from_numpy(rows[i] / lengths[i]) for i in related}
 
 
 _COMMON = (

@@ -120,6 +120,12 @@ def test_the_best_epoch_is_kept_and_ties_go_to_the_earlier(tmp_path: Path) -> No
     assert same(kept, two)
 
 
+def test_accuracy_decides_between_equal_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = iter([(0.9, 0.8), (1.0, 0.5), (1.0, 0.7), (1.0, 0.7)])
+    monkeypatch.setattr(Line, "score", lambda self: dict(zip(("roc_auc", "accuracy"), next(rows), strict=True)))
+    assert fit(Line(), TrainingPlan(epochs=4), tmp_path).best == 3
+
+
 def test_patience_counts_epochs_without_a_better_score(tmp_path: Path) -> None:
     fitted = fit(Line(told=(0.5, 0.6, 0.4, 0.6, 0.9)), TrainingPlan(epochs=5, patience=2), tmp_path)
     assert len(fitted.history) == 4

@@ -19,11 +19,13 @@ from click.testing import CliRunner
 import heedful
 from heedful.cli import main
 from heedful.core.errors import BadInput
+from heedful.core.random import torch_seed
 from heedful.data import Example, Splits
 from heedful.nets.training.batches import RIGHT
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, probabilities, split_scores
 from heedful.nets.training.loop import fit
 from heedful.nets.training.recipes import RECIPES
+from heedful.nets.training.settings import Given
 from heedful.nets.training.train import train
 from heedful.nets.vocabulary import learned
 from tests.support.models import build
@@ -307,6 +309,82 @@ def test_pretrained_vectors_are_the_start(tmp_path: Path) -> None:
     assert torch.allclose(classifier.model.words.weight[row], torch.full((12,), 7.0), atol=1e-5)
 
 
+TRAINED = ("average", "cnn-pair", "han-rnn", "multihead", "transformer")
+
+
+def start(name: str, split: Splits, **settings: Any) -> tuple[Any, dict[str, int]]:
+    """The initial word vectors of a recipe, and its vocabulary."""
+    ready = RECIPES[name].settings(SIZES[name] | settings)
+    tokenizer = learned((t for e in split.train for t in (e.text, e.pair) if t), ready.cut)
+    cut = Cutter(tokenizer, ready, Labels.of(split.train), RIGHT).split(split.train, "training")
+    with torch_seed(0):
+        net = ready.build(Given(tokenizer, ("0", "1"), False, cut.texts, cut.truth))
+    return net.words.weight.detach(), tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_vectors_from_the_training_texts_keep_the_size_of_random_ones(name: str) -> None:
+    split = data(name.endswith("-pair"))
+    (own, _), (random, _) = start(name, split, vectors="train"), start(name, split)
+    assert int((own != random).any(1).sum()) > 30
+    assert torch.allclose(own.norm(dim=1), random.norm(dim=1), rtol=1e-5)
+
+
+def test_both_halves_of_a_pair_get_the_vectors_from_the_training_texts() -> None:
+    words, vocabulary = start("cnn-pair", data(pairs=True), vectors="train")
+    row = words[vocabulary["clever"]]
+    assert torch.equal(row[:12], row[12:])
+
+
+def test_the_two_texts_of_a_pair_are_no_context_of_each_other() -> None:
+    """A second text of one word has no context, so that the word keeps its random vector."""
+    lonely = [Example(e.text, "so", e.label) for e in sentences(60)]
+    split = Splits(lonely, lonely, [])
+    (own, vocabulary), (random, _) = (start("average-pair", split, vectors=v) for v in ("train", None))
+    assert torch.equal(own[vocabulary["so"]], random[vocabulary["so"]])
+
+
+def test_special_and_rare_words_keep_their_random_vectors() -> None:
+    split = data()
+    split.train[0] = Example("once " + split.train[0].text, None, split.train[0].label)
+    (own, vocabulary), (random, _) = start("average", split, vectors="train"), start("average", split)
+    same = [vocabulary[word] for word in ("<s>", "</s>", "<pad>", "<unk>", "once")]
+    assert torch.equal(own[same], random[same])
+
+
+def test_a_network_with_vectors_from_its_texts_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    settings = SIZES["bilstm"] | {"epochs": 3, "vectors": "train", "batch": 16}
+
+    def kill(now: Any) -> None:
+        if now.epoch == 1 and now.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train("bilstm", data(), tmp_path / "killed", settings, watch=kill)
+    accuracy = [
+        (train("bilstm", data(), tmp_path / folder, settings).test or {})["accuracy"] for folder in ("killed", "whole")
+    ]
+    assert min(accuracy) > 0.8
+    assert (tmp_path / "killed/model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
+
+
+def test_a_file_called_train_is_named_with_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train").write_text("clever " + " ".join(["7"] * 12) + "\n")
+    row = {
+        name: words[v["clever"]]
+        for name in ("train", "./train")
+        for words, v in [start("average", data(), vectors=name)]
+    }
+    assert torch.equal(row["./train"], torch.full((12,), 7.0))
+    assert not torch.equal(row["train"], row["./train"])
+
+
+def test_texts_too_few_for_vectors_are_refused(tmp_path: Path) -> None:
+    few = Splits([Example("a b", None, "0"), Example("c d", None, "1")], sentences(9), [])
+    refused("no words that occur 5 times and near others", split=few, out=tmp_path / "m", vectors="train")
+
+
 def test_short_texts_are_dropped() -> None:
     examples = [Example("a b c d e f", None, "0"), Example("a b", None, "1"), Example("a b c", None, "1")]
     settings = RECIPES["average"].settings({"min_length": 5})
@@ -453,6 +531,14 @@ def test_heedful_train(tmp_path: Path) -> None:
     assert "test        accuracy" in out.stdout
     again = run("explain", "a clever film", "--model", tmp_path / "m", "--method", "attention-mean", "--json")
     assert json.loads(again.stdout)["prediction"]["labels"] == ["bad", "good"]
+
+
+def test_heedful_train_with_vectors_from_its_texts(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    options = [f"--set={k}={v}" for k, v in (SIZES["average"] | {"epochs": 4, "vectors": "train"}).items()]
+    out = run("train", "average", written(tmp_path / "data"), "--out", tmp_path / "m", "--json", *options)
+    assert json.loads(out.stdout)["test"]["accuracy"] > 0.8
+    assert json.loads((tmp_path / "m/training.json").read_text())["settings"]["vectors"] == "train"
 
 
 def test_heedful_train_prints_json(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -47,7 +47,7 @@ class TrainingJob(Protocol):
         ...
 
     def score(self) -> dict[str, float]:
-        """Scores on the validation split; the first selects the epoch, higher is better."""
+        """Scores on the validation split; the first selects the epoch, higher is better; among equals, accuracy."""
         ...
 
     def decays(self, name: str) -> bool:
@@ -169,7 +169,8 @@ class _Run:
         name, score = next(iter(scores.items()))
         if math.isnan(score):
             raise BadInput(f"{name} of the validation texts is not a number; give texts of every label, or set select.")
-        better = all(score > row[name] for row in state.history)
+        # subtle: on few texts AUC is soon 1 while accuracy is still that of a guess, so accuracy decides between equals
+        better = all(_rank(scores, name) > _rank(row, name) for row in state.history)
         state.epoch += 1
         state.history.append({"epoch": state.epoch, "loss": state.total / max(1, steps), **scores})
         if better:
@@ -229,6 +230,10 @@ class _Run:
                     entries["step"] = int(entries["step"])
                 if entries:
                     optimiser.state[p] = entries
+
+
+def _rank(scores: Mapping[str, float], name: str) -> tuple[float, float]:
+    return scores[name], scores.get("accuracy", 0.0)
 
 
 def _identity(job: TrainingJob, plan: TrainingPlan) -> str:

@@ -1,6 +1,6 @@
 """Settings of every classifier that can be trained, and the network that they make.
 
-`settings.build(data)` is the network with random weights, or with pretrained word vectors if a file of them is set.
+`settings.build(data)` is the network with random weights, and with pretrained word vectors if they are set.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import tokenizers
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from heedful.core.errors import BadInput
 from heedful.core.settings import Count, Fraction, NotNegative, Positive
@@ -25,8 +26,20 @@ from heedful.nets.single import AttendedShape, Attention, SingleShape
 from heedful.nets.training.batches import EncodedTexts
 from heedful.nets.training.loop import Optimiser, Schedule, TrainingPlan
 from heedful.nets.transformer import TransformerShape
-from heedful.nets.vocabulary import SENTENCE_ENDS, STOPWORDS, UNK, Frame, TokenRules, ids, log_odds, specials, vectors
+from heedful.nets.vocabulary import (
+    SENTENCE_ENDS,
+    STOPWORDS,
+    UNK,
+    Frame,
+    TokenRules,
+    ids,
+    log_odds,
+    specials,
+    trained_vectors,
+    vectors,
+)
 
+OWN_TEXTS = "train"  # `vectors` from the training texts
 Score = Literal["accuracy", "f1", "roc_auc"]
 Class = TypeVar("Class", bound=type)
 
@@ -93,8 +106,9 @@ class TextSettings(Batches):
 
     Words are in lower case (`lower`). Words with fewer than `min_count` occurrences, and all but the `most` frequent,
     are unknown. `pieces` learns this many pieces instead (byte-pair encoding). `digits` replaces every word with a
-    digit by one word. `frame` puts <s> and </s> around a text, or [CLS] before it. Initial word vectors are multiplied
-    by `spread`: with a small one, rare words have little effect. `vectors` is a text file of pretrained word vectors.
+    digit by one word. `frame` puts <s> and </s> around a text, or [CLS] before it. Random word vectors are multiplied
+    by `spread`: with a small one, rare words have little effect. `vectors` is a text file of pretrained word vectors,
+    or "train": vectors from co-occurrences of words in the training texts (a file of that name is "./train").
     """
 
     lower: bool = True
@@ -121,17 +135,26 @@ class TextSettings(Batches):
         raise NotImplementedError
 
     def build(self, data: Given) -> Net:
-        """The network, with pretrained word vectors if a file of them is set."""
+        """The network, with pretrained word vectors if they are set."""
         net = self.network(data)
+        halves = 2 if isinstance(net, Pair) else 1
         with torch.no_grad():
-            net.words.weight.mul_(self.spread)
-        if self.vectors is not None:
-            halves = 2 if isinstance(net, Pair) else 1
-            rows = vectors(self.vectors, data.tokenizer.get_vocab(), net.words.embedding_dim // halves)
-            with torch.no_grad():
-                for i, row in rows.items():
-                    net.words.weight[i] = row.repeat(halves).to(net.words.weight.dtype)
+            table = net.words.weight.mul_(self.spread)
+            for i, row in self._pretrained(data, net.words.embedding_dim // halves).items():
+                # vectors from the training texts have length 1, and get that of the random ones
+                length = table[i].norm() / halves**0.5 if self.vectors == OWN_TEXTS else 1
+                table[i] = length * row.repeat(halves).to(table.dtype)
         return net
+
+    def _pretrained(self, data: Given, width: int) -> dict[int, Tensor]:
+        """The word vectors of a file, or from the training texts."""
+        if self.vectors is None:
+            return {}
+        if self.vectors != OWN_TEXTS:
+            return vectors(self.vectors, data.tokenizer.get_vocab(), width)
+        texts = data.texts
+        runs = 2 * np.repeat(np.arange(len(texts)), texts.lengths) + (0 if texts.types is None else texts.types)
+        return trained_vectors(texts.ids, runs, width, ids(data.tokenizer, specials(self.frame).values()))
 
     def _positions(self) -> int:
         if self.max_length is None:
@@ -172,8 +195,12 @@ class MultiHeadSettings(TextSettings):
 @dataclass(frozen=True)
 @with_fields(AttendedShape, "encoder attention activation embedding hidden dropout")
 class AttendedSettings(TextSettings):
-    """Jain & Wallace 2019: an encoder, and one attention over its states."""
+    """Jain & Wallace 2019: an encoder, and one attention over its states.
 
+    Random word vectors are ours, since the paper uses pretrained ones: docs/networks.md compares values of `spread`.
+    """
+
+    spread: Positive = 0.1
     optimiser: Optimiser = "amsgrad"
     weight_decay: NotNegative = 1e-5
     attention: Attention = "additive"
