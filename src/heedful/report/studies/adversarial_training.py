@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from heedful.report.charts import PlottedCurve, Words, lines
 from heedful.report.document import Column, Figure, Section, Table
@@ -13,6 +13,16 @@ from heedful.studies.outcome import Outcome
 
 BASE, UNIFORM, PER_TEXT = "base", "uniform attention", "Jain & Wallace's adversary"
 
+DISTANCES = {
+    "f1": Column("F1"),
+    "tvd": Column("TVD", 2, "of the prediction, from the base model's"),
+    "jsd": Column("JSD", 2, "of attention, from the base model's; at most 0.69"),
+}
+LABELS = {
+    "accuracy": Column("accuracy"),
+    "flip": Column("label changes", 2, "share of texts with another label than the base model's"),
+}
+
 
 def sections(outcome: Outcome) -> list[Section]:
     """The curve, then every network."""
@@ -21,7 +31,11 @@ def sections(outcome: Outcome) -> list[Section]:
             outcome,
             tuple(_sentences(outcome)),
             figures=(_curve(outcome),),
-            tables=(_table(outcome), _dev_table(outcome)),
+            tables=(
+                _table(outcome, "networks", "Adversaries and comparisons", DISTANCES),
+                _table(outcome, "labels", "Their labels", LABELS),
+                _dev_table(outcome),
+            ),
         )
     ]
 
@@ -81,24 +95,16 @@ def _points(outcome: Outcome, label: str, names: Sequence[str]) -> PlottedCurve:
     return PlottedCurve(label, [x for x, _ in known], [y for _, y in known], joined=False)
 
 
-def _table(outcome: Outcome) -> Table:
+def _table(outcome: Outcome, name: str, title: str, columns: Mapping[str, Column]) -> Table:
+    """These measures of every network."""
     rows: list[tuple[Cell, ...]] = []
-    for name in (BASE, *_adversaries(outcome), *_seeds(outcome), UNIFORM, PER_TEXT):
-        found = [outcome.result.row(m, name, OVER_TEXTS) for m in ("f1", "accuracy", "tvd", "flip", "jsd")]
+    for network in (BASE, *_adversaries(outcome), *_seeds(outcome), UNIFORM, PER_TEXT):
+        found = [outcome.result.row(measure, network, OVER_TEXTS) for measure in columns]
         if any(found):
-            n = next(row.n for row in found if row is not None)
-            rows.append((name, n, *(interval(row) for row in found)))
-    columns = (
-        Column("network"),
-        Column("n", 0, "texts"),
-        Column("F1"),
-        Column("accuracy"),
-        Column("TVD", 2, "of the prediction, from the base model's"),
-        Column("label changes", 2, "share of texts"),
-        Column("JSD", 2, "of attention, from the base model's; at most 0.69"),
-    )
-    caption = "On test texts, with 95 % intervals over texts."
-    return Table("adversarial-training-networks", "Adversaries and comparisons", columns, tuple(rows), caption)
+            rows.append((network, *(interval(row) for row in found)))
+    n = max((row.n for row in outcome.result.rows), default=0)
+    caption = f"On {count_texts(n)} of test, with 95 % intervals over texts."
+    return Table(f"adversarial-training-{name}", title, (Column("network"), *columns.values()), tuple(rows), caption)
 
 
 def _dev_table(outcome: Outcome) -> Table:
