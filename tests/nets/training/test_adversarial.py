@@ -34,7 +34,7 @@ from tests.nets.training.test_train import sentences
 from tests.support.models import TEXTS, build
 from tests.support.parameters import mostly_thorough
 
-SMALL: dict[str, Any] = {"embedding": 12, "hidden": 8, "lr": 0.02, "batch": 16}
+SMALL: dict[str, Any] = {"spread": 1.0, "embedding": 12, "hidden": 8, "lr": 0.02, "batch": 16}
 
 
 @pytest.fixture(autouse=True)
