@@ -141,6 +141,7 @@ def test_labels_may_be_numbers_where_the_model_has_names(tmp_path: Path) -> None
     assert heedful.load(found.models["λ = 1"]).labels == classifier.labels
 
 
+@pytest.mark.thorough
 def test_three_labels(tmp_path: Path) -> None:
     found = run("adversarial-training", tmp_path / "study", *SHORT, data=splits(labels=3))
     row = found.result.row("tvd", "λ = 0", OVER_TEXTS)

@@ -69,6 +69,7 @@ def test_the_base_networks_guide_is_compared_with_every_other(outcome: Outcome) 
     assert pairs == {(m, FROM_BASE, g) for m in ("f1", "accuracy") for g in GUIDES if g != FROM_BASE}
 
 
+@pytest.mark.thorough
 def test_a_killed_study_ends_with_the_same_bytes(outcome: Outcome, tmp_path: Path) -> None:
     def kill(now: object) -> None:
         if "training λ = 1, epoch 2" in str(now):

@@ -78,6 +78,7 @@ def test_every_seed_is_another_network(outcome: Outcome) -> None:
     assert len(weights) == 4
 
 
+@pytest.mark.thorough
 def test_a_study_without_its_last_steps_ends_with_the_same_bytes(outcome: Outcome, tmp_path: Path) -> None:
     run("seeds", tmp_path / "study", "seeds=3", "steps=40")
     content = (tmp_path / "study" / "outcome.json").read_bytes()

@@ -157,6 +157,7 @@ def test_a_model_without_attention_is_refused() -> None:
         heedful.study(SMALL, splits(), build("fnet", 2))
 
 
+@pytest.mark.thorough
 def test_a_study_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
     study, model = replace(SMALL, scored=40), toys.build("bert", toys.POINTER)
     heedful.study(study, splits(), model, out=tmp_path)

@@ -91,6 +91,7 @@ def test_every_control_has_as_many_words_as_the_trigger() -> None:
         assert {len(words) for words in trigger["words"].values()} == {len(trigger["places"])}
 
 
+@pytest.mark.thorough
 def test_a_trigger_succeeds_only_on_texts_that_were_right() -> None:
     wrong = [replace(e, label="LABEL_0" if e.label == "LABEL_1" else "LABEL_1") for e in splits().test[:20]]
     found = heedful.study(SMALL, Splits(splits().train, splits().dev, [*wrong, *splits().test[20:]]), preferring())
@@ -114,6 +115,7 @@ def test_examples_mark_the_words() -> None:
     assert [word for word, weight in zip(colouring.words, colouring.weights, strict=True) if weight] == ["yes"]
 
 
+@pytest.mark.thorough
 def test_triggers_are_transferred_to_a_model_with_labels_in_another_order() -> None:
     other = preferring("no")
     names = {0: "label_1", 1: "label_0"}  # another case, another order
@@ -208,6 +210,7 @@ TINY = replace(SMALL, extracted=8, candidates=2, tuned=12, scored=12, least=0.0)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "bart", "xlnet", "bilstm"])
+@pytest.mark.thorough
 def test_pairs_and_three_labels_work_in_every_mechanism(family: str) -> None:
     classifier, data = labelled_by_itself(family)
     found = heedful.study(TINY, data, classifier)
