@@ -121,7 +121,7 @@ class AdversarialTraining(AdversaryTraining):
             examples=self._examples(trial, panel, own, {name: answers[name] for name in dev}),
             texts=used_texts(adversaries.used_by(subject), self.uses, texts.used),
             models=models,
-            notes=self._notes(subject, base, searched),
+            notes=self._notes(subject, searched),
             details={
                 "strengths": list(self.strengths),
                 "dev": dev,
@@ -145,12 +145,14 @@ class AdversarialTraining(AdversaryTraining):
         held = isinstance(settings, AttendedSettings)
         return seeds | ({UNIFORM: {"attention": "uniform"}} if held else {})
 
-    def _notes(self, subject: Subject, base: Classifier, searched: PerTextAdversary | None) -> tuple[str, ...]:
-        notes = start_notes(subject, base)
+    def _notes(self, subject: Subject, searched: PerTextAdversary | None) -> tuple[str, ...]:
+        notes = start_notes(subject)
         if searched is None:
-            notes += (f"{JAIN_WALLACE} is for models with one attention; {base.name} has several.",)
+            notes += (f"{JAIN_WALLACE} is for models with one attention; {subject.name} has several.",)
         if not subject.recipe:
-            notes += (f"{base.name} has no recipe, so there are no other seeds and no uniform attention to compare.",)
+            notes += (
+                f"{subject.name} has no recipe, so there are no other seeds and no uniform attention to compare.",
+            )
         return notes
 
     def _examples(

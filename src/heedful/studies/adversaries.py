@@ -117,13 +117,13 @@ class Adversaries:
         return {name: self.trial.model_path(name) for name in map(adversary_name, self.training.strengths)}
 
 
-def start_notes(subject: Subject, base: Classifier) -> tuple[str, ...]:
+def start_notes(subject: Subject) -> tuple[str, ...]:
     """A sentence on where adversaries start, if it is not from new weights."""
     if subject.recipe == FINE_TUNING:
         return ("Adversaries start from the pretrained encoder of the recipe, with a new head.",)
     if subject.recipe:
         return ()
     return (
-        f"{base.name} has no recipe: adversaries start from its own weights, not from new ones, and keep part of its "
-        "attention for that reason.",
+        f"{subject.name} has no recipe: adversaries start from its own weights, not from new ones, and keep part of "
+        "its attention for that reason.",
     )

@@ -91,7 +91,11 @@ class Seeds(Checked):
         own, others = panel.answers(BASE), {name: panel.answers(name) for name in wanted}
         adversary = per_text_adversary(trial, base, texts, self._check)
         distances = _Distances(own, others, adversary, base.head)
-        notes = () if adversary else (f"{JAIN_WALLACE} is for models with one attention; {base.name} has several.",)
+        notes = (
+            ()
+            if adversary
+            else (f"{JAIN_WALLACE} is for models with one attention; {trial.subject.name} has several.",)
+        )
         return Result(
             rows=tuple(distances.rows(texts, base.labels)),
             differences=tuple(distances.differences()),
