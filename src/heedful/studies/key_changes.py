@@ -204,7 +204,7 @@ def pooled_row(weights: Float[Tensor, "b h q k"], pooled: Float[Tensor, "b p"]) 
 def _layer_measures(changed: KeyPass, original: KeyPass, layer: int) -> dict[str, Floats]:
     real = original.batch.real
     shares = real.double()
-    new, old = (p.weights[layer].double() for p in (changed, original))
+    new, old = (p.weights[layer] for p in (changed, original))
     keys, own = (p.keys[layer].double() for p in (changed, original))
     return {
         "attention jsd": _array(mean_over_queries(row_divergences(new, old), shares)),
