@@ -149,7 +149,7 @@ class KeyChanges:
     def _measures(self, changed: KeyPass, original: KeyPass, pooled: Tensor, gold: Ints) -> dict[str, Floats]:
         """Measures of each text; those of attention and keys for each layer."""
         layers = [_layer_measures(changed, original, layer) for layer in range(self.layers)]
-        rows = [pooled_row(p.weights[-1], pooled) for p in (changed, original)]
+        last = row_divergences(changed.weights[-1], original.weights[-1])
         pairs = zip(changed.logits, original.logits, strict=True)
         tvd = [changes(new[None], old, self.classifier.head).tvd for new, old in pairs]
         return {
@@ -157,7 +157,7 @@ class KeyChanges:
             "flipped accuracy": _right(changed, other_labels(gold, len(self.classifier.labels))),
             "agreement": _right(changed, original.logits.argmax(-1).cpu().numpy()),
             "tvd": np.concatenate(tvd),
-            "pooled jsd": _array(row_divergences(*rows)),
+            "pooled jsd": _array(mean_over_queries(last, pooled)),
             **{name: np.stack([layer[name] for layer in layers], 1) for name in layers[0]},
         }
 
