@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 
 from heedful.maths.activations import ACTIVATIONS, Activation
@@ -92,6 +93,16 @@ def test_the_pooled_row_is_that_of_the_first_token_of_bert_and_the_mean_of_a_sum
         original, pooled = pooled_pass(classifier, [classifier.tokens("good film")])
         weights = original.weights[-1].double()
         assert torch.allclose(pooled_row(weights, pooled.double()), weights[:, :, queries].mean((1, 2)), atol=1e-6)
+
+
+def test_the_pooled_divergence_is_that_of_the_first_row_of_bert_head_by_head() -> None:
+    classifier = shared("bert")
+    part, changes = texts(classifier, 4), changed(classifier)
+    original, pooled = pooled_pass(classifier, part.tokens)
+    after = changes.run(Variant("permuted", "all"), original, part.tokens)
+    rows = [p.weights[-1][:, :, 0].numpy() for p in (after, original)]
+    twin = (jensenshannon(*rows, axis=-1) ** 2).mean(1)
+    assert changes._measures(after, original, pooled, part.gold)["pooled jsd"] == pytest.approx(twin, abs=1e-5)
 
 
 def test_a_change_of_activation_of_another_family_is_entmax_of_its_scores() -> None:

@@ -84,7 +84,7 @@ class AdversarialKeys(Checked):
         "the distance of the attention, not of the keys: one vector added to all keys is a large distance, and no "
         "softmax changes; the centred distance leaves such a shift out. In the last layer of a model that pools one "
         "token, only that token's row of attention reaches the output, and an adversary may change the others freely: "
-        "read the divergence of the pooled positions too, and set rows=read. as-stated is trained for gold labels, so "
+        "read the divergence of the pooled rows too, and set rows=read. as-stated is trained for gold labels, so "
         "it also trains the classifier: its accuracy may exceed the original's, and its agreement with the original "
         "is the fairer number. Its distance has no bound, so the balance of its two terms depends on the length of "
         "training. honest has neither fault. An adversary that fails proves nothing: another could succeed. One that "
@@ -103,8 +103,8 @@ class AdversarialKeys(Checked):
         ),
         "attention tvd": Measure("total variation distance of the attention, the same mean", range=FRACTION),
         "pooled jsd": Measure(
-            "Jensen–Shannon divergence of the last layer's attention, mean over heads, from the positions that the "
-            "classifier pools",
+            "Jensen–Shannon divergence of those rows of the last layer's attention that the classifier pools: mean "
+            "over heads",
             range=DIVERGENCE,
         ),
         "key distance": Measure("Euclidean distance of all keys of a text from the original's"),

@@ -201,8 +201,7 @@ class AdversaryJob:
         if seen is not None:
             weights = list(seen[0].values())
             divergences = [
-                mean_over_queries(row_divergences(weights[i].double(), original.weights[i].double()), shares[i])
-                for i in goal.layers
+                mean_over_queries(row_divergences(weights[i], original.weights[i]), shares[i]) for i in goal.layers
             ]
             output = output_divergences(logits, original.logits, classifier.head).mean()
             return output, torch.stack(divergences).mean()

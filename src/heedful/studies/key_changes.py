@@ -149,7 +149,7 @@ class KeyChanges:
     def _measures(self, changed: KeyPass, original: KeyPass, pooled: Tensor, gold: Ints) -> dict[str, Floats]:
         """Measures of each text; those of attention and keys for each layer."""
         layers = [_layer_measures(changed, original, layer) for layer in range(self.layers)]
-        rows = [pooled_row(p.weights[-1], pooled) for p in (changed, original)]
+        last = row_divergences(changed.weights[-1], original.weights[-1])
         pairs = zip(changed.logits, original.logits, strict=True)
         tvd = [changes(new[None], old, self.classifier.head).tvd for new, old in pairs]
         return {
@@ -157,7 +157,7 @@ class KeyChanges:
             "flipped accuracy": _right(changed, other_labels(gold, len(self.classifier.labels))),
             "agreement": _right(changed, original.logits.argmax(-1).cpu().numpy()),
             "tvd": np.concatenate(tvd),
-            "pooled jsd": _array(row_divergences(*rows)),
+            "pooled jsd": _array(mean_over_queries(last, pooled)),
             **{name: np.stack([layer[name] for layer in layers], 1) for name in layers[0]},
         }
 
@@ -204,7 +204,7 @@ def pooled_row(weights: Float[Tensor, "b h q k"], pooled: Float[Tensor, "b p"]) 
 def _layer_measures(changed: KeyPass, original: KeyPass, layer: int) -> dict[str, Floats]:
     real = original.batch.real
     shares = real.double()
-    new, old = (p.weights[layer].double() for p in (changed, original))
+    new, old = (p.weights[layer] for p in (changed, original))
     keys, own = (p.keys[layer].double() for p in (changed, original))
     return {
         "attention jsd": _array(mean_over_queries(row_divergences(new, old), shares)),

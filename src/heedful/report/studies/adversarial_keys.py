@@ -81,7 +81,7 @@ def _sentences(outcome: Outcome) -> list[str]:
         sentence = (
             f"With the keys of the {method} adversary in all layers, {percentage(agreement)} of predictions stay, "
             f"while the attention differs by a Jensen–Shannon divergence of {interval(jsd)} (at most {log(2):.2f}), "
-            f"and that of the last layer's pooled positions by {interval(pooled)}; {count_texts(agreement.n)}."
+            f"and that of the last layer's pooled rows by {interval(pooled)}; {count_texts(agreement.n)}."
         )
         sentences.append(cautious(sentence, agreement.n))
     raw, centred = (_row(outcome, m, "as-stated") for m in ("key distance", "centred key distance"))
@@ -131,15 +131,15 @@ def _divergences(outcome: Outcome) -> list[Figure]:
     marks = [
         dot(method, row, series)
         for method in _methods(outcome)
-        for series, measure in (("all queries", "attention jsd"), ("pooled positions", "pooled jsd"))
+        for series, measure in (("all queries", "attention jsd"), ("pooled rows", "pooled jsd"))
         if (row := _row(outcome, measure, method)) is not None
     ]
     words = Words(
         "adversarial-keys-attention",
         "How much the attention changes",
         "Jensen–Shannon divergence from the original attention",
-        caption="All queries: mean over layers, heads and queries. Pooled positions: the last layer's attention from "
-        "what the classifier pools, mean over heads. The largest possible value is ln 2 = 0.69.",
+        caption="All queries: mean over layers, heads and queries. Pooled rows: those of the last "
+        "layer that the classifier pools, mean over heads. The largest possible value is ln 2 = 0.69.",
     )
     return [dots(words, marks, limits=(0.0, log(2)))] if marks else []
 
@@ -190,7 +190,7 @@ def _distances(outcome: Outcome) -> Table:
         Column("keys"),
         Column("JSD", 3, "of the attention: mean over layers, heads and queries"),
         Column("TVD", 3, "of the attention"),
-        Column("pooled JSD", 3, "of the last layer's attention from what the classifier pools"),
+        Column("pooled JSD", 3, "of the last layer's rows that the classifier pools, mean over heads"),
         Column("key distance", 0),
         Column("centred", 0, "key distance after centring over tokens"),
     )
