@@ -10,7 +10,6 @@ import numpy as np
 
 from heedful.audits.summary import Row
 from heedful.checks.adversarial import Adversarial
-from heedful.core.finding import Measure
 from heedful.core.settings import Count, Ge, NotNegative
 from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
@@ -63,7 +62,6 @@ class AdversarialTraining(AdversaryTraining):
     steps: Count = 500
 
     summary: ClassVar[str] = "networks trained to have the same predictions with other attention"
-    paper: ClassVar[str] = "Wiegreffe & Pinter 2019"
     title: ClassVar[str] = "Adversarial training"
     question: ClassVar[str] = "Could a network be trained to predict the same with other attention?"
     changes: ClassVar[str] = "a new network is trained for the base model's predictions and against its attention"
@@ -76,14 +74,11 @@ class AdversarialTraining(AdversaryTraining):
         "few training texts, an adversary that fits the base model's predictions there may differ on others, whatever "
         "its attention: compare it with λ = 0."
     )
-    measures: ClassVar[Mapping[str, Measure]] = MEASURES
     uses: ClassVar[Mapping[str, str]] = {
         "train": "networks are trained",
         "dev": "epochs are chosen",
         "test": "predictions and attention are compared",
     }
-    trains: ClassVar[bool] = True
-    default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {
         "strengths": (0.0, 0.003, 0.1),
         "adversary_epochs": 8,

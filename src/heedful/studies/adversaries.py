@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from heedful.core.errors import BadInput
-from heedful.core.settings import Checked, Count, NotNegative, Positive
+from heedful.core.settings import Count, NotNegative, Positive
 from heedful.data import Splits
 from heedful.model.classifier import Classifier
 from heedful.nets.training.adversarial import (
@@ -23,13 +23,14 @@ from heedful.nets.training.loop import TrainingProgress, delete_state
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import RECORD
 from heedful.studies.base import Cost, Subject, Trial, gold_index
+from heedful.studies.retraining import Retraining
 
 SEED_OFFSET = 1000  # an adversary has other initial weights than the base model and its other seeds
 FINE_TUNING = "finetune"
 
 
 @dataclass(frozen=True)
-class AdversaryTraining(Checked):
+class AdversaryTraining(Retraining):
     """How adversaries are trained; see the studies that have these settings."""
 
     strengths: tuple[NotNegative, ...] = ()

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from heedful.core.arrays import Ints
 from heedful.core.errors import BadInput
-from heedful.core.finding import DIVERGENCE, Measure
+from heedful.core.finding import DIVERGENCE
 from heedful.core.settings import Between, Count, NotNegative
 from heedful.maths.stats import decide, paired
 from heedful.model.classifier import Classifier
@@ -55,7 +55,6 @@ class Guides(AdversaryTraining):
     scored: Count | None = None
 
     summary: ClassVar[str] = "a network that reads words one by one, with four attentions"
-    paper: ClassVar[str] = "Wiegreffe & Pinter 2019"
     title: ClassVar[str] = "Attention as a guide"
     question: ClassVar[str] = "Does the network's attention help a model that sees no context?"
     changes: ClassVar[str] = "a new network without context is trained with an attention that it does not learn"
@@ -66,14 +65,11 @@ class Guides(AdversaryTraining):
         "context, so they may also pass on what that network has computed: a good guide is useful, which is not yet "
         "faithful. The interval over texts holds for these trainings, the one over trainings for these texts."
     )
-    measures: ClassVar[Mapping[str, Measure]] = MEASURES
     uses: ClassVar[Mapping[str, str]] = {
         "train": "networks are trained",
         "dev": "epochs and λ are chosen",
         "test": "networks are scored",
     }
-    trains: ClassVar[bool] = True
-    default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {
         "strengths": (0.003,),
         "adversary_epochs": 8,

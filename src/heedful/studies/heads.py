@@ -25,6 +25,7 @@ from heedful.studies.base import Texts, logits_of, probabilities_of, right
 
 Head = tuple[int, int]  # layer and head
 Importance = Literal["attribution", "attention", "taylor", "accuracy"]
+ATTATTR_NODES = 17  # of a layer, typically
 SAME_LOGITS = 1e-5  # how far a model with silenced heads may be from the edit
 
 
@@ -65,6 +66,13 @@ def every_head(layers: int, heads: int) -> list[Head]:
 def importance(kind: Importance, classifier: Classifier, texts: Texts, shape: tuple[int, int]) -> Floats:
     """The importance [n,l,h] of each head on each text; its mean over texts ranks the heads."""
     return _KINDS[kind](classifier, texts, shape)
+
+
+def importance_passes(kind: Importance, layers: int, heads: int) -> tuple[int, int]:
+    """Forward and backward passes of one text, typically."""
+    nodes = ATTATTR_NODES * layers
+    passes = {"attribution": (nodes, nodes), "attention": (1, 0), "taylor": (1, 1), "accuracy": (layers * heads, 0)}
+    return passes[kind]
 
 
 def _attribution(classifier: Classifier, texts: Texts, shape: tuple[int, int]) -> Floats:

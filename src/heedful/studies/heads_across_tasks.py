@@ -18,12 +18,11 @@ from heedful.maths.stats import Difference, decide
 from heedful.methods.base import numpy_generator
 from heedful.model.classifier import Classifier
 from heedful.studies.base import Cost, Subject, Texts, Trial, check_heads, require_heads
-from heedful.studies.heads import Importance, every_head
+from heedful.studies.heads import Importance, every_head, importance_passes
 from heedful.studies.outcome import Result
 from heedful.studies.pruning import importances
 
 HALVINGS = 100  # random halves of a task's texts
-ATTATTR_NODES = 17  # of a layer, typically
 
 
 @dataclass(frozen=True)
@@ -130,15 +129,11 @@ class HeadsAcrossTasks(Checked):
         costs = []
         for subject, name in zip(trial.subjects, task_names(trial.subjects), strict=True):
             layers, heads = require_heads(trial.classifier(subject))
-            nodes = ATTATTR_NODES * layers
-            passes = {
-                "attribution": (nodes, nodes),
-                "attention": (1, 0),
-                "taylor": (1, 1),
-                "accuracy": (layers * heads, 0),
-            }
             texts = min(self.scored, len(subject.splits.test))
-            costs += [Cost(f"{kind}: {name}", *(texts * n for n in passes[kind])) for kind in self.importances]
+            costs += [
+                Cost(f"{kind}: {name}", *(texts * n for n in importance_passes(kind, layers, heads)))
+                for kind in self.importances
+            ]
         return costs
 
     def _task(self, trial: Trial, number: int, name: str, classifier: Classifier, shape: tuple[int, int]) -> _Task:

@@ -30,7 +30,15 @@ from heedful.studies.base import (
     right,
     row_of,
 )
-from heedful.studies.heads import Head, Importance, every_head, importance, silenced_copy, silenced_logits
+from heedful.studies.heads import (
+    Head,
+    Importance,
+    every_head,
+    importance,
+    importance_passes,
+    silenced_copy,
+    silenced_logits,
+)
 from heedful.studies.outcome import Curve, PairedDifference, Result
 
 RATES = tuple(i / 10 for i in range(11))
@@ -139,17 +147,13 @@ class Pruning(Checked):
         """Passes of the importances, then one for each distinct set of heads, of which copies branch off."""
         layers, heads = require_heads(trial.classifier())
         ranked, scored = (min(n, len(part)) for n, part in self._parts(trial))
-        nodes = 17 * layers  # of attattr, typically
-        per_text = {
-            "attribution": (nodes, nodes),
-            "attention": (1, 0),
-            "taylor": (1, 1),
-            "accuracy": (layers * heads, 0),
-        }
         draws = factorial(layers * heads) if self.draws == "all" else self.draws
         paths = 2 * len(self.importances) + min(draws, MAX_ENUMERATED)
         sets = paths * (len(RATES) - 2) + (paths * layers * (heads - 1) if self.each_layer else 0)
-        ranking = [Cost(f"{name} of heads", *(ranked * n for n in per_text[name])) for name in self.importances]
+        ranking = [
+            Cost(f"{kind} of heads", *(ranked * n for n in importance_passes(kind, layers, heads)))
+            for kind in self.importances
+        ]
         return [*ranking, Cost("scoring without heads", scored * sets)]
 
     def _parts(self, trial: Trial) -> list[tuple[int, Sequence[Any]]]:

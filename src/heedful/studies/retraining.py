@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from heedful.checks.base import Divergence, Share
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput
 from heedful.core.finding import FRACTION, Measure, Place
+from heedful.core.settings import Checked
 from heedful.maths.classification import f1_values
 from heedful.maths.ranks import jensen_shannon
 from heedful.model.classifier import Classifier
@@ -47,6 +48,15 @@ MEASURES: Mapping[str, Measure] = {
     "tvd": Share("total variation distance from the base model's prediction"),
     "flip": Measure("share of texts with another predicted label than the base model's", kind="rate", range=FRACTION),
 }
+
+
+class Retraining(Checked):
+    """What is said of every study of Wiegreffe & Pinter: it trains networks of a recipe, and has these measures."""
+
+    paper: ClassVar[str] = "Wiegreffe & Pinter 2019"
+    measures: ClassVar[Mapping[str, Measure]] = MEASURES
+    trains: ClassVar[bool] = True
+    default_recipe: ClassVar[str] = "bilstm"
 
 
 # what can be trained again

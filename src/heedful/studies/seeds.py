@@ -13,8 +13,7 @@ from heedful.audits.summary import Row
 from heedful.checks.adversarial import Adversarial
 from heedful.checks.tables import PEAK_EDGES
 from heedful.core.arrays import Bools, Floats
-from heedful.core.finding import Measure
-from heedful.core.settings import Checked, Count, NotNegative
+from heedful.core.settings import Count, NotNegative
 from heedful.maths.stats import decide, paired
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
 from heedful.studies.outcome import PairedDifference, Result
@@ -25,6 +24,7 @@ from heedful.studies.retraining import (
     Answers,
     Panel,
     PerTextAdversary,
+    Retraining,
     base_model,
     per_text_adversary,
     require_attention,
@@ -39,7 +39,7 @@ DECIMALS = 6  # of the numbers of each text in the outcome
 
 
 @dataclass(frozen=True)
-class Seeds(Checked):
+class Seeds(Retraining):
     """Train the network again with `seeds` other seeds, and compare each one's attention with the base model's.
 
     For each of `scored` test texts (default: all): the median over seeds of the JSD of attention, the mean change of
@@ -54,7 +54,6 @@ class Seeds(Checked):
     steps: Count = 500
 
     summary: ClassVar[str] = "attention and predictions of the same network trained with other seeds"
-    paper: ClassVar[str] = "Wiegreffe & Pinter 2019"
     title: ClassVar[str] = "Other seeds"
     question: ClassVar[str] = "How different is attention when only the seed of training changes?"
     changes: ClassVar[str] = "the initial weights and the order of batches; data and settings are the same"
@@ -65,14 +64,11 @@ class Seeds(Checked):
         "changes the weights of one text alone, in a network that is not trained for them; a seed changes all texts at "
         "once. JSD is at most ln 2 = 0.69, and short texts leave less room."
     )
-    measures: ClassVar[Mapping[str, Measure]] = MEASURES
     uses: ClassVar[Mapping[str, str]] = {
         "train": "networks are trained",
         "dev": "epochs are chosen",
         "test": "attention is compared",
     }
-    trains: ClassVar[bool] = True
-    default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3, "scored": 80, "steps": 150}
 
     def check(self, subjects: Sequence[Subject]) -> None:

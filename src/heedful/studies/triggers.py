@@ -33,7 +33,8 @@ from heedful.studies.attacks import (
     word_effects,
 )
 from heedful.studies.base import Cost, Subject, Texts, Trial, gold_index
-from heedful.studies.heads_across_tasks import ATTATTR_NODES, cut_texts, task_names
+from heedful.studies.heads import ATTATTR_NODES
+from heedful.studies.heads_across_tasks import cut_texts, task_names
 from heedful.studies.outcome import ExampleText, Result, WeightedWords
 from heedful.studies.patterns import Pattern, Trigger, extract, pattern_of, strongest_patterns
 from heedful.studies.words import Lexicon, counted_examples, lexicon_of, words_of

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from heedful.core.finding import Measure
-from heedful.core.settings import Checked, Count
+from heedful.core.settings import Count
 from heedful.maths.stats import decide, mcnemar, paired
 from heedful.studies.base import Cost, Subject, Trial, epochs_of, row_of
 from heedful.studies.outcome import PairedDifference, Result
@@ -19,6 +18,7 @@ from heedful.studies.retraining import (
     OVER_TEXTS,
     Answers,
     Panel,
+    Retraining,
     base_model,
     f1_table,
     require_learned_attention,
@@ -33,7 +33,7 @@ LEARNED_NAME, UNIFORM_NAME = "learned attention", "uniform attention"
 
 
 @dataclass(frozen=True)
-class UniformTraining(Checked):
+class UniformTraining(Retraining):
     """Train the same network with attention held uniform, and compare it with the one that learns its attention.
 
     Each is trained with `seeds` seeds, the same for both; the first learned one is the base model. `scored` texts of
@@ -44,7 +44,6 @@ class UniformTraining(Checked):
     scored: Count | None = None
 
     summary: ClassVar[str] = "the same network trained with attention held uniform"
-    paper: ClassVar[str] = "Wiegreffe & Pinter 2019"
     title: ClassVar[str] = "Uniform attention from the start"
     question: ClassVar[str] = "Does this network need attention for this task?"
     changes: ClassVar[str] = "attention is uniform over the words, in training too; all else is trained as before"
@@ -55,14 +54,11 @@ class UniformTraining(Checked):
         "over trainings for these texts. The encoder can learn to do what attention did, so a network without a need "
         "for attention may still use it where it has it."
     )
-    measures: ClassVar[Mapping[str, Measure]] = MEASURES
     uses: ClassVar[Mapping[str, str]] = {
         "train": "networks are trained",
         "dev": "epochs are chosen",
         "test": "networks are scored",
     }
-    trains: ClassVar[bool] = True
-    default_recipe: ClassVar[str] = "bilstm"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "scored": 120}
 
     def check(self, subjects: Sequence[Subject]) -> None:
