@@ -137,8 +137,8 @@ def _divergences(outcome: Outcome) -> list[Figure]:
     words = Words(
         "adversarial-keys-attention",
         "How much the attention changes",
-        "Jensen–Shannon divergence from the original attention",
-        caption="All queries: mean over layers, heads and queries. Pooled rows: those of the last "
+        "divergence from the original (JSD)",
+        caption="Jensen–Shannon. All queries: mean over layers, heads and queries. Pooled rows: those of the last "
         "layer that the classifier pools, mean over heads. The largest possible value is ln 2 = 0.69.",
     )
     return [dots(words, marks, limits=(0.0, log(2)))] if marks else []
@@ -157,9 +157,9 @@ def _table_1(outcome: Outcome) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = ((here, *own), *((name, *values) for name, values in PUBLISHED.items()))
     caption = (
         "Accuracy in %, all layers changed; below, Table 1 of the report that followed the poster. adversarial is "
-        "as-stated; shuffling is permuted, which in an encoder shuffles the weights of all queries and heads alike; "
-        "opposite is the accuracy on the other label. The published numbers are of another network on IMDB, chosen by "
-        "its test accuracy, without intervals."
+        "as-stated (the authors' code has distance=log); shuffling is permuted, which in an encoder shuffles the "
+        "weights of all queries and heads alike; opposite is the accuracy on the other label. The published numbers "
+        "are of another network on IMDB, chosen by its test accuracy, without intervals."
     )
     columns = (Column("model"), *(Column(name, 1) for name in TABLE_1))
     return Table("adversarial-keys-table-1", "The report's Table 1", columns, rows, caption)
@@ -206,8 +206,8 @@ def _signed(of: Difference | None) -> str | None:
     if of is None:
         return None
     mark = {"not significant": "*", "too few texts": "?"}.get("" if of.decision is None else of.decision.value, "")
-    low, high = (format_number(x, "+.2f") for x in (of.low, of.high))
-    return f"{format_number(of.mean, '+.2f')} [{low}, {high}]{mark}"
+    mean, low, high = (format_number(round(x, 2), "+.2f") for x in (of.mean, of.low, of.high))  # round: no −0.00
+    return f"{mean} [{low}, {high}]{mark}"
 
 
 # each layer
