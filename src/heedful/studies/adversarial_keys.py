@@ -89,8 +89,8 @@ class AdversarialKeys(Checked):
         "is the fairer number. Its distance has no bound, so the balance of its two terms depends on the length of "
         "training. honest has neither fault. An adversary that fails proves nothing: another could succeed. One that "
         "succeeds shows that other attention gives the same predictions for texts of this kind, not that the model's "
-        "attention is arbitrary: the adversary was trained for these outputs. Padded queries are not counted; texts "
-        "are weighted equally."
+        "attention is arbitrary: the adversary was trained for these outputs. Two trainings of one "
+        "network can differ by several points, and the intervals are over texts only. Padded queries are not counted."
     )
     measures: ClassVar[Mapping[str, Measure]] = {
         "accuracy": Measure("share of texts whose predicted label is the gold one", kind="rate", range=FRACTION),
