@@ -36,7 +36,7 @@ from heedful.nets.training.adversarial import (
 from heedful.nets.training.job import forward
 from heedful.nets.training.recipes import RECIPES
 
-BATCH, TEXTS = 32, 320
+BATCH, TEXTS = 32, 160
 LONGEST = 128  # tokens of a text for the Transformer
 
 
@@ -85,7 +85,7 @@ def twice(job: AdversarialJob, group: Ints) -> Terms:
 def epoch(job: AdversarialJob, base: Classifier | None, separate: bool = False) -> list[float]:
     """The losses of one epoch; with `base`, its outputs are computed in each step, and with `separate`, two passes."""
     job.model.eval()  # no dropout: both sides have the same losses
-    optimiser = torch.optim.Adam(job.model.parameters(), lr=1e-8, fused=True)
+    optimiser = torch.optim.Adam(job.model.parameters(), lr=0.0, fused=True)  # all the work, and no weight moves
     losses = []
     for group in job.batches(0):
         outputs = job.train if base is None else base_pass(job, base, group)
@@ -103,11 +103,20 @@ def run(scale: Scale) -> Report:
     return Report([row for name, plan in plans.items() for row in _rows(name, plan, scale.few(2))])
 
 
+def _move(job: AdversarialJob) -> None:
+    """Other weights: a copy of the base model has a loss of zero, on which all sides agree whatever they do."""
+    rng = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for p in job.model.parameters():
+            p.add_(0.02 * torch.randn(p.shape, generator=rng))
+
+
 def _rows(name: str, plan: AdversaryPlan, rounds: int) -> list[Row]:
     start = time.process_time()
     outputs = plan.outputs("last")
     once = time.process_time() - start
     job = adversarial_job(plan, Objective(0.001), outputs)[0]
+    _move(job)
     sides = {
         "ours": partial(epoch, job, None),
         "the base model, then the adversary": partial(epoch, job, plan.base),
