@@ -515,6 +515,7 @@ def read() -> Audit:
     return heedful.audit(stories.reader(), stories.stories(N), methods, checks)
 
 
+@pytest.mark.thorough
 def test_the_reader_answers_every_question() -> None:
     assert row(read(), "permutation", "correct as it is").mean == 1
 

@@ -75,6 +75,7 @@ def test_examples_have_both_attentions_and_nearly_the_same_prediction(outcome: O
         assert sum(second.weights) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_a_killed_study_ends_with_the_same_bytes(outcome: Outcome, tmp_path: Path) -> None:
     def kill(now: object) -> None:
         if "training λ = 1, epoch 3" in str(now):

@@ -127,6 +127,7 @@ def test_triggers_are_transferred_to_a_model_with_labels_in_another_order() -> N
     assert found.result.row("success", "attribution", {"model": "other", **ALL}) is None
 
 
+@pytest.mark.thorough
 def test_a_trigger_of_one_model_fails_on_a_model_that_prefers_the_other_word() -> None:
     other = preferring("no")
     found = heedful.study(SMALL, splits(), [preferring(), Classifier(other.model, other.tokenizer, "other")])
@@ -220,6 +221,7 @@ def test_pairs_and_three_labels_work_in_every_mechanism(family: str) -> None:
     assert {s for t in triggers for s in t["segments"]} <= {0, 1}
 
 
+@pytest.mark.thorough
 def test_each_step_can_be_lost_without_a_change(tmp_path: Path) -> None:
     model, data = labelled_by_itself("bert")
     heedful.study(TINY, data, model, out=tmp_path / "whole")

@@ -83,6 +83,7 @@ def test_the_parts_of_the_data_are_stated_and_disjoint(outcome: Outcome) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_a_killed_study_ends_with_the_same_bytes(outcome: Outcome, tmp_path: Path) -> None:
     started = 0
 
