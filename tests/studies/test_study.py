@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from heedful.core.settings import Checked, Count
 from heedful.data import Example, Splits
 from heedful.studies import STUDIES
 from heedful.studies.base import Cost, Trial, disjoint, row_of
-from heedful.studies.folder import STUDY_FORMAT, file_name
+from heedful.studies.folder import STUDY_FORMAT, file_name, open_study
 from heedful.studies.outcome import Result
 from heedful.studies.pruning import Pruning
-from heedful.studies.study import StudyRequest, forecast, prepare
+from heedful.studies.study import StudyRequest, _Steps, forecast, prepare
 from tests.studies.test_pruning import tiny_data
 from tests.support import models
 
@@ -100,6 +101,20 @@ def test_an_error_in_a_step_leaves_no_half_written_file(
         heedful.study(Pruning(), data, models.shared("bert"), out=tmp_path / "s")
     assert {p.name for p in (tmp_path / "s").iterdir()} == {"study.json", "steps"}
     assert not list((tmp_path / "s" / "steps").iterdir())
+
+
+def test_another_process_restores_the_study_and_computes_a_step_to_the_same_bytes(tmp_path: Path) -> None:
+    """On texts with rationales and places, as the embedded corpus has them."""
+    settings = ["ranked=4", "scored=6", "draws=1", "importances=taylor", "each_layer=false"]
+    job = prepare(StudyRequest("pruning", "corpus", settings=settings))
+    assert any(example.rationale for example in job.subjects[0].splits.test)
+    here = open_study(tmp_path / "here", job.manifest())
+    job.study(job.trial(here))
+    there = open_study(tmp_path / "there", job.manifest())
+    described = json.loads(json.dumps(_Steps(job, there).describe(tmp_path)))
+    for _ in here.folder.glob("steps/*.json"):  # each of the study's groups has one step
+        _Steps.restore(described).do(0)
+    assert contents(there.folder) == contents(here.folder)
 
 
 @pytest.mark.thorough

@@ -280,7 +280,7 @@ def describe_job(job: Job, folder: Path) -> dict[str, Any]:
             name: loading.describe_classifier(other, folder / f"checkpoint{i}")
             for i, (name, other) in enumerate(job.others.items())
         },
-        "examples": [[e.text, e.pair, e.label, e.rationale, e.where] for e in job.examples],
+        "examples": [example.to_json() for example in job.examples],
         "methods": {name: _describe_item(name, item, METHODS) for name, item in job.battery.methods.items()},
         "checks": {name: _describe_item(name, item, CHECKS) for name, item in job.battery.checks.items()},
         "target": asdict(job.battery.target),
@@ -308,10 +308,7 @@ def restore_job(described: Mapping[str, Any]) -> Job:
     """The job that `describe_job` described."""
     return Job(
         loading.restore_classifier(described["classifier"]),
-        [
-            Example(text, pair, _tuples(label), _tuples(rationale), where)
-            for text, pair, label, rationale, where in described["examples"]
-        ],
+        [Example.from_json(example) for example in described["examples"]],
         Battery(
             {
                 name: _imported(settings["imported"]) if "imported" in settings else method(name, settings)

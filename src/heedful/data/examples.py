@@ -37,6 +37,17 @@ class Example:
     rationale: tuple[Span, ...] | None = None
     where: str = field(default="", compare=False, repr=False)
 
+    def to_json(self) -> list[Any]:
+        """All that it has, as a JSON value, for another process."""
+        return [self.text, self.pair, self.label, self.rationale, self.where]
+
+    @staticmethod
+    def from_json(stored: Sequence[Any]) -> Example:
+        """The inverse of `to_json`."""
+        text, pair, label, rationale, where = stored
+        spans = None if rationale is None else tuple((start, end) for start, end in rationale)
+        return Example(text, pair, tuple(label) if isinstance(label, list) else label, spans, where)
+
 
 @dataclass(frozen=True)
 class Splits:

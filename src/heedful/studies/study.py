@@ -289,7 +289,7 @@ class _Steps:
                     "name": s.name,
                     "data": s.data,
                     "splits": [
-                        [[e.text, e.pair, e.label] for e in part]
+                        [example.to_json() for example in part]
                         for part in (s.splits.train, s.splits.dev, s.splits.test)
                     ],
                     "classifier": None
@@ -309,7 +309,7 @@ class _Steps:
             Subject(
                 s["name"],
                 s["data"],
-                Splits(*([Example(text, pair, label) for text, pair, label in part] for part in s["splits"])),
+                Splits(*([Example.from_json(example) for example in part] for part in s["splits"])),
                 None if s["classifier"] is None else loading.restore_classifier(s["classifier"]),
                 s["recipe"],
                 s["settings"],
