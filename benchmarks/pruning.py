@@ -82,7 +82,7 @@ def run(scale: Scale) -> Report:
     classifier = trained()
     examples = labelled(scale.few(500, 20))
     tokens = tuple(classifier.tokens(e.text).cut(classifier.limit) for e in examples)
-    gold = np.array([gold_index(example, classifier) for example in examples])
+    gold = np.array([gold_index(example, classifier.labels) for example in examples])
     texts = Texts(tuple(examples), tokens, gold, TextsUsed("timed", "dev", len(tokens), ""))
     curves = paths(classifier, texts.take(range(min(40, len(texts)))))
     few = texts.take(range(min(8, len(texts))))

@@ -96,8 +96,9 @@ def test_studies_are_listed_and_described() -> None:
         (["prunning", "corpus", "--out", "x"], "study 'prunning' is not known"),
         (["pruning", "corpus", "--save", "m", "--out", "x"], "--save needs the share of heads to keep"),
         (["pruning", "corpus", "--keep", "2", "--out", "x"], "keep is"),
-        (["pruning", "corpus", "corpus", "--out", "x"], "pruning takes 1 models or data sets, not 2"),
+        (["pruning", "corpus", "corpus", "--out", "x"], "pruning takes one model and one data set, not 2"),
         (["pruning", "nowhere.csv", "--out", "x"], "'nowhere.csv' does not exist"),
+        (["pruning", "corpus", "--recipe", "finetune", "--out", "x"], "encoder is empty; set encoder=FOLDER"),
     ],
 )
 def test_a_wrong_command_is_one_sentence(

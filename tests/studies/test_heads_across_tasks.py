@@ -77,7 +77,7 @@ def test_a_model_without_heads_is_refused() -> None:
 
 
 def test_one_model_on_one_data_set_is_refused() -> None:
-    with pytest.raises(BadInput, match="takes 2 to 99"):
+    with pytest.raises(BadInput, match="takes at least 2 models or data sets, not 1; repeat"):
         heedful.study("heads-across-tasks", data(0), wide(0))
 
 

@@ -174,7 +174,8 @@ def example(text: str, label: str | None = "a") -> Example:
 
 
 def test_parts_have_no_text_in_common() -> None:
-    splits = disjoint(Splits([*map(example, "abcd")], [*map(example, "cde")], [*map(example, "def")]))
+    splits, note = disjoint(Splits([*map(example, "abcd")], [*map(example, "cde")], [*map(example, "def")]))
+    assert not note
     assert [[e.text for e in part] for part in (splits.train, splits.dev, splits.test)] == [
         ["a", "b"],
         ["c"],
@@ -184,10 +185,11 @@ def test_parts_have_no_text_in_common() -> None:
 
 def test_a_test_part_without_labels_is_replaced_by_dev() -> None:
     texts = [example(f"text {i}", "ab"[i % 2]) for i in range(40)]
-    splits = disjoint(Splits(texts[:30], texts[30:], [example("unlabelled", None)]))
+    splits, note = disjoint(Splits(texts[:30], texts[30:], [example("unlabelled", None)]))
     assert splits.test == texts[30:]
     assert len(splits.dev) == 3
     assert len(splits.train) == 27
+    assert "no labelled test part" in note
 
 
 def test_the_outcome_says_which_texts_were_used(data: Splits) -> None:
@@ -267,7 +269,7 @@ def test_a_subject_that_a_study_cannot_take_is_refused_and_nothing_is_written(
         ({"study": "pruning", "profile": "fast"}, "profile 'fast' is not one of full, quick"),
         ({"study": "pruning", "settings": ["drows=3"]}, "pruning has no setting 'drows'; did you mean 'draws'"),
         ({"study": "pruning", "model": "x", "recipe": "bilstm"}, "both a model and a recipe were given"),
-        ({"study": "pruning", "model": ["a", "b"]}, "pruning takes 1 models or data sets, not 2"),
+        ({"study": "pruning", "model": ["a", "b"]}, "pruning takes one model and one data set, not 2"),
         ({"study": "pruning", "recipe": "nope"}, "recipe 'nope' is not known"),
     ],
 )

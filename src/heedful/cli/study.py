@@ -59,7 +59,7 @@ def study(
 
     name = STUDIES.full_name(name)
     STUDIES[name]  # refuses an unknown name before anything is read
-    assignments = (*assignments, *_pruned(name, keep, save, out))
+    assignments = (*assignments, *_pruned(name, keep, save))
     if out is None and not dry_run:
         raise BadInput("no folder was given for the study; add --out DIR.")
     import heedful
@@ -101,7 +101,7 @@ def studies(name: str | None, as_json: bool) -> None:
         click.echo(f"{measures_text(STUDIES[name])}\n\nparts of the data:\n{align_columns(uses)}")
 
 
-def _pruned(name: str, keep: float | None, save: str | None, out: str | None) -> list[str]:
+def _pruned(name: str, keep: float | None, save: str | None) -> list[str]:
     """--keep and --save as settings of the study pruning."""
     if keep is None and save is None:
         return []

@@ -127,4 +127,4 @@ def _cite(outcome: Outcome) -> str:
         f"heedful {__version__}, study {outcome.study} {run.stamp}: {run.model.get('name')} on {run.data.get('name')}, "
         f"{count_texts(number)}, seed {run.seed}."
     )
-    return "\n".join([first, f"{capital('papers')}: {outcome.about.paper}.", bibtex(f"study {run.stamp}")])
+    return "\n".join([first, f"Papers: {outcome.about.paper}.", bibtex(f"study {run.stamp}")])

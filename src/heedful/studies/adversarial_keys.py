@@ -17,7 +17,7 @@ from heedful.core.settings import Checked, Count, Gt, Le, Positive
 from heedful.maths.keys import KeyDistance
 from heedful.maths.stats import Estimate, decide, estimate, paired
 from heedful.model.classifier import Classifier
-from heedful.nets.training.loop import TrainingPlan, TrainingProgress
+from heedful.nets.training.loop import TrainingPlan
 from heedful.studies.base import Cost, Subject, Texts, Trial, check_heads, require_heads, row_of
 from heedful.studies.folder import ADVERSARIES, file_name
 from heedful.studies.key_adversary import (
@@ -203,11 +203,9 @@ class AdversarialKeys(Checked):
             variant = wanted[name]
             job = self._job(trial, classifier, variant, layers, train, dev)
 
-            def watch(now: TrainingProgress) -> None:
-                share = (now.epoch + now.step / max(1, now.steps)) / now.epochs
-                trial.tell(f"training {variant.name}, epoch {min(now.epoch + 1, now.epochs)} of {now.epochs}", share, 1)
-
-            return train_adversary(job, plan, trial.store.folder / ADVERSARIES / _file(variant), watch)
+            return train_adversary(
+                job, plan, trial.store.folder / ADVERSARIES / _file(variant), trial.watch_training(variant.name)
+            )
 
         records = trial.steps("training adversaries", list(wanted), compute)
         return {variant.name: record for variant, record in zip(wanted.values(), records, strict=True)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,9 +18,8 @@ from heedful.nets.training.adversarial import (
     check_adversary,
     train_adversary,
 )
-from heedful.nets.training.loop import TrainingProgress, delete_state
 from heedful.nets.training.recipes import RECIPES
-from heedful.nets.training.train import RECORD
+from heedful.nets.training.train import finished_record
 from heedful.studies.base import Cost, Subject, Trial, gold_index
 from heedful.studies.retraining import Retraining
 
@@ -81,7 +79,7 @@ class Adversaries:
         ready = replace(ready, epochs=own.adversary_epochs, patience=own.adversary_patience, seed=seed, **rate)
         parts = (subject.splits.train[: self.limit], subject.splits.dev)
         # labels as the base model has them ("1" may be its "positive"), although the loss does not use them
-        named = [[replace(e, label=self.base.labels[gold_index(e, self.base)]) for e in part] for part in parts]
+        named = [[replace(e, label=self.base.labels[gold_index(e, self.base.labels)]) for e in part] for part in parts]
         return AdversaryPlan(self.base, ready, Splits(named[0], named[1], []), fresh)
 
     def used_by(self, subject: Subject) -> Subject:
@@ -103,14 +101,9 @@ class Adversaries:
     def _train(self, strength: float) -> dict[str, Any]:
         name = adversary_name(strength)
         folder = self.trial.store.model(name)
-        if (folder / RECORD).exists():  # killed after it was written, or the step before it was stored
-            delete_state(folder)
-            return dict(json.loads((folder / RECORD).read_bytes())["dev"])
-
-        def watch(now: TrainingProgress) -> None:
-            share = (now.epoch + now.step / max(1, now.steps)) / now.epochs
-            self.trial.tell(f"training {name}, epoch {min(now.epoch + 1, now.epochs)} of {now.epochs}", share, 1)
-
+        if (record := finished_record(folder)) is not None:  # killed before the step was stored
+            return dict(record["dev"])
+        watch = self.trial.watch_training(name)
         return train_adversary(self.plan, self.training.objective(strength), self.outputs, folder, watch)
 
     def models(self) -> dict[str, str]:

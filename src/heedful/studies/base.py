@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,11 +28,11 @@ from heedful.data import Example, Splits, label_names
 from heedful.maths.stats import Difference, estimate
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Edit
-from heedful.model.loading import load
-from heedful.nets.training.loop import TrainingProgress, delete_state
+from heedful.model.loading import encoder, load
+from heedful.nets.training.loop import TrainingProgress, WatchTraining
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.settings import FineTune, MultiHeadSettings, TransformerSettings
-from heedful.nets.training.train import RECORD, train
+from heedful.nets.training.train import finished_record, train
 from heedful.studies.folder import MODELS, StudyFolder, file_name
 from heedful.studies.outcome import Result, TextsUsed
 
@@ -67,7 +66,8 @@ WatchStudy = Callable[[StudyProgress], None]
 class Subject:
     """What a study is done to: a classifier, or the network of a recipe, which the study trains; and its data.
 
-    A classifier that `heedful train` wrote has its recipe too. The splits have no text in common.
+    A classifier that `heedful train` wrote has its recipe too. The splits have no text in common; `note` says where
+    they are not the parts of the data.
     """
 
     name: str
@@ -76,6 +76,7 @@ class Subject:
     classifier: Classifier | None = None
     recipe: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
+    note: str = ""
 
     def require_recipe(self) -> str:
         """The recipe; an error for a model that cannot be trained again."""
@@ -179,23 +180,26 @@ class Trial:
         self.step(f"train {name}", lambda: self.train(name, subject))
         return load(self.store.model(name))
 
-    def train(self, name: str, subject: Subject, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def train(self, name: str, subject: Subject, settings: Mapping[str, Any] | None = None) -> dict[str, float]:
         """Train the subject's recipe with these settings over its own, into models/NAME; its scores on test.
 
         To be called inside a step. A training that was killed is resumed.
         """
         folder = self.store.model(name)
-        if (folder / RECORD).exists():  # killed after it was written, or the step before it was stored
-            delete_state(folder)
-            return {"test": _stored_scores(folder)}
+        if (record := finished_record(folder)) is not None:  # killed before the step was stored
+            return dict(record["test"])
         recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
+        result = train(recipe, subject.splits, folder, chosen, watch=self.watch_training(name))
+        return dict(result.test or {})
+
+    def watch_training(self, name: str) -> WatchTraining:
+        """Reports the progress of a training of this name."""
 
         def watch(now: TrainingProgress) -> None:
             share = (now.epoch + now.step / max(1, now.steps)) / now.epochs
             self.tell(f"training {name}, epoch {min(now.epoch + 1, now.epochs)} of {now.epochs}", share, 1)
 
-        result = train(recipe, subject.splits, folder, chosen, watch=watch)
-        return {"test": dict(result.test or result.dev)}
+        return watch
 
     def model_path(self, name: str) -> str:
         """The folder of a model, relative to the study's, for `Result.models`."""
@@ -218,7 +222,7 @@ class Trial:
                 continue
             examples.append(example)
             tokens.append(read)
-            gold.append(gold_index(example, classifier))
+            gold.append(gold_index(example, classifier.labels))
         if len(tokens) < MIN_PART_TEXTS:
             raise BadInput(
                 f"the {split} part of {subject.data} has {len(tokens)} texts that {classifier.name} can read; give at "
@@ -256,10 +260,14 @@ class Study(Protocol):
 
     `summary` is one line, `paper` its source, `changes` a sentence on what is done to the model, `measures` its
     measures by name; `title`, `question` and `reading` head its report. `uses` says for each split what it is used for.
-    Optional: `check(subjects)` (raises if they do not do, before anything is written), `quick` (its settings in
-    the quick profile), `trains` (a recipe is needed), `default_recipe` (without a
-    model or a recipe), `takes` (the least and the largest number of subjects), `section` (the module whose
-    `sections(outcome)` makes its report; default heedful.report.studies.<name>).
+    Optional:
+
+    check(subjects)   raises if the study cannot take them, before anything is written
+    quick             its settings in the quick profile
+    trains            True if it trains networks on the train part
+    default_recipe    what it studies without a model or a recipe
+    takes             the least and the largest number of subjects; default (1, 1)
+    section           the module whose `sections(outcome)` makes its report; default heedful.report.studies.<name>
     """
 
     summary: ClassVar[str]
@@ -280,31 +288,33 @@ class Study(Protocol):
 # data
 
 
-def gold_index(example: Example, classifier: Classifier) -> int:
-    """The index of a text's gold label."""
+def gold_index(example: Example, labels: Sequence[str]) -> int:
+    """The index of a text's gold label among these."""
     where = example.where or "a text"
     if not isinstance(example.label, str):
         found = "no label" if example.label is None else "several labels"
         raise BadInput(f"{where} has {found}; a study needs one label for each text.")
     try:
-        return label_index(example.label, classifier.labels)
+        return label_index(example.label, labels)
     except BadInput as e:
         raise BadInput(f"{where}: {e}") from e
 
 
-def disjoint(splits: Splits) -> Splits:
-    """Splits with no text in common and a labelled test part.
+def disjoint(splits: Splits) -> tuple[Splits, str]:
+    """Splits with no text in common and a labelled test part; and a sentence, if its parts are not those of the data.
 
     A text of two parts stays in the later one. Where test has no labels, dev becomes test, and a tenth of train dev.
     """
+    note = ""
     train, dev, test = ([e for e in part if e.label is not None] for part in (splits.train, splits.dev, splits.test))
     if not test:
         again = datasets.splits(train, dev_share=0.1, test_share=0.0) if train else Splits([], [], [])
         train, dev, test = again.train, again.dev, dev
+        note = "The data have no labelled test part: test is their dev part, and dev a tenth of their train part."
     seen = {(e.text, e.pair) for e in test}
     dev = [e for e in dev if (e.text, e.pair) not in seen]
     seen |= {(e.text, e.pair) for e in dev}
-    return Splits([e for e in train if (e.text, e.pair) not in seen], dev, test)
+    return Splits([e for e in train if (e.text, e.pair) not in seen], dev, test), note
 
 
 def check_parts(subject: Subject, uses: Mapping[str, str]) -> None:
@@ -318,9 +328,17 @@ def check_parts(subject: Subject, uses: Mapping[str, str]) -> None:
             )
         if len(names := label_names(part)) < 2:
             raise BadInput(f"the {split} part of {subject.data} has only the label '{names[0]}'; give texts of two.")
-        if subject.classifier is not None:
-            for example in part:
-                gold_index(example, subject.classifier)
+        known = label_names(subject.splits.train) if subject.classifier is None else subject.classifier.labels
+        for example in part:
+            gold_index(example, known)
+
+
+def check_encoder(subject: Subject) -> None:
+    """Refuse a recipe whose pretrained encoder cannot be loaded."""
+    if subject.classifier is None:
+        ready = RECIPES[subject.recipe].settings(subject.settings)
+        if isinstance(ready, FineTune):
+            encoder(ready.encoder, label_names(subject.splits.train))
 
 
 def epochs_of(subject: Subject, settings: Mapping[str, Any] | None = None) -> int:
@@ -402,8 +420,3 @@ def row_of(
     about = measures[measure]
     number = estimate(np.asarray(values, dtype=np.float64), about.kind, about.range)
     return Row(**vars(number), check=study, measure=measure, method=method, at=at or {}, versus_random=versus)
-
-
-def _stored_scores(folder: Path) -> dict[str, float]:
-    record = json.loads((folder / RECORD).read_bytes())
-    return dict(record["test"] or record["dev"])

@@ -29,7 +29,18 @@ from heedful.model import loading
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import RECORD, train
 from heedful.studies import STUDIES
-from heedful.studies.base import Cost, StepDone, Study, Subject, Trial, WatchStudy, check_parts, disjoint, epochs_of
+from heedful.studies.base import (
+    Cost,
+    StepDone,
+    Study,
+    Subject,
+    Trial,
+    WatchStudy,
+    check_encoder,
+    check_parts,
+    disjoint,
+    epochs_of,
+)
 from heedful.studies.folder import StudyFolder, open_study, read_study
 from heedful.studies.outcome import Outcome, about_study, encode_outcome
 
@@ -172,6 +183,7 @@ def prepare(request: StudyRequest) -> StudyJob:
     subjects = _subjects(request, chosen, name, models, recipe, of_recipe[0] if of_recipe else {})
     for subject in subjects:
         check_parts(subject, chosen.uses)
+        check_encoder(subject)
     if hasattr(chosen, "check"):
         chosen.check(subjects)
     return StudyJob(name, chosen, tuple(subjects), request.seed)
@@ -197,13 +209,14 @@ def _subjects(
     count = max(len(sources), len(models), 1)
     low, high = getattr(study, "takes", (1, 1))
     if not low <= count <= high:
-        wanted = f"{low}" if low == high else f"{low} to {high}"
-        raise BadInput(f"{name} takes {wanted} models or data sets, not {count}; repeat --model or DATA.")
+        if high == 1:
+            raise BadInput(f"{name} takes one model and one data set, not {count}; leave the others out.")
+        raise BadInput(f"{name} takes at least {low} models or data sets, not {count}; repeat --model or DATA.")
     if len(sources) not in (1, count) or len(models) not in (0, 1, count):
         raise BadInput(f"{len(models)} models and {len(sources)} data sets do not match; give one, or one for each.")
     trained = bool(recipe)
     shares = TRAINED_SHARES if trained or getattr(study, "trains", False) else UNTRAINED_SHARES
-    parts = [disjoint(_read_splits(request, source, shares)) for source in sources]
+    parts, notes = zip(*(disjoint(_read_splits(request, source, shares)) for source in sources), strict=True)
     if recipe:
         RECIPES[recipe].settings(settings)  # refuses a wrong value before anything slow
     loaded = [
@@ -216,11 +229,11 @@ def _subjects(
         k = min(i, len(sources) - 1)
         if trained:
             seeded = {"seed": request.seed, **settings}
-            subjects.append(Subject(f"{recipe}", named[k], parts[k], None, str(recipe), seeded))
+            subjects.append(Subject(str(recipe), named[k], parts[k], None, str(recipe), seeded, notes[k]))
             continue
         classifier = loaded[min(i, len(loaded) - 1)]
         found, stored = _recipe_of(classifier.name)
-        subjects.append(Subject(Path(classifier.name).name, named[k], parts[k], classifier, found, stored))
+        subjects.append(Subject(Path(classifier.name).name, named[k], parts[k], classifier, found, stored, notes[k]))
     return subjects
 
 
@@ -251,6 +264,8 @@ def _run(job: StudyJob, store: StudyFolder, workers: Workers | None, watch: Watc
     if workers is not None:
         trial = replace(trial, workers=workers, shared=lambda here: _Steps(job, store, here))
     result = job.study(trial)
+    notes = dict.fromkeys(subject.note for subject in job.subjects if subject.note)
+    result = replace(result, notes=(*notes, *result.notes))
     outcome = Outcome(job.name, store.manifest, about_study(job.study), result, store.seconds(), store.folder)
     store.finish(encode_outcome(outcome))
     return outcome

@@ -97,7 +97,7 @@ class Substitution(Checked):
         segments = attended_segments(classifier, texts)
 
         def count() -> Any:
-            gold = np.array([gold_index(example, classifier) for example in train])
+            gold = np.array([gold_index(example, classifier.labels) for example in train])
             read = [[part for s, part in enumerate((e.text, e.pair)) if s in segments and part] for e in train]
             return lexicon_of([" ".join(parts) for parts in read], gold, len(classifier.labels)).to_json()
 

@@ -225,7 +225,7 @@ class Triggers(Checked):
             part = [e for e in examples if segment == 0 or e.pair is not None]
 
             def count(part: Sequence[Example] = part, segment: int = segment) -> Any:
-                gold = np.array([gold_index(example, classifier) for example in part])
+                gold = np.array([gold_index(example, classifier.labels) for example in part])
                 texts = [example.text if segment == 0 else example.pair or "" for example in part]
                 return lexicon_of(texts, gold, len(classifier.labels)).to_json()
 

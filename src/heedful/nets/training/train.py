@@ -237,6 +237,16 @@ def finish(
     return dev
 
 
+def finished_record(folder: Path) -> dict[str, Any] | None:
+    """The content of training.json of a finished training, whose state is deleted if it was killed before that."""
+    try:
+        record: dict[str, Any] = json.loads((folder / RECORD).read_bytes())
+    except FileNotFoundError:
+        return None
+    delete_state(folder)
+    return record
+
+
 def check_folder(out: str | Path, restart: bool) -> Path:
     """The output folder: new, or with an unfinished run; a finished one is refused. Nothing is written."""
     folder = Path(out).expanduser()

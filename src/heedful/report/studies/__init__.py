@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from heedful.report.charts import PlottedCurve
-from heedful.report.document import Column, Section, Table
+from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import capital, place_name, slug, versus_random
 from heedful.report.sections import section_maker
 from heedful.studies.outcome import Curve, Outcome
@@ -17,17 +19,20 @@ def sections(outcome: Outcome) -> tuple[Section, ...]:
     return (study_section(outcome, (), tables=(rows_table(outcome),)),)
 
 
-def study_section(outcome: Outcome, findings: tuple[str, ...], **evidence: tuple[object, ...]) -> Section:
+def study_section(
+    outcome: Outcome, findings: Iterable[str], figures: Iterable[Figure] = (), tables: Iterable[Table] = ()
+) -> Section:
     """The first section of a study, with the study's own title and question."""
     about = outcome.about
     return Section(
         name=outcome.study,
         title=about.title or outcome.study,
         question=about.question or capital(about.summary),
-        findings=findings,
+        findings=tuple(findings),
+        figures=tuple(figures),
+        tables=tuple(tables),
         reading=about.reading or about.changes,
         source=about.paper,
-        **evidence,  # type: ignore[arg-type]
     )
 
 
