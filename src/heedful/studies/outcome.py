@@ -18,6 +18,7 @@ from heedful.core.files import json_value, sorted_keys, write_files
 from heedful.core.finding import Place
 from heedful.maths.stats import Difference, Estimate
 from heedful.studies.folder import OUTCOME, REPORT, StudyFolder, is_study, read_study
+from heedful.studies.reproduction.published import Claim, Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,9 @@ class Result:
     """What a study measured: estimates, curves, paired differences, examples.
 
     `details` are the study's own numbers as JSON, for its section of the report. `models` are the folders of the models
-    that it trained or wrote, by name, relative to the study's folder. `notes` are sentences about this run.
+    that it trained or wrote, by name, relative to the study's folder. `notes` are sentences about this run. A
+    reproduction has published numbers beside ours, published findings, and the folders of its audits and studies,
+    `parts`.
     """
 
     rows: tuple[Row, ...] = ()
@@ -93,6 +96,9 @@ class Result:
     models: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     def curves_of(self, measure: str, at: Place | None = None) -> list[Curve]:
         """The curves of a measure, at a place if one is given."""
