@@ -176,7 +176,10 @@ class Outcome:
 
 def about_study(study: Any) -> About:
     """The words of a study, stored so that a report needs neither the study nor torch."""
-    return About(**{f.name: getattr(study, f.name) for f in fields(About) if hasattr(study, f.name)})
+    settings = {f.name for f in fields(study)}
+    return About(
+        **{f.name: getattr(study, f.name) for f in fields(About) if hasattr(study, f.name) and f.name not in settings}
+    )
 
 
 def encode_outcome(outcome: Outcome) -> dict[str, Any]:

@@ -146,18 +146,16 @@ def _findings(claims: Sequence[Claim]) -> list[Section]:
         Column("ours", 2, "95 % interval"),
         Column("expected"),
         Column("verdict"),
-        Column("source"),
     )
     rows = tuple(
         (
-            claim.finding,
+            f"{claim.finding} ({claim.source})",
             claim.data,
             claim.measure,
             claim.difference.n,
             interval(claim.difference),
             f"within ±{claim.margin:g}" if claim.expected == "equal" else f"{claim.expected} than 0",
             HOLDS[claim.holds],
-            claim.source,
         )
         for claim in claims
     )

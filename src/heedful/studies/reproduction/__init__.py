@@ -10,6 +10,8 @@ PAPERS = Catalogue(
     __name__,
     {
         "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
+        "poster": "poster:Poster",
+        "hao2021": "hao2021:Hao2021",
     },
     listing="heedful reproduce --list",
 )

@@ -80,3 +80,7 @@ DIABETES, ANEMIA = (
     DataSet(name, f"MIMIC-III, {name}", "train, dev and test with a discharge summary and its label, 0 or 1")
     for name in ("diabetes", "anemia")
 )
+_PAIRS = "train, dev and test with text, text_pair and label"
+MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
+RTE = DataSet("rte", "RTE, entailment", _PAIRS)
+MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.resources import files
 from math import sqrt
 from typing import Literal
 
+import numpy as np
+
 from heedful.core.errors import BadInput
-from heedful.maths.stats import Decision, Difference, Estimate, replication_limit
+from heedful.maths.stats import Decision, Difference, Estimate, estimate, replication_limit
 
 MIN_TRAININGS = 3  # for a judgement
 UNVERIFIED = "unverified"  # not checked against its source
@@ -111,6 +113,17 @@ def measurement(
     k = over_trainings.n
     spread = over_trainings.std * sqrt(k / (k - 1))  # an Estimate has the population's
     return Measurement(scale * over_trainings.mean, k, scale * spread, scale * error, differs)
+
+
+def measurement_of(trainings: Sequence[Estimate], differs: str = "", scale: float = 1.0) -> Measurement:
+    """From the estimate of each training over the same texts.
+
+    The standard error of their mean is at most the root mean square of theirs, which is taken.
+    """
+    errors = [e.std**2 / (e.n - 1) if e.n > 1 else 0.0 for e in trainings]
+    over_trainings = estimate(np.array([e.mean for e in trainings]))
+    ours = measurement(over_trainings, over_trainings, differs, scale)
+    return replace(ours, error=scale * sqrt(sum(errors) / len(errors)))
 
 
 @dataclass(frozen=True)
