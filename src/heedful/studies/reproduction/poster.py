@@ -38,8 +38,9 @@ class Poster(Paper):
     """A small Transformer with softmax and with 1.5-entmax attention, `seeds` trainings each, and other keys for each.
 
     `train` limits the training texts; reviews of more than 200 pieces are left out, as in the poster. Adversaries are
-    trained on `adversary_texts` texts, `adversary_epochs` times, and all is scored on `scored` test texts, those of the
-    null spaces on `spaces` texts; keys are permuted in `draws` random orders. `epochs`, `lr` and `batch` are those of the Transformer.
+    trained on `adversary_texts` texts, `adversary_epochs` times, and all is scored on `scored` test texts; null spaces
+    are measured on `spaces`. Keys are permuted in `draws` random orders. `epochs`, `lr` and `batch` are the
+    Transformer's.
     """
 
     seeds: Count = 3
