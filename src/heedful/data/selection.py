@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from heedful.core.errors import BadInput, nearest
-from heedful.core.tokens import word_spans
+from heedful.core.tokens import WORD
 from heedful.data.example import Example
 from heedful.data.rows import Drop
 
@@ -71,7 +71,7 @@ EVERYTHING = Selection()
 
 def count_words(text: str) -> int:
     """The number of words, without punctuation marks: count_words("It's 3.5, no?") -> 3."""
-    return sum(any(map(str.isalnum, text[start:end])) for start, end in word_spans(text))
+    return sum(any(map(str.isalnum, word)) for word in WORD.findall(text))
 
 
 def count_drops(items: Iterable[Example | Drop]) -> dict[str, int]:
