@@ -124,3 +124,11 @@ def test_nothing_is_recorded_where_every_text_is_used() -> None:
 def test_a_selection_that_makes_no_sense_is_refused(settings: dict[str, Any], message: str) -> None:
     with refused(message):
         Selection(**settings)
+
+
+@pytest.mark.parametrize(
+    ("label", "new"), [("pos", "positive"), ("Negativ", "negative"), ("1", "NAME"), ("maybe", "NAME"), ("tive", "NAME")]
+)
+def test_a_new_name_is_proposed_only_where_it_is_clear(label: str, new: str) -> None:
+    with pytest.raises(BadInput, match=f"give --rename-labels {label}={new}\\.$"):
+        load([("x", label)], labels=["negative", "positive", "10"])

@@ -60,10 +60,13 @@ def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     return "" if close is None else f"; did you mean '{close}'?"
 
 
-def closest(name: str, known: Sequence[str]) -> str | None:
-    """The name that is most like this one, or None if none is: closest("neg", ["negative"]) -> "negative"."""
+def closest(name: str, known: Sequence[str], cutoff: float = 0.5) -> str | None:
+    """The name that is most like this one, or None if none is: closest("neg", ["negative"]) -> "negative".
+
+    `cutoff` is the least likeness, of at most 1.
+    """
     import difflib
 
     folded = {k.casefold(): k for k in known}
-    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=cutoff)
     return folded[close[0]] if close else None

@@ -75,7 +75,8 @@ def gold_index(label: str, known: Sequence[str], where: str) -> int:
 def unknown_label(name: str, known: Sequence[str], where: str, whose: str = "") -> BadInput:
     """The error about a label at a place of the data that is not one of those known; `whose` says which these are."""
     listed = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
-    rename = f"--rename-labels {name}={closest(name, known) or 'NAME'}"
+    begun = next((k for k in known if name.isalpha() and k.casefold().startswith(name.casefold())), None)
+    rename = f"--rename-labels {name}={begun or closest(name, known, 0.75) or 'NAME'}"
     return BadInput(f"label '{name}' in {where} is not one of {whose}{listed}; correct it, or give {rename}.")
 
 
