@@ -33,9 +33,9 @@ def test_an_audit_renames_labels_and_says_what_it_dropped(data: str) -> None:
     names = ["--labels", "pos,neg", "--rename-labels", "pos=positive, neg=negative", "--min-words", "4"]
     result = run("audit", data, *AUDIT, *names, "--out", "run")
     assert result.exit_code == 0, result.output
-    note = "2 texts were dropped: 1 with fewer than 4 words, 1 with another label."
-    assert note in result.stderr
-    assert note in Path("run/report.html").read_text(encoding="utf-8")
+    reasons = "1 with fewer than 4 words, 1 with another label"
+    assert f"2 texts were dropped: {reasons}." in result.stderr
+    assert f"<dt>dropped texts</dt><dd><bdi>{reasons}</bdi></dd>" in Path("run/report.html").read_text(encoding="utf-8")
     stored = json.loads(Path("run/manifest.json").read_text(encoding="utf-8"))["data"]
     assert (stored["texts"], stored["dropped"]) == (24, {"with fewer than 4 words": 1, "with another label": 1})
     rename = {"pos": "positive", "neg": "negative"}

@@ -86,8 +86,10 @@ def selection_record(select: Selection, dropped: Mapping[str, Any]) -> dict[str,
 
 def drop_note(dropped: Mapping[str, int]) -> str:
     """What was dropped as a sentence: {"with another label": 3} -> "3 texts were dropped: 3 with another label."."""
-    if not dropped:
-        return ""
     total = sum(dropped.values())
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-    return f"{total:,} text{' was' if total == 1 else 's were'} dropped: {reasons}."
+    return f"{total:,} text{' was' if total == 1 else 's were'} dropped: {drop_reasons(dropped)}." if total else ""
+
+
+def drop_reasons(dropped: Mapping[str, int]) -> str:
+    """How many texts were dropped for each reason: "785 without a gold label, 12 with fewer than 6 words"."""
+    return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
