@@ -16,7 +16,10 @@ from heedful.studies.reproduction.reproduce import prepare, reproduce
 
 def data_folder(folder: Path) -> Path:
     (folder / "SST2").mkdir(parents=True)
-    lines = [json.dumps({"text": f"{'good' if i % 2 else 'bad'} film {i}", "label": i % 2}) for i in range(60)]
+    lines = [
+        json.dumps({"text": f"{'good' if i % 2 else 'bad'} film with a plot of {i} parts", "label": i % 2})
+        for i in range(60)
+    ]
     (folder / "SST2" / "all.jsonl").write_text("\n".join(lines))
     return folder
 
