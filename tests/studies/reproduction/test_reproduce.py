@@ -50,6 +50,7 @@ def test_data_sets_are_found_by_their_names_and_what_is_missing_is_named(tmp_pat
         ({"paper": "wiegreffe2019", "profile": "fast"}, "profile 'fast' is not one of smoke, quick, full"),
         ({"paper": "wiegreffe2019", "data": "nowhere"}, "'nowhere' is not a folder; give one with a folder for each"),
         ({"paper": "wiegreffe2019", "data": "."}, "has none of the paper's data sets ('sst', 'imdb'"),
+        ({"paper": "hao2021", "settings": ["encoder=nowhere"]}, "'nowhere'"),
         ({"paper": "wiegreffe2019", "settings": ["sed=3"]}, "wiegreffe2019 has no setting 'sed'"),
     ],
 )
