@@ -62,9 +62,7 @@ class Lime(Perturbing):
         if self.num_features is None and self.selection != "auto":
             raise BadInput(f"selection '{self.selection}' needs a number of words to select; set num_features.")
         if self.num_features is not None and self.estimator == "kriging":
-            raise BadInput(
-                "kriging estimates the coefficients of all words; use estimator=regression with num_features."
-            )
+            raise BadInput("estimator 'kriging' does not select words; use regression, or leave num_features out.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A coefficient for each word."""
