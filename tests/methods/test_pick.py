@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import heedful
-from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution, Explanations
 from heedful.methods.lime import Lime
@@ -96,63 +92,3 @@ def test_limes_selected_words_are_those_that_count() -> None:
 def test_what_cannot_be_picked_from_is_refused(make: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         make()
-
-
-# the command
-
-
-def command(*args: str) -> Result:
-    return CliRunner().invoke(main, ["pick", *args], env={"COLUMNS": "100", "NO_COLOR": "1"})
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    path = tmp_path / "texts.jsonl"
-    texts = ["A slow start.", "A wonderful end <b>.", "Dull, and far too long.", "A wonderful end <b>."]
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    return path
-
-
-def test_the_command_prints_each_pick_and_what_all_cover(data: Path) -> None:
-    result = command(str(data), "--method", "leave-one-out", "--count", "2", "--words", "2")
-    assert result.exit_code == 0, result.stderr
-    assert "text 1 of 2" in result.stdout
-    assert result.stdout.splitlines()[-1].startswith("2 of 4 texts cover ")
-
-
-def test_the_command_says_why_there_are_fewer(data: Path) -> None:
-    result = command(str(data), "--method", "leave-one-out", "--count", "4")
-    assert result.stdout.splitlines()[-1] == (
-        "3 of 4 texts cover 100.0% of the importance of all words; no other text adds a word"
-    )
-
-
-def test_json_and_page_have_the_same_picks(data: Path, tmp_path: Path) -> None:
-    result = command(str(data), "-M", "leave-one-out", "-n", "2", "--json", "--html", str(tmp_path / "page.html"))
-    picks = Explanations.from_json(result.stdout)
-    expected = pick(heedful.explain_all(heedful.load(), [e.text for e in heedful.data.load(data)], "leave-one-out"), 2)
-    assert picks == expected
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert f"coverage {picks[1].details['coverage']:.1%}" in page
-    assert "<b>." not in page
-
-
-def test_a_limit_draws_by_the_seed(data: Path) -> None:
-    texts = {command(str(data), "-M", "position", "--limit", "1", "--json", "--seed", str(n)).stdout for n in range(6)}
-    assert len(texts) > 1
-    assert all(len(Explanations.from_json(text)) == 1 for text in texts)
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--method", "attattr"), "attattr has no score for each word; `heedful methods` lists others."),
-        (("--method", "limee"), "method 'limee' is not known; did you mean 'lime'? `heedful methods` lists them all."),
-        (("--model", "nowhere", "--set", "steps=0"), "steps is a whole number of at least 1"),
-    ],
-)
-def test_a_wrong_method_is_refused_before_the_model_is_loaded(data: Path, args: Any, message: str) -> None:
-    result = command(str(data), *args)
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert result.stdout == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,9 @@ from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.core.target import Scale
+    from heedful.methods.explain import Step, Watch
+    from heedful.model.classifier import Classifier
+    from heedful.report.progress import Show
 
 
 @click.command()
@@ -58,11 +62,9 @@ def pick(
         show("loading the model")
         classifier = opt.load_model(model, revision, device, dtype)
         texts = [example.text if example.pair is None else (example.text, example.pair) for example in examples]
-        explanations = []
-        for why in explain_all(classifier, texts, method, Target(target, scale, against), seed):
-            explanations.append(why)
-            show("explaining", len(explanations), len(texts), "texts")
-        picks = pick_texts(explanations, count, words)
+        explained = Target(target, scale, against)
+        watch = _watch(show, classifier, len(texts))
+        picks = pick_texts(explain_all(classifier, texts, method, explained, seed, watch=watch), count, words)
         if write is not None:
             write(picks.to_html().encode("utf-8"))
     if as_json:
@@ -75,3 +77,19 @@ def pick(
         show_explanations(picks, Console(highlight=False))
         click.echo(f"\n{coverage(picks[-1].details['coverage'], len(picks), len(texts), count)}")
     opt.announce(html)
+
+
+def _watch(show: Show, classifier: Classifier, texts: int) -> Watch:
+    """Show how many texts are explained; within a chunk of the stream, by its passes."""
+    from heedful.methods.explain import STREAM_TEXTS
+
+    done = 0
+
+    def watch(step: Step) -> None:
+        nonlocal done
+        first, chunk, before = done, min(STREAM_TEXTS, texts - done), classifier.forwards
+        planned = step.forwards or math.inf
+        show("explaining", lambda: first + chunk * min(1, (classifier.forwards - before) / planned), texts, "texts")
+        done += chunk
+
+    return watch
