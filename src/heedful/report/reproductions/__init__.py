@@ -74,7 +74,7 @@ def _counts(comparisons: Sequence[Comparison]) -> Table:
 
 def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
     """A published table: each number beside ours."""
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("data"),
         Column("row"),
         Column("column"),
