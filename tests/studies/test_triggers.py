@@ -153,9 +153,10 @@ def test_texts_that_are_too_short_are_refused() -> None:
 
 def test_a_model_that_predicts_one_label_is_refused() -> None:
     classifier, data = labelled_by_itself("bert")
+    parts = (data.train, data.dev, data.test)
+    one = Splits(*([replace(e, label=f"LABEL_{i % 2}") for i, e in enumerate(part)] for part in parts))
     with torch.no_grad():
         classifier.model.classifier.bias[0] += 100
-    one = Splits(*([replace(e, label=f"LABEL_{i % 2}") for i, e in enumerate(p)] for p in vars(data).values()))
     try:
         with pytest.raises(BadInput, match="all patterns are of texts predicted as LABEL_0"):
             heedful.study(TINY, one, classifier)
