@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from heedful.nets.training.train import Trained, train
     from heedful.studies import STUDIES, Study
     from heedful.studies.outcome import Outcome, open  # noqa: A004
+    from heedful.studies.reproduction import PAPERS
+    from heedful.studies.reproduction.reproduce import reproduce
     from heedful.studies.study import study
 
 _HOME = {
@@ -58,6 +60,8 @@ _HOME = {
     "Audit": "audits.result",
     "open": "studies.outcome",
     "study": "studies.study",
+    "reproduce": "studies.reproduction.reproduce",
+    "PAPERS": "studies.reproduction",
     "STUDIES": "studies",
     "Study": "studies",
     "Outcome": "studies.outcome",
@@ -86,6 +90,7 @@ _HOME = {
 __all__ = [
     "CHECKS",
     "METHODS",
+    "PAPERS",
     "RECIPES",
     "STUDIES",
     "Attribution",
@@ -124,6 +129,7 @@ __all__ = [
     "load",
     "method",
     "open",
+    "reproduce",
     "study",
     "train",
     "tree",

@@ -17,6 +17,7 @@ from heedful.cli.audit import audit
 from heedful.cli.explain import explain, tree
 from heedful.cli.methods import capabilities, checks, methods
 from heedful.cli.report import compare, report
+from heedful.cli.reproduce import reproduce
 from heedful.cli.study import studies, study
 from heedful.cli.theory import theory
 from heedful.cli.train import recipes, train, translate
@@ -87,8 +88,8 @@ def main(debug: bool) -> None:
 
 
 _COMMANDS = (
-    explain, audit, study, report, compare, tree, theory, methods, checks, studies, capabilities, train, recipes,
-    translate,
+    explain, audit, study, reproduce, report, compare, tree, theory, methods, checks, studies, capabilities, train,
+    recipes, translate,
 )  # fmt: skip
 for command in _COMMANDS:
     main.add_command(command)

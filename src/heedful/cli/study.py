@@ -81,10 +81,10 @@ def study(
         return
     with progress() as show:
         show("loading the model and the data")
-        outcome = heedful.study(name, source, **arguments, out=out, jobs=jobs, restart=restart, watch=_watch(show))
+        outcome = heedful.study(name, source, **arguments, out=out, jobs=jobs, restart=restart, watch=watch_study(show))
     if save is not None:
         _copy_model(outcome, save)
-    _print(outcome, Path(out or ""), as_json)
+    print_outcome(outcome, Path(out or ""), as_json)
 
 
 @click.command()
@@ -126,7 +126,7 @@ def _copy_model(outcome: Outcome, folder: str) -> None:
     opt.announce(folder)
 
 
-def _watch(show: Show) -> WatchStudy:
+def watch_study(show: Show) -> WatchStudy:
     """A bar on a terminal; elsewhere a line for each new step."""
     printed: set[tuple[str, int]] = set()
 
@@ -140,7 +140,8 @@ def _watch(show: Show) -> WatchStudy:
     return watch
 
 
-def _print(outcome: Outcome, folder: Path, as_json: bool) -> None:
+def print_outcome(outcome: Outcome, folder: Path, as_json: bool) -> None:
+    """The outcome on the terminal or as JSON, and where its files are."""
     if as_json:
         click.echo(json.dumps(outcome.to_dict(), ensure_ascii=False, allow_nan=False).encode("utf-8"))
     else:

@@ -1,4 +1,4 @@
-"""Catalogue: classes by name, with aliases and plugins of other packages: METHODS, CHECKS and RECIPES."""
+"""Catalogue: classes by name, with aliases and plugins of other packages: METHODS, CHECKS, STUDIES, …"""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ class Catalogue(Mapping[str, Any]):
     "heedful.<plural>"; an entry that cannot be loaded or whose name is taken is skipped with a warning in the log.
     """
 
-    def __init__(self, kind: str, plural: str, package: str, built_in: Mapping[str, Any]) -> None:
+    def __init__(
+        self, kind: str, plural: str, package: str, built_in: Mapping[str, Any], listing: str | None = None
+    ) -> None:
         self.kind, self.plural, self.package = kind, plural, package
+        self.listing = listing or f"heedful {plural}"  # the command that lists the entries
         self._built_in = dict(built_in)
 
     def __getitem__(self, name: str) -> Any:
         full = self.full_name(name)
         if full not in self._entries:
             hint = nearest(full, [*self._entries, *self._aliases]) or "."
-            raise UnknownName(f"{self.kind} '{name}' is not known{hint} `heedful {self.plural}` lists them all.")
+            raise UnknownName(f"{self.kind} '{name}' is not known{hint} `{self.listing}` lists them all.")
         return self._load(self._entries[full])
 
     def __contains__(self, name: object) -> bool:

@@ -218,6 +218,17 @@ def _decided(difference: Difference, p: float, better: str | None, alpha: float)
     return replace(difference, p_adjusted=p, decision=decision, better=None if better is None else decision == better)
 
 
+def replication_limit(spread: float, trainings: int, error: float = 0.0, level: float = CONFIDENCE) -> float:
+    """How far one more training, on other texts, may be from the mean of k trainings: t·√(s²(1 + 1/k) + SE²).
+
+    `spread` is s, the standard deviation over trainings (of a sample), `error` the standard error of the mean over
+    texts. NaN for fewer than two trainings.
+    """
+    if trainings < 2:
+        return float("nan")
+    return float(stdtrit(trainings - 1, _upper(level))) * sqrt(spread**2 * (1 + 1 / trainings) + error**2)
+
+
 def unpaired(a: Estimate, b: Estimate) -> Difference:
     """The mean of a minus that of b, over different texts, from the two estimates.
 

@@ -48,7 +48,7 @@ def _facts(outcome: Outcome) -> list[tuple[str, str]]:
     names = [str(manifest.model.get("name")), *map(str, manifest.model.get("others", ()))]
     data = [str(manifest.data.get("name")), *map(str, manifest.data.get("others", ()))]
     return [
-        ("study", outcome.study),
+        ("paper" if outcome.result.comparisons or outcome.result.claims else "study", outcome.study),
         ("model", ", ".join(dict.fromkeys(names))),
         ("data", ", ".join(dict.fromkeys(data))),
         ("seed", str(manifest.seed)),

@@ -36,6 +36,15 @@ from heedful.studies.outcome import Curve, ExampleText, PairedDifference, Result
 
 METHODS: tuple[Method, ...] = get_args(Method)
 TRAINED: tuple[Trained, ...] = get_args(Trained)
+# a column of the report's Table 1: the adversary, and its measure
+TABLE_1 = {
+    "original": (ORIGINAL, "accuracy"),
+    "change of activation": ("activation", "accuracy"),
+    "adversarial": ("as-stated", "accuracy"),
+    "shuffling": ("permuted", "accuracy"),
+    "random-K": ("random-keys", "accuracy"),
+    "opposite": ("opposite", "flipped accuracy"),
+}
 CHUNK_TEXTS = 16  # of a step: each is run once for every variant
 
 
@@ -161,6 +170,7 @@ class AdversarialKeys(Checked):
             notes=tuple(self._notes(variants)),
             details={
                 "activation": changed.activation,
+                "table 1": TABLE_1,
                 "layers": layers,
                 "training": records,
                 "matrices": matrices,

@@ -5,6 +5,7 @@ DIR/steps/NAME.json            the result of a step; written as a whole, so that
 DIR/steps/NAME.seconds         its CPU seconds
 DIR/models/NAME                a trained model, as `heedful train` writes it
 DIR/adversaries/NAME.safetensors   a trained adversary of a model
+DIR/parts/NAME                 an audit or a study inside a reproduction
 DIR/outcome.json, report.html  the result, and the report
 
 Several processes may write into one folder. Needs no torch.
@@ -24,7 +25,7 @@ from heedful.core.errors import BadInput
 from heedful.core.files import compact, leftover, pretty, probe, sweep, write_errors, write_files
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
-ADVERSARIES = "adversaries"
+ADVERSARIES, PARTS = "adversaries", "parts"
 STUDY_FORMAT = "heedful study 1"
 
 
@@ -60,8 +61,9 @@ class StudyFolder:
         return self.folder / MODELS / file_name(name)
 
     def seconds(self) -> float:
-        """The CPU seconds of all finished steps."""
-        return sum(float(file.read_text()) for file in sorted((self.folder / STEPS).glob("*.seconds")))
+        """The CPU seconds of all finished steps, those of studies inside a reproduction too."""
+        folders = [self.folder / STEPS, *sorted((self.folder / PARTS).glob(f"*/{STEPS}"))]
+        return sum(float(file.read_text()) for folder in folders for file in sorted(folder.glob("*.seconds")))
 
     def finish(self, outcome: Any) -> None:
         """Store the outcome, and remove what killed processes were writing."""
@@ -97,9 +99,9 @@ def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) ->
                 (place / name).unlink(missing_ok=True)
             for file in (place / STEPS).iterdir():
                 file.unlink()
-            for trained in (place / MODELS, place / ADVERSARIES):
-                if trained.is_dir():
-                    shutil.rmtree(trained)
+            for inside in (place / MODELS, place / ADVERSARIES, place / PARTS):
+                if inside.is_dir():
+                    shutil.rmtree(inside)
     if present is None or restart:
         write_files({place / STUDY: encode_manifest(manifest, STUDY_FORMAT)})
         present = manifest

@@ -18,6 +18,7 @@ from heedful.core.files import json_value, sorted_keys, write_files
 from heedful.core.finding import Place
 from heedful.maths.stats import Difference, Estimate
 from heedful.studies.folder import OUTCOME, REPORT, StudyFolder, is_study, read_study
+from heedful.studies.reproduction.published import Claim, Comparison
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +83,9 @@ class Result:
     """What a study measured: estimates, curves, paired differences, examples.
 
     `details` are the study's own numbers as JSON, for its section of the report. `models` are the folders of the models
-    that it trained or wrote, by name, relative to the study's folder. `notes` are sentences about this run.
+    that it trained or wrote, by name, relative to the study's folder. `notes` are sentences about this run. A
+    reproduction has published numbers beside ours, published findings, and the folders of its audits and studies,
+    `parts`.
     """
 
     rows: tuple[Row, ...] = ()
@@ -93,6 +96,9 @@ class Result:
     models: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     def curves_of(self, measure: str, at: Place | None = None) -> list[Curve]:
         """The curves of a measure, at a place if one is given."""
@@ -170,7 +176,10 @@ class Outcome:
 
 def about_study(study: Any) -> About:
     """The words of a study, stored so that a report needs neither the study nor torch."""
-    return About(**{f.name: getattr(study, f.name) for f in fields(About) if hasattr(study, f.name)})
+    settings = {f.name for f in fields(study)}
+    return About(
+        **{f.name: getattr(study, f.name) for f in fields(About) if hasattr(study, f.name) and f.name not in settings}
+    )
 
 
 def encode_outcome(outcome: Outcome) -> dict[str, Any]:

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from heedful import data as datasets
 from heedful.audits.manifest import Manifest
 from heedful.audits.workers import Processes, ReportShare, Work, Workers, silent
+from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
 from heedful.core.files import compact, json_value
 from heedful.core.settings import read_assignments
@@ -106,11 +108,11 @@ def study(
     job = prepare(request)
     workers = Processes(jobs) if jobs != 1 else None
     if out is not None:
-        outcome = _run(job, open_study(out, job.manifest(), restart), workers, watch)
+        outcome = run(job, open_study(out, job.manifest(), restart), workers, watch)
         outcome.save_page()
         return outcome
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        outcome = _run(job, open_study(Path(folder) / "study", job.manifest()), workers, watch)
+        outcome = run(job, open_study(Path(folder) / "study", job.manifest()), workers, watch)
         return replace(outcome, folder=None)
 
 
@@ -123,11 +125,16 @@ class StudyJob:
     subjects: tuple[Subject, ...]
     seed: int
 
+    catalogue: ClassVar[Catalogue] = STUDIES
+
     def manifest(self) -> Manifest:
         """All that the outcome depends on."""
         settings: dict[str, Any] = {"study": self.name, "settings": settings_of(self.study)}
         models = [_identity(subject) for subject in self.subjects]
-        data = [{"name": s.data, "fingerprint": _prints(s.splits), "texts": _sizes(s.splits)} for s in self.subjects]
+        data = [
+            {"name": s.data, "fingerprint": splits_fingerprint(s.splits), "texts": part_sizes(s.splits)}
+            for s in self.subjects
+        ]
         if len(self.subjects) > 1:
             settings["others"] = [
                 {"model": m["fingerprint"], "data": d["fingerprint"]}
@@ -138,12 +145,17 @@ class StudyJob:
             data=data[0] | {"others": [d["name"] for d in data[1:]]},
             settings=json_value(settings),
             seed=self.seed,
-            versions=versions() | {name: version(name) for name in ("numpy", "scipy")},
+            versions=study_versions(),
         )
 
     def trial(self, store: StudyFolder, watch: WatchStudy | None = None) -> Trial:
         """The trial in a folder, in this process."""
         return Trial(self.subjects, store, self.seed, watch)
+
+
+def study_versions() -> dict[str, str]:
+    """The versions of packages that an outcome may depend on."""
+    return versions() | {name: version(name) for name in ("numpy", "scipy")}
 
 
 def _identity(subject: Subject) -> dict[str, Any]:
@@ -154,12 +166,14 @@ def _identity(subject: Subject) -> dict[str, Any]:
     return {"name": subject.name, "fingerprint": blake2b(key, digest_size=16).hexdigest()}
 
 
-def _prints(splits: Splits) -> str:
+def splits_fingerprint(splits: Splits) -> str:
+    """32 hexadecimal digits that change with any text of any part."""
     parts = [datasets.fingerprint(part) for part in (splits.train, splits.dev, splits.test)]
     return blake2b(" ".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _sizes(splits: Splits) -> dict[str, int]:
+def part_sizes(splits: Splits) -> dict[str, int]:
+    """How many texts each part has."""
     return {name: len(getattr(splits, name)) for name in ("train", "dev", "test")}
 
 
@@ -259,11 +273,17 @@ def _recipe_of(folder: str) -> tuple[str, dict[str, Any]]:
 # running
 
 
-def _run(job: StudyJob, store: StudyFolder, workers: Workers | None, watch: WatchStudy | None) -> Outcome:
+def run(job: StudyJob, store: StudyFolder, workers: Workers | None, watch: WatchStudy | None) -> Outcome:
+    """Do a study in its folder, in this process or shared with others."""
     trial = job.trial(store, watch)
     if workers is not None:
         trial = replace(trial, workers=workers, shared=lambda here: _Steps(job, store, here))
-    result = job.study(trial)
+    return finish(job, trial)
+
+
+def finish(job: StudyJob, trial: Trial) -> Outcome:
+    """Do what is left of a study, and store its outcome."""
+    store, result = trial.store, job.study(trial)
     notes = dict.fromkeys(subject.note for subject in job.subjects if subject.note)
     result = replace(result, notes=(*notes, *result.notes))
     outcome = Outcome(job.name, store.manifest, about_study(job.study), result, store.seconds(), store.folder)
@@ -295,6 +315,7 @@ class _Steps:
         """As JSON, for `restore` in another process."""
         return {
             "restore": f"{__name__}:_Steps.restore",
+            "job": f"{type(self.job).__module__}:{type(self.job).__name__}",
             "folder": str(self.store.folder.absolute()),
             "study": self.job.name,
             "settings": json_value(settings_of(self.job.study)),
@@ -331,9 +352,10 @@ class _Steps:
             )
             for s in described["subjects"]
         )
-        job = StudyJob(
-            described["study"], STUDIES.make(described["study"], described["settings"]), subjects, described["seed"]
-        )
+        module, _, kind = described["job"].partition(":")
+        jobs: type[StudyJob] = getattr(import_module(module), kind)
+        study = jobs.catalogue.make(described["study"], described["settings"])
+        job = jobs(described["study"], study, subjects, described["seed"])
         store = read_study(described["folder"])
         if job.manifest().stamp != store.manifest.stamp:
             raise BadInput("another process restored a different model, data or setting; use jobs=1.")

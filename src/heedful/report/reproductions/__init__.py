@@ -1,0 +1,223 @@
+"""Reproductions: every published number beside ours, and every published finding; then the paper's own sections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from heedful.report.charts import Interval, Words, dots
+from heedful.report.document import Column, Figure, Section, Table
+from heedful.report.phrases import Cell, capital, exists, fixed, interval, slug
+from heedful.report.sections import section_maker
+from heedful.report.studies import sections as study_sections
+from heedful.report.studies import study_section
+from heedful.studies.folder import is_study
+from heedful.studies.outcome import Outcome, load_outcome
+from heedful.studies.reproduction.published import Claim, Comparison, Judgement
+
+RULE = (
+    "A published number is inside if it is at most t·√(s²(1 + 1/k) + SE²), and its rounding, away from our mean: s is "
+    "the standard deviation over k trainings, SE the standard error over texts, t Student's quantile at 95 %."
+)
+FINDINGS_NOTE = "Intervals at 95 %, over texts for these trainings unless the measure says otherwise."
+HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
+MAX_ROWS = 40  # numbers of one figure
+
+
+def sections(outcome: Outcome) -> list[Section]:
+    """What agrees; every published table; the findings; what was not run; the paper's own sections."""
+    comparisons, claims = outcome.result.comparisons, outcome.result.claims
+    measured = [c for c in comparisons if c.ours is not None]
+    tables = list(dict.fromkeys(c.published.table for c in measured))
+    make = section_maker(f"{__name__}.{outcome.study}", "sections")
+    return [
+        study_section(outcome, summary_sentences(outcome), tables=[_counts(comparisons)] if comparisons else []),
+        *(_beside(name, [c for c in measured if c.published.table == name]) for name in tables),
+        *_findings(claims),
+        *(make(outcome) if make is not None else ()),
+        *_studies(outcome),
+        *_not_run([c for c in comparisons if c.ours is None]),
+        *_parts(outcome),
+    ]
+
+
+def summary_sentences(outcome: Outcome) -> list[str]:
+    """How many numbers are inside and outside, and how many findings hold."""
+    comparisons, claims = outcome.result.comparisons, outcome.result.claims
+    judged = Counter(c.judgement for c in comparisons)
+    inside, outside = judged[Judgement.INSIDE], judged[Judgement.OUTSIDE]
+    sentences = []
+    if comparisons:
+        measured = sum(c.ours is not None for c in comparisons)
+        compared = f"{inside} of {inside + outside} are inside" if inside + outside else "none could be judged"
+        sentences.append(f"Of {_count(len(comparisons), 'published number')}, {measured} were measured; {compared}.")
+    if claims:
+        held = Counter(claim.holds for claim in claims)
+        sentences.append(
+            f"Of {_count(len(claims), 'published finding')}, {held[True]} hold, {held[False]} do not, and {held[None]} "
+            "are undecided."
+        )
+    return sentences
+
+
+def _counts(comparisons: Sequence[Comparison]) -> Table:
+    """How many numbers of each table are inside, outside, and not compared."""
+    tables = list(dict.fromkeys(c.published.table for c in comparisons))
+    rows: list[tuple[Cell, ...]] = []
+    for table in tables:
+        judged = Counter(c.judgement for c in comparisons if c.published.table == table)
+        rows.append((table, *(judged[judgement] for judgement in Judgement)))
+    columns = (Column("published"), *(Column(judgement.value, 0) for judgement in Judgement))
+    return Table("reproduction-counts", "Published numbers", columns, tuple(rows), RULE)
+
+
+def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
+    """A published table: each number beside ours."""
+    columns = (
+        Column("data"),
+        Column("row"),
+        Column("column"),
+        Column("published"),
+        Column("ours", 3, "mean over trainings"),
+        Column("s", 3, "standard deviation over trainings"),
+        Column("SE", 3, "standard error over texts"),
+        Column("k", 0, "trainings"),
+        Column("within", 3, "of our mean a published number is inside"),
+        Column("judgement"),
+        Column("reason", 2, "why it was not compared, or how our set-up differs"),
+    )
+    rows = tuple(_row(c) for c in comparisons)
+    judged = Counter(c.judgement for c in comparisons)
+    counts = ", ".join(f"{judged[judgement]} {judgement.value}" for judgement in Judgement if judged[judgement])
+    return Section(
+        name=f"published-{slug(name)}",
+        title=name,
+        question="Does each published number agree with ours?",
+        findings=(f"{_count(len(comparisons), 'number')}: {counts}.",),
+        figures=(_figure(name, comparisons),),
+        tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, rows),),
+        reading=RULE,
+    )
+
+
+def _row(c: Comparison) -> tuple[Cell, ...]:
+    p, ours = c.published, c.ours
+    assert ours is not None
+    published = f"{fixed(p.value, p.digits)}" + ("" if p.verified else " (unverified)")
+    numbers = (ours.mean, ours.spread, ours.error)
+    return (
+        p.data,
+        p.row,
+        p.column,
+        published,
+        *(x if exists(x) else None for x in numbers),
+        ours.trainings,
+        c.limit if exists(c.limit) else None,
+        c.judgement.value,
+        c.reason,
+    )
+
+
+def _figure(name: str, comparisons: Sequence[Comparison]) -> Figure:
+    marks = []
+    for c in comparisons[:MAX_ROWS]:
+        p, ours = c.published, c.ours
+        assert ours is not None
+        label = ", ".join(dict.fromkeys((p.data, p.row, p.column)))
+        low, high = (ours.mean - c.limit, ours.mean + c.limit) if exists(c.limit) else (None, None)
+        marks += [
+            Interval(label, ours.mean, low, high, "ours"),
+            Interval(label, p.value, None, None, "published", "" if p.verified else "unverified"),
+        ]
+    more = f" The first {MAX_ROWS} numbers." if len(comparisons) > MAX_ROWS else ""
+    caption = f"A bar spans what is inside: one more training, on other texts.{more}"
+    return dots(Words(f"published-{slug(name)}-numbers", f"{name}: published and ours", "", caption=caption), marks)
+
+
+def _findings(claims: Sequence[Claim]) -> list[Section]:
+    if not claims:
+        return []
+    columns = (
+        Column("finding"),
+        Column("data"),
+        Column("measure"),
+        Column("n", 0),
+        Column("ours", 2, "95 % interval"),
+        Column("expected"),
+        Column("verdict"),
+    )
+    rows = tuple(
+        (
+            f"{claim.finding} ({claim.source})",
+            claim.data,
+            claim.measure,
+            claim.difference.n,
+            interval(claim.difference),
+            f"within ±{claim.margin:g}" if claim.expected == "equal" else f"{claim.expected} than 0",
+            HOLDS[claim.holds],
+        )
+        for claim in claims
+    )
+    table = Table("published-findings", "Published findings", columns, rows, FINDINGS_NOTE)
+    question = "Do the paper's findings that are no single number hold here?"
+    held = Counter(claim.holds for claim in claims)
+    counts = ", ".join(f"{held[key]} {HOLDS[key]}" for key in HOLDS if held[key])
+    return [Section("findings", "Findings", question, (f"{capital(counts)}.",), tables=(table,))]
+
+
+def _not_run(comparisons: Sequence[Comparison]) -> list[Section]:
+    """Published numbers without one of ours: how many, by data set, and why."""
+    if not comparisons:
+        return []
+    reasons = Counter((c.published.data, c.reason) for c in comparisons)
+    columns = (Column("data"), Column("numbers", 0), Column("reason"))
+    rows = tuple((data, n, reason) for (data, reason), n in reasons.items())
+    every = [
+        (p.table, p.data, p.row, p.column, fixed(p.value, p.digits), "" if p.verified else "unverified", p.source)
+        for p in (c.published for c in comparisons)
+    ]
+    heads = ("table", "data", "row", "column", "published", "status", "source")
+    return [
+        Section(
+            name="not-run",
+            title="Not run",
+            question="Which published numbers have none of ours beside them, and why?",
+            findings=(f"{_count(len(comparisons), 'published number')} were not measured.",),
+            tables=(
+                Table("not-run", "Reasons", columns, rows),
+                Table("not-run-numbers", "The numbers", tuple(Column(head) for head in heads), tuple(every)),
+            ),
+        )
+    ]
+
+
+def _studies(outcome: Outcome) -> list[Section]:
+    """The answer and the figures of each study inside; its own report has the rest."""
+    if outcome.folder is None:
+        return []
+    parts = {name: outcome.folder / path for name, path in outcome.result.parts.items()}
+    found = []
+    for name, folder in parts.items():
+        if is_study(folder):
+            section = study_sections(load_outcome(folder))[0]
+            figures = tuple(replace(f, name=f"{slug(name)}-{f.name}") for f in section.figures)
+            found.append(
+                replace(section, name=slug(name), title=f"{section.title}: {name}", figures=figures, tables=())
+            )
+    return found
+
+
+def _parts(outcome: Outcome) -> list[Section]:
+    """The folders of the audits and studies inside."""
+    if not outcome.result.parts:
+        return []
+    table = Table(
+        "parts", "Audits and studies", (Column("part"), Column("folder")), tuple(outcome.result.parts.items())
+    )
+    finding = "Each is a folder of its own with a report.html; `heedful report FOLDER` writes it in other formats."
+    return [Section("parts", "Audits and studies", "What is inside this folder?", (finding,), tables=(table,))]
+
+
+def _count(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"

@@ -1,0 +1,17 @@
+"""Papers by one command: what a paper trains, audits and studies, with its published numbers beside ours."""
+
+from __future__ import annotations
+
+from heedful.core.catalogue import Catalogue
+
+PAPERS = Catalogue(
+    "paper",
+    "papers",
+    __name__,
+    {
+        "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
+        "poster": "poster:Poster",
+        "hao2021": "hao2021:Hao2021",
+    },
+    listing="heedful reproduce --list",
+)

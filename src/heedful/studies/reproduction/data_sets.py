@@ -1,0 +1,86 @@
+"""The data sets of the papers: where each is looked for, and the form that its files must have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from heedful import data as datasets
+from heedful.data import Splits
+from heedful.studies.base import Subject, disjoint
+from heedful.studies.study import TRAINED_SHARES
+
+STANDS_IN = "the embedded corpus takes the place of {}"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set of a paper: its name in the published tables, what it is, and the form that its files must have.
+
+    It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
+    paper uses, as different copies spell them; empty: all. Without --data, the embedded corpus takes the place of a
+    data set that may be `embedded`.
+    """
+
+    name: str
+    title: str
+    form: str
+    folders: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    embedded: bool = False
+
+    def find(self, folder: Path) -> Path | None:
+        """Its folder or file inside this folder; upper and lower case are the same."""
+        names = [name.casefold() for name in (self.name, *self.folders)]
+        inside = {path.name.casefold(): path for path in sorted(folder.iterdir())}
+        return next((inside[name] for name in names if name in inside), None)
+
+    def subject(self, source: str | Path) -> Subject:
+        """Its texts, divided."""
+        dev, test = TRAINED_SHARES
+        splits = datasets.splits(source, dev_share=dev, test_share=test)
+        known = set(datasets.label_names([*splits.train, *splits.test]))
+        spelling = next((names for names in self.labels if known.issuperset(names)), ())
+        if spelling:
+            splits = Splits(
+                *([e for e in part if e.label in spelling] for part in (splits.train, splits.dev, splits.test))
+            )
+        parts, note = disjoint(splits)
+        return Subject(self.name, Path(source).name, parts, note=note)
+
+    @property
+    def absence(self) -> str:
+        """What is said where it is missing."""
+        return f"{self.title} is not in the data; it must be a folder '{self.name}': {self.form}"
+
+
+SST = DataSet(
+    "sst",
+    "the Stanford Sentiment Treebank",
+    "train, dev and test with a sentence and its label, 0 or 1",
+    ("sst2", "sst-2"),
+    embedded=True,
+)
+IMDB = DataSet("imdb", "IMDB", "train and test with a review and its label, 0 or 1")
+AGNEWS = DataSet(
+    "agnews",
+    "AG News, World against Business",
+    "train and test with a description and its label",
+    ("ag_news", "ag-news"),
+    (("0", "2"), ("World", "Business"), ("1", "3")),
+)
+NEWSGROUPS = DataSet(
+    "20news",
+    "20 Newsgroups, baseball against hockey",
+    "a folder for each group, a file for each message",
+    ("20news_sports", "20newsgroups"),
+    (("rec.sport.baseball", "rec.sport.hockey"),),
+)
+DIABETES, ANEMIA = (
+    DataSet(name, f"MIMIC-III, {name}", "train, dev and test with a discharge summary and its label, 0 or 1")
+    for name in ("diabetes", "anemia")
+)
+_PAIRS = "train, dev and test with text, text_pair and label"
+MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
+RTE = DataSet("rte", "RTE, entailment", _PAIRS)
+MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)

@@ -1,0 +1,71 @@
+"""A whole reproduction: data that are found or missing, resuming, processes, and wrong arguments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import heedful
+from heedful.core.errors import BadInput
+from heedful.studies.reproduction import PAPERS
+from heedful.studies.reproduction.published import Judgement
+from heedful.studies.reproduction.reproduce import prepare, reproduce
+
+
+def data_folder(folder: Path) -> Path:
+    (folder / "SST2").mkdir(parents=True)
+    lines = [json.dumps({"text": f"{'good' if i % 2 else 'bad'} film {i}", "label": i % 2}) for i in range(60)]
+    (folder / "SST2" / "all.jsonl").write_text("\n".join(lines))
+    return folder
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("paper", list(PAPERS))
+def test_every_paper_runs_on_the_embedded_corpus(paper: str, tmp_path: Path) -> None:
+    outcome = reproduce(paper, out=tmp_path / "r", profile="smoke")
+    assert {c.judgement for c in outcome.result.comparisons} <= {Judgement.NOT_COMPARED}
+    assert "<svg" in (tmp_path / "r" / "report.html").read_text("utf-8")
+    assert heedful.open(tmp_path / "r").to_dict() == outcome.to_dict()
+
+
+def test_data_sets_are_found_by_their_names_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    folder = data_folder(tmp_path)
+    (folder / "SST2" / "all.jsonl").rename(folder / "SST2" / "train.jsonl")
+    (folder / "SST2" / "test.jsonl").write_text((folder / "SST2" / "train.jsonl").read_text().replace("film", "book"))
+    job = prepare("wiegreffe2019", folder, profile="smoke")
+    assert [subject.name for subject in job.subjects] == ["sst"]
+    missing = job.study.missing(job.trial(None))  # type: ignore[arg-type]
+    assert "it must be a folder 'imdb': train and test with a review" in missing["imdb"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paper": "wiegrefe2019"}, "paper 'wiegrefe2019' is not known; did you mean 'wiegreffe2019'"),
+        ({"paper": "wiegreffe2019", "profile": "fast"}, "profile 'fast' is not one of smoke, quick, full"),
+        ({"paper": "wiegreffe2019", "data": "nowhere"}, "'nowhere' is not a folder; give one with a folder for each"),
+        ({"paper": "wiegreffe2019", "data": "."}, "has none of the paper's data sets ('sst', 'imdb'"),
+        ({"paper": "wiegreffe2019", "settings": ["sed=3"]}, "wiegreffe2019 has no setting 'sed'"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(
+    arguments: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=message.replace("(", r"\(")):
+        reproduce(**arguments, out=tmp_path / "r")  # type: ignore[arg-type]
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.thorough
+def test_a_reproduction_that_lost_steps_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    first, again = tmp_path / "a", tmp_path / "b"
+    for folder in (first, again):
+        reproduce("wiegreffe2019", out=folder, profile="smoke")
+    steps = [*(again / "steps").glob("*.json"), *(again / "parts").glob("*/steps/*.json")]
+    for file in [*steps[::2], *(again / "parts").glob("*/report.html"), again / "outcome.json"]:
+        file.unlink()
+    reproduce("wiegreffe2019", out=again, profile="smoke", jobs=2)
+    assert (first / "outcome.json").read_bytes() == (again / "outcome.json").read_bytes()
