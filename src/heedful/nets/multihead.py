@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import embedding, pad, scaled_dot_product_attention
 
 from heedful.core.errors import BadInput
 from heedful.core.settings import Count
@@ -198,7 +198,8 @@ class MultiHead(Net):
     def _filled(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The text's word vectors, padded to the last position, and the mask of the text's own."""
         # subtle: not self.words(pad), because the seam's embedding hook accepts the text's own ids only
-        filler = self.words.weight[self.config.pad_token_id]
+        pad_id = torch.tensor(self.config.pad_token_id, device=vectors.device)
+        filler = embedding(pad_id, self.words.weight, sparse=self.words.sparse)  # sparse where training is lazy
         text = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
         spare = len(self.positions) - mask.shape[1]
         if spare <= 0:
