@@ -249,15 +249,11 @@ def compare_with_theory(
     groups = features(first.tokens, "bag")
     view, words = first.tokens.by("word")
     surface = {word[0]: view.surface(j) for j, word in enumerate(words)}
-    runs: list[Floats] = []
-    for n, seed in enumerate(trial.seeds(), 1):
-        if watch is not None:
-            watch(Step("LIME, run", n, trial.runs, trial.samples))
-        runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
+    runs = lime_runs(classifier, text, trial, trial.lime(), target, pair, truncate=truncate, watch=watch)
     return TheoryComparison(
         tokens=first.tokens,
         words=tuple(surface[group[0]] for group in groups),
-        runs=np.array(runs),
+        runs=runs,
         forms={form: _joined(why, groups) for form, why in zip(FORMS, whys, strict=True)},
         gradients=slopes,
         trial=trial,
@@ -265,6 +261,27 @@ def compare_with_theory(
         target=first.target,
         source=first.source,
     )
+
+
+def lime_runs(
+    classifier: Classifier,
+    text: str,
+    trial: Trial,
+    lime: Lime,
+    target: Target | str | int | None = None,
+    pair: str | None = None,
+    *,
+    truncate: bool = True,
+    watch: Watch | None = None,
+) -> Float[Floats, "r d"]:
+    """LIME's coefficient of each distinct word, in reading order, in every run of the trial."""
+    runs = []
+    for n, seed in enumerate(trial.seeds(), 1):
+        if watch is not None:
+            watch(Step("LIME, run", n, trial.runs, trial.samples))
+        why = explain(classifier, text, lime, target, pair, seed, truncate=truncate)
+        runs.append(_joined(why, features(why.tokens, "bag")))
+    return np.array(runs)
 
 
 def compare_gradients(classifier: Classifier, tokens: Tokens, target: Target) -> Gradients:
