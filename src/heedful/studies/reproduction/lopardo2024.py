@@ -121,8 +121,9 @@ class Lopardo2024(Paper):
         """Accuracies, explainers and theorems."""
         if not trial.subjects:
             return self.result(trial, NAME, {})
-        networks = trained_subjects(trial, self._recipes(trial))
-        ones = {name: network for name, network in networks.items() if name.startswith(ONE)}
+        settings = {"lazy": self.lazy, "epochs": self.epochs, "masked": False}
+        one = replace(self._divided(trial, self.train), recipe="multihead", settings=settings)
+        ones = trained_subjects(trial, _named(ONE, one, self.seeds))
         first = next(iter(ones.values()))
         reviews = self._reviews(first)
         compared = self._compared(trial, ones, reviews)
@@ -132,6 +133,10 @@ class Lopardo2024(Paper):
         checks = ["input-erasure", "agreement"]
         plan = AuditPlan(first, self.audited, {"checks": checks, "methods": methods})
         audit = run_audits(trial, {EXPLAINERS: plan})[EXPLAINERS]
+        # last, because they take longest and the rest does not need them
+        deep = {"lazy": self.lazy, "epochs": self.deep_epochs}
+        six = replace(self._divided(trial, self.deep_train), recipe="multihead-6", settings=deep)
+        networks = ones | trained_subjects(trial, _named(SIX, six, self.deep_seeds))
         measured = self._accuracies(trial, networks) | self._theorem(compared) | _sentence_numbers(sentences)
         return self.result(
             trial,
@@ -151,18 +156,6 @@ class Lopardo2024(Paper):
         return super().missing(trial) | {"": UNPUBLISHED_REVIEW}
 
     # networks and texts
-
-    def _recipes(self, trial: Trial) -> dict[str, Subject]:
-        settings = {"lazy": self.lazy, "epochs": self.epochs, "masked": False}
-        one = replace(self._divided(trial, self.train), recipe="multihead", settings=settings)
-        deep = {"lazy": self.lazy, "epochs": self.deep_epochs}
-        six = replace(self._divided(trial, self.deep_train), recipe="multihead-6", settings=deep)
-        kinds = ((ONE, one, self.seeds), (SIX, six, self.deep_seeds))
-        return {
-            f"{kind}, seed {seed}": network
-            for kind, subject, seeds in kinds
-            for seed, network in with_seeds(subject, seeds).items()
-        }
 
     def _divided(self, trial: Trial, train: int | None) -> Subject:
         """Four fifths of the reviews that are not test for training, one fifth for dev, as in the paper."""
@@ -249,6 +242,10 @@ class Lopardo2024(Paper):
                 values = np.array([text["gradient"][name] for text in texts], dtype=np.float64)
                 rows.append(row_of(NAME, self.measures, "gradient difference", values, name, {"network": network}))
         return tuple(rows)
+
+
+def _named(kind: str, subject: Subject, seeds: int) -> dict[str, Subject]:
+    return {f"{kind}, seed {seed}": network for seed, network in with_seeds(subject, seeds).items()}
 
 
 def _of(subject: Subject) -> Classifier:
