@@ -2,11 +2,14 @@
 # make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs);
 #             FAMILIES=all tests every model family, as CI does; without it, the five that differ in mechanism
 # make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
-# make reproduce  train the papers' networks on real data and print what they reach (hours): ENCODER=folder for finetune
+# make reproduce  every paper by `heedful reproduce`, published numbers beside ours (hours): DATA=folder of data sets,
+#             PROFILE=smoke, quick or full, ENCODER=folder of a pretrained encoder
 
 PYTHON ?= python3
 VENV := .venv
 FAMILIES ?= some
+PROFILE ?= quick
+DATA ?= $(wildcard ../shared/data)
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 export HF_HUB_OFFLINE ?= 1
@@ -33,7 +36,10 @@ bench: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m benchmarks $(JOBS) $(if $(QUICK),--quick)
 
 reproduce: $(VENV)/.ready-dev
-	$(BIN)/python scripts/reproduce.py $(if $(ENCODER),--encoder $(ENCODER))
+	$(BIN)/heedful reproduce all --profile $(PROFILE) --out reproduced/$(PROFILE) --jobs 2 \
+	  $(if $(DATA),--data $(DATA)) $(if $(ENCODER),--set hao2021.encoder=$(ENCODER))
+	$(BIN)/python scripts/reproduce.py $(if $(DATA),--data $(DATA)) $(if $(ENCODER),--encoder $(ENCODER)) \
+	  $(if $(filter full,$(PROFILE)),,studies)
 
 # what a user gets: the wheel, without a single development package
 wheel: $(VENV)-wheel/.ready

@@ -1,8 +1,9 @@
-"""Do every study, and train the networks of docs/networks.md: `make reproduce`, or with --show what is there already.
+"""Do every study, and train the networks of docs/networks.md; with --show, print what is there already.
 
-The studies are of the embedded model and corpus in the quick profile, ten CPU minutes together. Then comes the table of
-docs/networks.md. Its data are in ../shared/data, the encoder to fine-tune in the folder that --encoder names. Each row
-is one `heedful train`, chosen by validation texts, scored once on test; a row that is finished is not trained again.
+`make reproduce` does the studies, and with PROFILE=full the networks too. The studies are of the embedded model and
+corpus in the quick profile, ten CPU minutes together. The data of the networks are in the folder --data, the encoder to
+fine-tune in the folder --encoder. Each row is one `heedful train`, chosen by validation texts, scored once on test; a
+row that is finished is not trained again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import heedful
 from heedful.data import load, splits
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+STUDIES = "studies"
 SENTIMENT = ("negative", "positive")
 # of ten settings tried on dev
 AGNEWS = {"digits": True, "min_count": 2, "spread": 0.1, "dropout": 0.4, "patience": 3}
@@ -55,7 +56,7 @@ ROWS = (
 )
 
 
-def trained(row: Row, out: Path, encoder: str) -> None:
+def trained(row: Row, out: Path, data: Path, encoder: str) -> None:
     folder = out / row.folder
     if (folder / "training.json").exists():
         return
@@ -64,8 +65,8 @@ def trained(row: Row, out: Path, encoder: str) -> None:
     if row.data == "dates":
         heedful.train(row.recipe, "dates", folder, settings)
         return
-    test = DATA / row.test if row.test else None
-    parts_of_data = splits(DATA / row.data, test=test, keep=row.keep)
+    test = data / row.test if row.test else None
+    parts_of_data = splits(data / row.data, test=test, keep=row.keep)
     heedful.train(row.recipe, parts_of_data, folder, settings, names=row.names)
 
 
@@ -102,20 +103,24 @@ def line(row: Row, out: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", nargs="*", help="folders of ROWS; all if left out")
+    parser.add_argument("rows", nargs="*", help="folders of ROWS, or studies; all if left out")
+    parser.add_argument("--data", type=Path, help="the folder with the data sets, for the networks")
     parser.add_argument("--out", type=Path, default=Path("reproduced"))
     parser.add_argument("--encoder", default="", help="the folder of a pretrained encoder, for the finetune rows")
     parser.add_argument("--show", action="store_true", help="print the table of what is finished, and train nothing")
     args = parser.parse_args()
     rows = [row for row in ROWS if not args.rows or row.folder in args.rows]
     if not args.show:
-        if not args.rows:
+        if not args.rows or STUDIES in args.rows:
             studies(args.out)
         for row in rows:
+            if args.data is None:
+                print(f"{row.folder} is left out: give its data with --data")
+                continue
             if row.recipe == "finetune" and not args.encoder:
                 print(f"{row.folder} is left out: name an encoder with --encoder")
                 continue
-            trained(row, args.out, args.encoder)
+            trained(row, args.out, args.data, args.encoder)
     print("| recipe | data | texts (train / dev / test) | settings | epoch | dev | test | F1 / AUC |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:

@@ -29,7 +29,7 @@ from heedful.cli import main
 from heedful.cli.audit import duration
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import CONTROLS
-from heedful.data import Columns, Example
+from heedful.data import Columns, Example, Selection
 from heedful.maths.stats import Decision
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
@@ -284,8 +284,18 @@ def test_the_difference_is_paired() -> None:
 
 
 def test_a_label_that_the_model_has_not_is_refused_before_anything_runs() -> None:
-    with pytest.raises(BadInput, match="'maybe' is not one of"):
+    with pytest.raises(BadInput, match=r"label 'maybe' in row 1 is not one of .* give --rename-labels maybe=NAME"):
         audit(POINTER, [Example("ape yes", label="maybe")], METHOD, CHECKS)
+
+
+def test_how_texts_were_selected_does_not_make_another_run() -> None:
+    texts = [Example("one two", None, "a"), Example("three", None, "b"), Example("four five", None, "a")]
+    rename = {"a": "0", "b": "1"}
+    job = prepare(AuditRequest(POINTER, texts, select=Selection(rename=rename, min_words=2)))
+    same = prepare(AuditRequest(POINTER, [Example(e.text, None, "0") for e in (texts[0], texts[2])]))
+    assert job.note == "1 text was dropped: 1 with fewer than 2 words."
+    assert job.manifest().stamp == same.manifest().stamp
+    assert job.manifest().differences(same.manifest()) == []
 
 
 def test_no_texts() -> None:

@@ -34,20 +34,6 @@ def refused(message: str) -> Any:
     return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Write a file into the working directory; messages then have its bare name."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(name: str, content: str | bytes) -> str:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return name
-
-    return write
-
-
 def pairs(examples: list[Example]) -> list[tuple[str, Any]]:
     return [(e.text, e.label) for e in examples]
 
@@ -137,10 +123,11 @@ def test_a_tsv_without_header_is_read_either_way_round(
 def test_an_unknown_header_is_not_taken_for_a_row(write: Callable[..., str]) -> None:
     path = write("a.tsv", "wording\tgrade\n" + "".join(f"Sentence {i}\t{i % 2}\n" for i in range(9)))
     with refused(
-        "'a.tsv' line 1 has no known column name (found: wording, grade) and no column is clearly the label; add a "
-        "header such as text, label."
+        "no column of 'a.tsv' line 2 looks like the text (found: wording, grade); choose it, or several to join, with "
+        "--text-column."
     ):
         load(path)
+    assert load(path, Columns("1", label="2"))[0] == Example("Sentence 0", None, "0")
 
 
 def test_columns_that_are_given_win_over_the_guess(write: Callable[..., str]) -> None:
@@ -317,7 +304,10 @@ def test_eraser_reads_nothing_outside_its_documents(write: Callable[..., str], d
 
 # mistakes
 
-KINDS = "csv, tsv, jsonl, json, parquet, folder, sst, sst-5, sst-phrases, babi, eraser"
+KINDS = (
+    "csv, csv-escaped, tsv, tweets, jsonl, json, parquet, folder, newsgroups, newsgroups-whole, ss, sst, sst-5, "
+    "sst-phrases, babi, cloze, eraser"
+)
 MISTAKES = {
     "ragged": (
         "a.csv",
@@ -362,14 +352,15 @@ MISTAKES = {
     ),
     "nameless": (
         "a.csv",
-        "x,y\n1,2\n",
-        "'a.csv' line 1 has no known column name (found: x, y); add a header such as "
-        "text,label or name the text with --text-column.",
+        "x,y\nz,a\n",
+        "'a.csv' line 1 has no known column name (found: x, y) and no column is clearly the label; add a header such "
+        "as text,label or choose columns by number with --text-column 2.",
     ),
     "no text": (
         "a.csv",
         "id,label\n1,2\n",
-        "no column of 'a.csv' line 2 looks like the text (found: id, label); name it with --text-column.",
+        "no column of 'a.csv' line 2 looks like the text (found: id, label); choose it, or several to join, with "
+        "--text-column.",
     ),
     "two labels": (
         "a.csv",
@@ -514,9 +505,13 @@ def test_a_column_that_is_not_there_is_named_by_its_nearest(write: Callable[...,
 
 def test_an_unknown_label_is_named_with_its_line(write: Callable[..., str]) -> None:
     path = write("dev.csv", "text,label\nx,positive\ny,positve\n")
-    with refused("label 'positve' in 'dev.csv' line 3 is not one of negative, positive; did you mean 'positive'?"):
+    message = (
+        "label 'positve' in 'dev.csv' line 3 is not one of negative, positive; correct it, or give --rename-labels "
+        "positve=positive."
+    )
+    with refused(message):
         load(path, labels=["negative", "positive"])
-    with refused("label 'positve' in 'dev.csv' line 3 is not one of negative, positive; did you mean 'positive'?"):
+    with refused(message):
         check_labels(load(path), ["negative", "positive"], "dev.csv")
 
 
@@ -749,7 +744,7 @@ def test_only_labels_to_be_kept_are_kept() -> None:
 
 
 def test_a_label_to_be_kept_must_exist() -> None:
-    with refused("label 'god' of keep is not one of bad, good; did you mean 'good'?"):
+    with refused("label 'god' of --labels is not one of bad, good; did you mean 'good'?"):
         splits(TOY, keep=["god"])
 
 

@@ -16,7 +16,7 @@ import heedful
 from heedful.core.errors import BadInput, Unsupported
 from heedful.core.finding import Measure
 from heedful.core.settings import Checked, Count
-from heedful.data import Example, Splits
+from heedful.data import Example, Selection, Splits
 from heedful.studies import STUDIES
 from heedful.studies.base import Cost, Trial, disjoint, row_of
 from heedful.studies.folder import STUDY_FORMAT, file_name, open_study
@@ -200,6 +200,17 @@ def test_the_outcome_says_which_texts_were_used(data: Splits) -> None:
     ]
 
 
+def test_a_study_says_what_was_dropped_from_its_data() -> None:
+    rows = [*(example(f"one two {i}", "ab"[i % 2]) for i in range(40)), example("one", "a"), example("two", "c")]
+    select = Selection(("a", "b"), {"a": "LABEL_0", "b": "LABEL_1"}, min_words=2)
+    job = prepare(StudyRequest(Pruning(), rows, models.shared("bert"), select=select))
+    dropped = {"all": {"with fewer than 2 words": 1, "with another label": 1}}
+    assert job.subjects[0].note == "2 texts were dropped: 1 with fewer than 2 words, 1 with another label."
+    assert job.manifest().data["dropped"] == dropped
+    with pytest.raises(BadInput, match="the data are Splits, from which nothing is selected; give select to"):
+        prepare(StudyRequest(Pruning(), job.subjects[0].splits, models.shared("bert"), select=select))
+
+
 @pytest.mark.parametrize(
     ("splits", "message"),
     [
@@ -210,7 +221,7 @@ def test_the_outcome_says_which_texts_were_used(data: Splits) -> None:
         ),
         (
             Splits([], [example(x, x) for x in "abcd"], [example(x, x) for x in "efgh"]),
-            "label 'a' is not one of 'LABEL_0', 'LABEL_1', 'LABEL_2'",
+            "label 'a' in a text is not one of LABEL_0, LABEL_1, LABEL_2; correct it, or give --rename-labels a=NAME",
         ),
     ],
 )

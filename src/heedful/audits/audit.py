@@ -21,6 +21,7 @@ from heedful.checks import Check
 from heedful.core.files import json_value
 from heedful.core.finding import Findings
 from heedful.core.target import Target
+from heedful.data import EVERYTHING, Selection
 from heedful.data.columns import GUESSED, Columns
 from heedful.methods import Method
 
@@ -41,6 +42,7 @@ def audit(
     checkpoints: Mapping[str, Any] | Iterable[str | Path] = (),
     columns: Columns = GUESSED,
     kind: str | None = None,
+    select: Selection = EVERYTHING,
     revision: str | None = None,
     device: str | None = None,
     dtype: str | None = None,
@@ -52,7 +54,7 @@ def audit(
 ) -> Audit:
     """Audit the explanations of a model on data: every method (or those named) with every check (or those named).
 
-    `model`, `revision`, `device` and `dtype` are as for `heedful.load`; `data`, `columns` and `kind` as for
+    `model`, `revision`, `device` and `dtype` are as for `heedful.load`; `data`, `columns`, `kind` and `select` as for
     `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores that other
     programs computed; `checkpoints` are other models of the same training, for the check stability.
 
@@ -62,7 +64,7 @@ def audit(
     """
     request = AuditRequest(
         model, data, methods, checks, profile, limit, seed, target, settings, explanations, checkpoints, columns,
-        kind, revision, device, dtype,
+        kind, select, revision, device, dtype,
     )  # fmt: skip
     job = prepare(request)
     until = None if time_budget is None else time.monotonic() + time_budget

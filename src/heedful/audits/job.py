@@ -24,8 +24,8 @@ from heedful.core.files import json_value
 from heedful.core.finding import CONTROLS
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
-from heedful.core.target import Target, label_index
-from heedful.data import Example
+from heedful.core.target import Target
+from heedful.data import EVERYTHING, Example, Selection
 from heedful.data.columns import GUESSED, Columns
 from heedful.methods import METHODS, Method, method
 from heedful.methods.explain import versions
@@ -162,7 +162,8 @@ class Job:
     """The model, the texts, the methods and checks, and the seed of an audit.
 
     `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` is the number of texts;
-    `unexplained` counts the texts of the data that no file of explanations explains.
+    `unexplained` counts the texts of the data that no file of explanations explains; `selection` says which texts of
+    the data these are, and `dropped` counts the others, by reason.
     """
 
     classifier: Classifier
@@ -173,6 +174,8 @@ class Job:
     name: str = "the data"
     limit: int | None = None
     unexplained: int = 0
+    selection: Selection = EVERYTHING
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.examples:
@@ -183,10 +186,7 @@ class Job:
             return
         for example in self.examples:  # before anything slow
             if isinstance(example.label, str):
-                try:
-                    label_index(example.label, self.classifier.labels)
-                except BadInput as e:
-                    raise BadInput(f"{example.where or 'a text'}: {e}") from e
+                data.gold_index(example.label, self.classifier.labels, example.where or "a text")
 
     @property
     def total(self) -> int:
@@ -195,10 +195,10 @@ class Job:
 
     @property
     def note(self) -> str:
-        """A sentence on texts of the data that are not audited, if there are any."""
+        """What is not audited: texts that were dropped, and those without explanations in files; empty if none."""
         every = len(self.examples) + self.unexplained
         note = f"{len(self.examples):,} of {every:,} texts are in the files of explanations; only these are audited."
-        return note if self.unexplained else ""
+        return " ".join(filter(None, (data.drop_note(self.dropped), note if self.unexplained else "")))
 
     @cached_property
     def order(self) -> list[int]:
@@ -219,7 +219,8 @@ class Job:
         }
         return Manifest(
             model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)},
-            data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)},
+            data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)}
+            | data.selection_record(self.selection, self.dropped),
             settings=json_value(settings | ({"files": files} if files else {})),
             seed=self.seed,
             versions=versions() | {name: version(name) for name in ("numpy", "scipy", "pyarrow")},
@@ -243,6 +244,7 @@ class AuditRequest:
     checkpoints: Mapping[str, Any] | Iterable[str | Path] = ()
     columns: Columns = GUESSED
     kind: str | None = None
+    select: Selection = EVERYTHING
     revision: str | None = None
     device: str | None = None
     dtype: str | None = None
@@ -252,7 +254,8 @@ def prepare(request: AuditRequest) -> Job:
     """The job of `audit` with these arguments. The model is loaded last, after all that is cheap to refuse."""
     imported = read_files(request.explanations).values()
     run = battery(request.profile, request.methods, request.checks, request.target, request.settings, imported)
-    every = data.load(request.data, request.columns, kind=request.kind)
+    select = request.select
+    every, dropped = data.load_counted(request.data, request.columns, kind=request.kind, select=select)
     examples = explained_examples(run.methods, every)
     classifier = loading.load(request.model, revision=request.revision, device=request.device, dtype=request.dtype)
     others = request.checkpoints
@@ -266,7 +269,8 @@ def prepare(request: AuditRequest) -> Job:
         run = replace(run, methods=applicable)
     name = Path(request.data).name if isinstance(request.data, (str, Path)) else "the data"
     limit = PROFILES[request.profile].limit if request.limit is None else request.limit
-    return Job(classifier, examples, run, request.seed, checkpoints, name, limit, len(every) - len(examples))
+    unexplained = len(every) - len(examples)
+    return Job(classifier, examples, run, request.seed, checkpoints, name, limit, unexplained, select, dropped)
 
 
 # jobs as JSON, for other processes

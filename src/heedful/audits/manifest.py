@@ -16,6 +16,7 @@ RUN_FORMAT = "heedful run 2"
 ABSENT = object()  # stands for a missing value; None may be a value
 MAX_VALUE = 60  # characters of a value that are shown
 _LISTED = ("methods", "checks")  # settings by name
+_NOT_COMPARED = ("name", "selection", "dropped")  # of a model or data with the same fingerprint
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ class Change:
 class Manifest:
     """Model (name, fingerprint, labels), data (name, fingerprint, texts: how many), settings, seed and versions.
 
-    Two runs are the same if `differences` is empty. A file may be moved or renamed: the name does not count if the
-    fingerprint is the same.
+    `data` also has the selection and the number of dropped texts, if there are any. Two runs are the same if
+    `differences` is empty. A file may be moved or renamed: its name, and how its texts were selected, do not count if
+    the fingerprint is the same.
     """
 
     model: Mapping[str, Any]
@@ -88,8 +90,8 @@ class Manifest:
         """16 hexadecimal digits that identify a run; every part of it carries them."""
         content = self.to_dict()
         for what in (content["model"], content["data"]):
-            if "fingerprint" in what:
-                what.pop("name", None)
+            for name in _NOT_COMPARED if "fingerprint" in what else ():
+                what.pop(name, None)
         content["settings"] = _by_name(content["settings"])
         key = json.dumps(content, sort_keys=True).encode()
         return hashlib.blake2b(key, digest_size=8).hexdigest()
@@ -157,7 +159,7 @@ def _named(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterat
     same = prints[0] == prints[1]
     if not same:
         yield Change((what, "fingerprint"), *prints)
-    ignored = {"fingerprint", "name"} if same and prints[0] is not None else {"fingerprint"}
+    ignored = {"fingerprint", *_NOT_COMPARED} if same and prints[0] is not None else {"fingerprint"}
     rest = [{k: v for k, v in side.items() if k not in ignored} for side in (then, now)]
     yield from _leaves(rest[0], rest[1], (what,))
 

@@ -52,8 +52,7 @@ class _Several(click.Command):
 @click.option("--time-budget", help="Stop after this time, such as 10m or 2h; the same command resumes the run.")
 @click.option("--checkpoints", multiple=True, help="Other checkpoints of the same training, for the check stability.")
 @opt.target_options
-@opt.column_options
-@click.option("--kind", help="The format of the data. [default: guessed]")
+@opt.data_options
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -61,8 +60,8 @@ def audit(
     data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
     methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
     limit: int | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
-    target: str | None, against: str | None, scale: Scale, text_column: str | None, pair_column: str | None,
-    label_column: str | None, kind: str | None, restart: bool, dry_run: bool, as_json: bool,
+    target: str | None, against: str | None, scale: Scale, reading: dict[str, Any], restart: bool, dry_run: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Audit the explanations of a model on DATA: a file or folder of texts, or "corpus" for the package's own.
 
@@ -73,13 +72,11 @@ def audit(
     if out is None and not dry_run:
         raise BadInput("no folder was given for the run; add --out DIR.")
     import heedful
-    from heedful.data import Columns
 
     arguments: dict[str, Any] = {
-        "methods": _names(methods), "checks": _names(checks), "profile": profile, "limit": limit, "seed": seed,
+        "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "seed": seed,
         "target": heedful.Target(target, scale, against), "settings": assignments, "explanations": explanations,
-        "checkpoints": checkpoints, "columns": Columns(text_column, pair_column, label_column), "kind": kind,
-        "revision": revision, "device": device, "dtype": dtype,
+        "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast
@@ -155,10 +152,6 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
-
-
-def _names(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _seconds(duration: str | None) -> float | None:

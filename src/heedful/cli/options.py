@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,11 +51,58 @@ text_options = _all(
     click.option("--truncate/--no-truncate", default=True, show_default=True, help=_TRUNCATE),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of sampling methods."),
 )
-column_options = _all(
-    click.option("--text-column", help="Which column holds the text. [default: guessed]"),
+_KINDS = "csv, tsv, jsonl, json, parquet, folder, newsgroups, ss, sst, babi, cloze, eraser, …"
+_data_options = _all(
+    click.option(
+        "--text-column", help="Which column holds the text, by name or number; 2,3 joins two. [default: guessed]"
+    ),
     click.option("--pair-column", help="Which column holds the second text of a pair."),
     click.option("--label-column", help="Which column holds the label."),
+    click.option("--kind", help=f"The format of the data: {_KINDS} [default: guessed]"),
+    click.option("--labels", help="Use only texts with these labels of the data, separated by commas."),
+    click.option(
+        "--rename-labels", metavar="OLD=NEW,…", help="New names for labels of the data: pos=positive,neg=negative."
+    ),
+    click.option("--min-words", type=click.IntRange(min=1), help="Use only texts with at least this many words."),
+    click.option("--max-words", type=click.IntRange(min=1), help="Use only texts with at most this many words."),
 )
+
+
+def data_options(command: Command) -> Command:
+    """How data are read, and which of their texts are used, as one argument: `reading`, arguments of `data.load`."""
+
+    @functools.wraps(command)
+    def read(
+        *args: Any, text_column: str | None, pair_column: str | None, label_column: str | None, kind: str | None,
+        labels: str | None, rename_labels: str | None, min_words: int | None, max_words: int | None, **others: Any,
+    ) -> Any:  # fmt: skip
+        from heedful.data import Columns, Selection
+
+        reading = {
+            "columns": Columns(text_column, pair_column, label_column),
+            "kind": kind,
+            "select": Selection(names(labels), _renames(rename_labels), min_words, max_words),
+        }
+        return command(*args, reading=reading, **others)
+
+    return _data_options(read)
+
+
+def names(listed: str | None) -> tuple[str, ...] | None:
+    """Names that are separated by commas, or None if the option was not given."""
+    return None if listed is None else tuple(name.strip() for name in listed.split(",") if name.strip())
+
+
+def _renames(listed: str | None) -> dict[str, str]:
+    """--rename-labels as a mapping from old names to new ones."""
+    renames: dict[str, str] = {}
+    for item in names(listed) or ():
+        old, equals, new = (part.strip() for part in item.partition("="))
+        if not (old and equals and new) or old in renames:
+            wrong = "renames a label twice" if old in renames else "has a part that is not OLD=NEW"
+            raise BadInput(f"--rename-labels {wrong} ('{item}'); write it as pos=positive,neg=negative.")
+        renames[old] = new
+    return renames
 
 
 def settings_option(words: str) -> Callable[[Command], Command]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ ALL = "all"
 @click.option("--profile", default="quick", show_default=True, help="smoke (seconds), quick, or full (as published).")
 @click.option("--seeds", type=click.IntRange(min=1), help="Trainings of each network. [default: the profile's]")
 @click.option("--out", help="Output folder. An interrupted reproduction in it is resumed.")
-@opt.settings_option("A setting of the paper: scored=100; may be repeated.")
+@opt.settings_option("A setting of the paper: scored=100, or hao2021.encoder=DIR; may be repeated.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the choice of texts and all random numbers.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")
 @click.option("--restart", is_flag=True, help="Delete the reproduction in the folder and start again.")
@@ -57,9 +58,11 @@ def reproduce(
     from heedful.studies.reproduction.reproduce import prepare
     from heedful.studies.reproduction.reproduce import reproduce as run
 
-    arguments: dict[str, Any] = {"profile": profile, "seeds": seeds, "settings": assignments, "seed": seed}
+    def arguments(name: str) -> dict[str, Any]:
+        return {"profile": profile, "seeds": seeds, "settings": _settings_for(name, assignments), "seed": seed}
+
     if dry_run:
-        click.echo("\n\n".join(_plan(prepare(name, data, **arguments), profile) for name in names))
+        click.echo("\n\n".join(_plan(prepare(name, data, **arguments(name)), profile) for name in names))
         return
     outcomes = []
     for name in names:
@@ -67,7 +70,7 @@ def reproduce(
         with progress() as show:
             show("reading the data")
             watch = watch_study(show)
-            outcomes.append(run(name, data, folder, **arguments, jobs=jobs, restart=restart, watch=watch))
+            outcomes.append(run(name, data, folder, **arguments(name), jobs=jobs, restart=restart, watch=watch))
         print_outcome(outcomes[-1], folder, as_json)
     if paper == ALL:
         from heedful.core.files import write_files
@@ -76,6 +79,15 @@ def reproduce(
         file = Path(out or "") / "reproduction.md"
         write_files({file: overview(outcomes).encode("utf-8")})
         opt.announce(str(file))
+
+
+def _settings_for(name: str, assignments: Sequence[str]) -> list[str]:
+    """The settings without those of other papers, such as hao2021.encoder=FOLDER."""
+    from heedful.studies.reproduction import PAPERS
+
+    owners = [assignment.partition("=")[0].partition(".")[0] for assignment in assignments]
+    others = [other for other in PAPERS if other != name]
+    return [a for a, owner in zip(assignments, owners, strict=True) if PAPERS.full_name(owner) not in others]
 
 
 def _needs(paper: type[Paper]) -> str:

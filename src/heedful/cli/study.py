@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 @click.option("--save", metavar="DIR", help="For pruning: where to write that model. [default: in the study's folder]")
 @click.option("--dev", help="A file or folder of texts for choices. [default: found in DATA, or split off]")
 @click.option("--test", help="A file or folder of texts to score. [default: found in DATA, or split off]")
-@opt.column_options
-@click.option("--kind", help="The format of the data. [default: guessed]")
+@opt.data_options
 @click.option("--revision", help="A branch, tag or commit of the hub name.")
 @click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]")
 @click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]")
@@ -45,9 +44,8 @@ if TYPE_CHECKING:
 def study(
     name: str, data: tuple[str, ...], models: tuple[str, ...], recipe: str | None, out: str | None,
     assignments: tuple[str, ...], profile: str, seed: int, jobs: int, keep: float | None, save: str | None,
-    dev: str | None, test: str | None, text_column: str | None, pair_column: str | None, label_column: str | None,
-    kind: str | None, revision: str | None, device: str | None, dtype: str | None, restart: bool, dry_run: bool,
-    as_json: bool,
+    dev: str | None, test: str | None, reading: dict[str, Any], revision: str | None, device: str | None,
+    dtype: str | None, restart: bool, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Do the study NAME on DATA: a folder with train, dev and test, or one file, which is divided.
 
@@ -63,14 +61,12 @@ def study(
     if out is None and not dry_run:
         raise BadInput("no folder was given for the study; add --out DIR.")
     import heedful
-    from heedful.data import Columns
     from heedful.report.progress import progress
 
     arguments: dict[str, Any] = {
         "model": list(models) if len(models) > 1 else next(iter(models), None), "recipe": recipe,
-        "settings": assignments, "profile": profile, "seed": seed, "kind": kind, "dev": dev, "test": test,
-        "columns": Columns(text_column, pair_column, label_column), "revision": revision, "device": device,
-        "dtype": dtype,
+        "settings": assignments, "profile": profile, "seed": seed, "dev": dev, "test": test,
+        "revision": revision, "device": device, "dtype": dtype, **reading,
     }  # fmt: skip
     source: Any = list(data) if len(data) > 1 else data[0]
     if dry_run:

@@ -29,17 +29,14 @@ if TYPE_CHECKING:
 @opt.settings_option("A setting of the recipe, such as lr=1e-4; may be repeated. `heedful recipes NAME` lists them.")
 @click.option("--dev", help="A file or folder of texts to choose the epoch by. [default: found in DATA, or split off]")
 @click.option("--test", help="A file or folder of texts to score once, at the end. [default: found in DATA]")
-@opt.column_options
-@click.option("--kind", help="The format: csv, tsv, jsonl, parquet, folder, sst, babi, eraser. [default: guessed]")
-@click.option("--labels", help="Use only texts with these labels, separated by commas.")
-@click.option("--names", help="New names for the labels, in their sorted order, separated by commas.")
+@opt.data_options
+@click.option("--names", help="What the network calls its labels, in their sorted order, separated by commas.")
 @click.option("--limit", type=click.IntRange(min=1), help="Train on at most this many texts, drawn at random.")
 @click.option("--restart", is_flag=True, help="Delete the run in the folder and start again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def train(
     recipe: str, data: str, out: str, assignments: tuple[str, ...], dev: str | None, test: str | None,
-    text_column: str | None, pair_column: str | None, label_column: str | None, kind: str | None,
-    labels: str | None, names: str | None, limit: int | None, restart: bool, as_json: bool,
+    reading: dict[str, Any], names: str | None, limit: int | None, restart: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Train the network of RECIPE on DATA: a file, a folder with train, dev and test, or a folder for each class."""
     from heedful.nets.training.recipes import RECIPES
@@ -47,7 +44,7 @@ def train(
     chosen: Recipe = RECIPES[recipe]
     settings = chosen.read(assignments)
     chosen.settings(settings)  # refuses a wrong value before anything is read
-    from heedful.data import Columns, splits
+    from heedful.data import splits
     from heedful.nets.training.train import train as train_network
     from heedful.report.progress import progress
 
@@ -55,19 +52,16 @@ def train(
         show("reading the data")
         source: Any = data
         if not chosen.generates:
-            columns = Columns(text_column, pair_column, label_column)
-            source = _limited(splits(data, columns, kind=kind, dev=dev, test=test, keep=_names(labels)), limit)
+            source = _limited(splits(data, dev=dev, test=test, **reading), limit)
+            if source.note:
+                click.echo(source.note, err=True)
         result = train_network(
-            chosen.name, source, out, settings, names=_names(names), restart=restart, watch=_watch(show)
+            chosen.name, source, out, settings, names=opt.names(names), restart=restart, watch=_watch(show)
         )
     if sys.stderr.isatty():  # where the bar was
         for row in result.history:
             click.echo(_epoch(row, len(result.history)), err=True)
     _print(result, as_json)
-
-
-def _names(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 def _limited(data: Splits, limit: int | None) -> Splits:
@@ -115,10 +109,25 @@ def _print(result: Trained, as_json: bool) -> None:
     for name, scores in (("validation", result.dev), ("test", result.test)):
         if scores:
             click.echo(f"{name:<10}  " + "  ".join(f"{key} {value:.4f}" for key, value in scores.items()))
+    for line in _unused(result):
+        click.echo(line)
     if result.test is None:
         click.echo("the data have no test texts: validation scores are optimistic, since they chose the epoch")
     verb = "translate" if hasattr(result.classifier, "translate") else "explain"
     click.echo(f"the model is in {result.folder}; try: heedful {verb} TEXT --model {result.folder}")
+
+
+def _unused(result: Trained) -> list[str]:
+    """A line for each part of the data of which the recipe dropped texts that are too short or too long."""
+    from heedful.nets.training.train import finished_record
+
+    parts: dict[str, dict[str, Any]] = (finished_record(result.folder) or {})["data"]
+    counts = {name: (part["used"], part["texts"]) for name, part in parts.items() if part.get("used")}
+    return [
+        f"{used:,} of {texts:,} {name} texts were used; min_length, max_length and long drop the others"
+        for name, (used, texts) in counts.items()
+        if used < texts
+    ]
 
 
 @click.command()

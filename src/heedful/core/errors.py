@@ -56,8 +56,17 @@ def results_or_errors(
 
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     """The hint of an error message: nearest("positve", ["positive"]) -> "; did you mean 'positive'?"."""
+    close = closest(name, known)
+    return "" if close is None else f"; did you mean '{close}'?"
+
+
+def closest(name: str, known: Sequence[str], cutoff: float = 0.5) -> str | None:
+    """The name that is most like this one, or None if none is: closest("neg", ["negative"]) -> "negative".
+
+    `cutoff` is the least likeness, of at most 1.
+    """
     import difflib
 
     folded = {k.casefold(): k for k in known}
-    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.5)
-    return f"; did you mean '{folded[close[0]]}'?" if close else ""
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=cutoff)
+    return folded[close[0]] if close else None

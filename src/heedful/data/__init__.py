@@ -1,19 +1,12 @@
 """Texts with labels: files, folders and data sets to Examples."""
 
 from heedful.data.columns import Columns
-from heedful.data.examples import (
-    Example,
-    Label,
-    Splits,
-    check_labels,
-    fingerprint,
-    label_names,
-    load,
-    read,
-    splits,
-)
+from heedful.data.division import Splits, splits
+from heedful.data.example import Example, Label, check_labels, fingerprint, gold_index, label_names, unknown_label
+from heedful.data.examples import load, load_counted, read
+from heedful.data.selection import EVERYTHING, Selection, drop_note, selection_record
 
 __all__ = [
-    "Columns", "Example", "Label", "Splits", "check_labels", "fingerprint", "label_names", "load", "read",
-    "splits",
+    "EVERYTHING", "Columns", "Example", "Label", "Selection", "Splits", "check_labels", "drop_note", "fingerprint",
+    "gold_index", "label_names", "load", "load_counted", "read", "selection_record", "splits", "unknown_label",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from heedful import __version__
 from heedful.audits.record import Record
 from heedful.audits.verdict import Evidence, Reason, Rule, verdict
+from heedful.data.selection import drop_reasons
 from heedful.maths.stats import MINIMUM
 from heedful.report.document import Column, Document, Section, Table, cells
 from heedful.report.examples import example_section
@@ -69,6 +70,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("model", str(manifest.model.get("name"))),
         ("labels", ", ".join(record.labels)),
         ("data", f"{manifest.data.get('name')}, {count_texts(about.n)} of {manifest.data.get('texts', about.n):,}"),
+        *([("dropped texts", drop_reasons(manifest.data["dropped"]))] if "dropped" in manifest.data else []),
         ("accuracy", percentage(about.accuracy) if about.accuracy else "unknown: the data have no labels"),
         ("tokens per text", interval(about.tokens)),
         ("methods and checks", f"{len(record.methods)} and {len(record.checks)}"),

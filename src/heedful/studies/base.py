@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,7 +22,7 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.files import json_value
 from heedful.core.finding import Measure, Place
 from heedful.core.random import seeded
-from heedful.core.target import activation, label_index
+from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.data import Example, Splits, label_names
 from heedful.maths.stats import Difference, estimate
@@ -67,7 +67,7 @@ class Subject:
     """What a study is done to: a classifier, or the network of a recipe, which the study trains; and its data.
 
     A classifier that `heedful train` wrote has its recipe too. The splits have no text in common; `note` says where
-    they are not the parts of the data.
+    they are not the parts of the data, and what was dropped.
     """
 
     name: str
@@ -294,10 +294,7 @@ def gold_index(example: Example, labels: Sequence[str]) -> int:
     if not isinstance(example.label, str):
         found = "no label" if example.label is None else "several labels"
         raise BadInput(f"{where} has {found}; a study needs one label for each text.")
-    try:
-        return label_index(example.label, labels)
-    except BadInput as e:
-        raise BadInput(f"{where}: {e}") from e
+    return datasets.gold_index(example.label, labels, where)
 
 
 def disjoint(splits: Splits) -> tuple[Splits, str]:
@@ -305,16 +302,17 @@ def disjoint(splits: Splits) -> tuple[Splits, str]:
 
     A text of two parts stays in the later one. Where test has no labels, dev becomes test, and a tenth of train dev.
     """
-    note = ""
+    note = splits.note
     train, dev, test = ([e for e in part if e.label is not None] for part in (splits.train, splits.dev, splits.test))
     if not test:
         again = datasets.splits(train, dev_share=0.1, test_share=0.0) if train else Splits([], [], [])
         train, dev, test = again.train, again.dev, dev
-        note = "The data have no labelled test part: test is their dev part, and dev a tenth of their train part."
+        absent = "The data have no labelled test part: test is their dev part, and dev a tenth of their train part."
+        note = f"{note} {absent}".strip()
     seen = {(e.text, e.pair) for e in test}
     dev = [e for e in dev if (e.text, e.pair) not in seen]
     seen |= {(e.text, e.pair) for e in dev}
-    return Splits([e for e in train if (e.text, e.pair) not in seen], dev, test), note
+    return replace(splits, train=[e for e in train if (e.text, e.pair) not in seen], dev=dev, test=test), note
 
 
 def check_parts(subject: Subject, uses: Mapping[str, str]) -> None:

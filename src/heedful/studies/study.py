@@ -24,7 +24,7 @@ from heedful.core.errors import BadInput, nearest
 from heedful.core.files import compact, json_value
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
-from heedful.data import Example, Splits
+from heedful.data import EVERYTHING, Example, Selection, Splits
 from heedful.data.columns import GUESSED, Columns
 from heedful.methods.explain import versions
 from heedful.model import loading
@@ -65,6 +65,7 @@ class StudyRequest:
     seed: int = 0
     columns: Columns = GUESSED
     kind: str | None = None
+    select: Selection = EVERYTHING
     dev: Any = None
     test: Any = None
     revision: str | None = None
@@ -84,6 +85,7 @@ def study(
     seed: int = 0,
     columns: Columns = GUESSED,
     kind: str | None = None,
+    select: Selection = EVERYTHING,
     dev: Any = None,
     test: Any = None,
     revision: str | None = None,
@@ -95,15 +97,15 @@ def study(
 ) -> Outcome:
     """Do a study of a model, or of the network of a recipe, on data: `STUDIES` lists them.
 
-    `data` is as for `heedful.train`: a folder with train, dev and test, or one source that is divided. `model` is as
-    for `heedful.load`. Where a study takes several, `data` and `model` may be lists. `settings` are texts such as
-    "draws=10", also of the recipe ("bilstm.epochs=3").
+    `data` is as for `heedful.train`: a folder with train, dev and test, or one source that is divided; `select` says
+    which of its texts are used. `model` is as for `heedful.load`. Where a study takes several, `data` and `model` may
+    be lists. `settings` are texts such as "draws=10", also of the recipe ("bilstm.epochs=3").
 
     With `out`, the study, its models and its report are stored in that folder. The same call resumes it; `restart`
     deletes it first. `jobs` processes share the work. `watch` is called with the progress, a `StudyProgress`.
     """
     request = StudyRequest(
-        study, data, model, recipe, settings, profile, seed, columns, kind, dev, test, revision, device, dtype
+        study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, revision, device, dtype
     )
     job = prepare(request)
     workers = Processes(jobs) if jobs != 1 else None
@@ -133,6 +135,7 @@ class StudyJob:
         models = [_identity(subject) for subject in self.subjects]
         data = [
             {"name": s.data, "fingerprint": splits_fingerprint(s.splits), "texts": part_sizes(s.splits)}
+            | s.splits.record()
             for s in self.subjects
         ]
         if len(self.subjects) > 1:
@@ -253,8 +256,10 @@ def _subjects(
 
 def _read_splits(request: StudyRequest, source: Any, shares: tuple[float, float]) -> Splits:
     if isinstance(source, Splits):
+        if request.select != EVERYTHING:
+            raise BadInput("the data are Splits, from which nothing is selected; give select to heedful.data.splits.")
         return source
-    named = {"dev": request.dev, "test": request.test, "kind": request.kind}
+    named = {"dev": request.dev, "test": request.test, "kind": request.kind, "select": request.select}
     return datasets.splits(source, request.columns, dev_share=shares[0], test_share=shares[1], **named)
 
 

@@ -16,7 +16,10 @@ from heedful.studies.reproduction.reproduce import prepare, reproduce
 
 def data_folder(folder: Path) -> Path:
     (folder / "SST2").mkdir(parents=True)
-    lines = [json.dumps({"text": f"{'good' if i % 2 else 'bad'} film {i}", "label": i % 2}) for i in range(60)]
+    lines = [
+        json.dumps({"text": f"{'good' if i % 2 else 'bad'} film with a plot of {i} parts", "label": i % 2})
+        for i in range(60)
+    ]
     (folder / "SST2" / "all.jsonl").write_text("\n".join(lines))
     return folder
 
@@ -47,6 +50,7 @@ def test_data_sets_are_found_by_their_names_and_what_is_missing_is_named(tmp_pat
         ({"paper": "wiegreffe2019", "profile": "fast"}, "profile 'fast' is not one of smoke, quick, full"),
         ({"paper": "wiegreffe2019", "data": "nowhere"}, "'nowhere' is not a folder; give one with a folder for each"),
         ({"paper": "wiegreffe2019", "data": "."}, "has none of the paper's data sets ('sst', 'imdb'"),
+        ({"paper": "hao2021", "settings": ["encoder=nowhere"]}, "'nowhere'"),
         ({"paper": "wiegreffe2019", "settings": ["sed=3"]}, "wiegreffe2019 has no setting 'sed'"),
     ],
 )

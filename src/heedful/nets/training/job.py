@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heedful.core.arrays import Floats
-from heedful.core.errors import BadInput, nearest
+from heedful.core.errors import BadInput
 from heedful.core.target import activation
-from heedful.data import Example, label_names
+from heedful.data import Example, label_names, unknown_label
 from heedful.maths import classification as scoring
 from heedful.model.batch import Padding
 from heedful.model.precision import autocast
@@ -51,8 +51,7 @@ class Labels:
                 raise BadInput(f"{where} has no label; write one, or remove the text.")
             unknown = next((x for x in labels if x not in known), None)
             if unknown is not None:
-                hint = f"{', '.join(self.names[:12])}{nearest(unknown, self.names) or '.'}"
-                raise BadInput(f"label '{unknown}' in {where} is not one of the training texts' labels {hint}")
+                raise unknown_label(unknown, self.names, where, "the training texts' labels ")
         if not self.multi:
             return np.array([known[str(labels[0])] for labels in by_text], dtype=np.int64)
         return np.array([[name in labels for name in self.names] for labels in by_text], dtype=bool)

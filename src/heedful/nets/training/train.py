@@ -120,8 +120,8 @@ def _generated(
 
 
 def data_summary(split: Splits, used: Mapping[str, Split | None]) -> dict[str, Any]:
-    """For the record: how many texts each part has, how many of them were used, and which they are."""
-    return {
+    """For the record: how many texts each part has, how many of them were used, and which they are; the selection."""
+    parts = {
         name: {
             "texts": len(getattr(split, name)),
             "used": 0 if part is None else len(part.texts),
@@ -129,6 +129,7 @@ def data_summary(split: Splits, used: Mapping[str, Split | None]) -> dict[str, A
         }
         for name, part in used.items()
     }
+    return parts | split.record()
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,9 @@ class Paper(Checked):
         """The reproduction."""
         raise NotImplementedError
 
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Raises if the paper cannot be reproduced with these settings, before anything is written."""
+
     def costs(self, trial: Trial) -> list[Cost]:
         """Not forecast: `minutes` are measured."""
         return []

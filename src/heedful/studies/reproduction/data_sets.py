@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heedful import data as datasets
-from heedful.data import Splits
+from heedful.data import Selection
+from heedful.data.examples import CORPUS
 from heedful.studies.base import Subject, disjoint
 from heedful.studies.study import TRAINED_SHARES
 
@@ -18,8 +19,8 @@ class DataSet:
     """A data set of a paper: its name in the published tables, what it is, and the form that its files must have.
 
     It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
-    paper uses, as different copies spell them; empty: all. Without --data, the embedded corpus takes the place of a
-    data set that may be `embedded`.
+    paper uses, as different copies spell them; empty: all. `kind`, `min_words` and `max_words` are those of
+    `heedful.data.splits`. Without --data, the embedded corpus takes the place of a data set that may be `embedded`.
     """
 
     name: str
@@ -27,6 +28,9 @@ class DataSet:
     form: str
     folders: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    kind: str | None = None
+    min_words: int | None = None
+    max_words: int | None = None
     embedded: bool = False
 
     def find(self, folder: Path) -> Path | None:
@@ -37,14 +41,16 @@ class DataSet:
 
     def subject(self, source: str | Path) -> Subject:
         """Its texts, divided."""
-        dev, test = TRAINED_SHARES
-        splits = datasets.splits(source, dev_share=dev, test_share=test)
+        dev_share, test_share = TRAINED_SHARES
+        select = Selection(min_words=self.min_words, max_words=self.max_words)
+        kind = self.kind if source != CORPUS else None
+        splits = datasets.splits(source, dev_share=dev_share, test_share=test_share, kind=kind, select=select)
         known = set(datasets.label_names([*splits.train, *splits.test]))
-        spelling = next((names for names in self.labels if known.issuperset(names)), ())
-        if spelling:
-            splits = Splits(
-                *([e for e in part if e.label in spelling] for part in (splits.train, splits.dev, splits.test))
-            )
+        spelling = next((names for names in self.labels if known.issuperset(names)), known)
+        train, dev, test = (
+            [e for e in part if e.label in spelling] for part in (splits.train, splits.dev, splits.test)
+        )
+        splits = replace(splits, train=train, dev=dev, test=test)
         parts, note = disjoint(splits)
         return Subject(self.name, Path(source).name, parts, note=note)
 
@@ -75,7 +81,12 @@ NEWSGROUPS = DataSet(
     "a folder for each group, a file for each message",
     ("20news_sports", "20newsgroups"),
     (("rec.sport.baseball", "rec.sport.hockey"),),
+    kind="newsgroups",
+    min_words=7,
+    max_words=499,
 )
+# as Jain & Wallace and Wiegreffe & Pinter use them; their limits are strict
+SST_JW, IMDB_JW = replace(SST, min_words=6), replace(IMDB, min_words=7, max_words=399)
 DIABETES, ANEMIA = (
     DataSet(name, f"MIMIC-III, {name}", "train, dev and test with a discharge summary and its label, 0 or 1")
     for name in ("diabetes", "anemia")

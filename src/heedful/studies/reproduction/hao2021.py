@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -84,6 +84,11 @@ class Hao2021(Paper):
         "tuned": 60,
     }
 
+    def check(self, subjects: Sequence[Subject]) -> None:
+        """Refuse an encoder that cannot be loaded."""
+        for subject in subjects if self.encoder else ():
+            check_encoder(self._recipe(subject))
+
     def __call__(self, trial: Trial) -> Result:
         """Curves, correlations, trees and triggers of each data set."""
         models = self._models(trial)
@@ -123,13 +128,11 @@ class Hao2021(Paper):
         if not self.encoder:
             own = [s for s in trial.subjects if s.name == SST.name]
             return {s.name: replace(s, name="embedded", classifier=load()) for s in own}
+        return trained_subjects(trial, {s.name: self._recipe(s) for s in trial.subjects})
+
+    def _recipe(self, subject: Subject) -> Subject:
         settings = {"encoder": self.encoder, "epochs": self.epochs, "max_length": self.max_length}
-        subjects = {
-            s.name: replace(limited(s, self.train), recipe=self.networks, settings=settings) for s in trial.subjects
-        }
-        for subject in subjects.values():
-            check_encoder(subject)
-        return trained_subjects(trial, subjects)
+        return replace(limited(subject, self.train), recipe=self.networks, settings=settings)
 
     def _notes(self, trial: Trial, models: Mapping[str, Subject]) -> tuple[str, ...]:
         missing = [s.name for s in trial.subjects if s.name not in models]

@@ -138,7 +138,7 @@ class Poster(Paper):
         sizes = {"train": self.adversary_texts, "dev": 300, "test": self.scored}
         # twice as many as are scored, because a part is sampled with its labels in proportion
         parts = {name: list(islice(filter(fits, getattr(subject.splits, name)), 2 * n)) for name, n in sizes.items()}
-        return replace(subject, splits=Splits(**parts))
+        return replace(subject, splits=Splits(parts["train"], parts["dev"], parts["test"]))
 
     def _measurements(self, outcomes: Mapping[str, Outcome], train: int) -> dict[Key, Measurement]:
         differs = f"trained on at most {train:,} reviews, and stopped by dev accuracy (the authors: by test accuracy)"

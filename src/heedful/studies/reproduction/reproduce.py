@@ -100,7 +100,9 @@ def prepare(
     own = read_assignments(settings, [(name, type(chosen))], PAPERS.full_name)[0]
     own |= {} if seeds is None else {"seeds": seeds}
     chosen = replace(chosen, **own) if own else chosen  # type: ignore[type-var]
-    return PaperJob(name, chosen, tuple(_subjects(chosen, data)), seed)
+    subjects = _subjects(chosen, data)
+    chosen.check(subjects)
+    return PaperJob(name, chosen, tuple(subjects), seed)
 
 
 def _subjects(paper: Paper, data: str | Path | None) -> list[Subject]:

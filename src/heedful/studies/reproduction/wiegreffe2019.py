@@ -18,7 +18,7 @@ from heedful.studies.reproduction.base import (
     run_study,
     trained_subjects,
 )
-from heedful.studies.reproduction.data_sets import AGNEWS, ANEMIA, DIABETES, IMDB, NEWSGROUPS, SST, DataSet
+from heedful.studies.reproduction.data_sets import AGNEWS, ANEMIA, DIABETES, IMDB_JW, NEWSGROUPS, SST_JW, DataSet
 from heedful.studies.reproduction.published import Claim, Key, Measurement, measurement
 from heedful.studies.retraining import OVER_TEXTS, OVER_TRAININGS
 from heedful.studies.seeds import Seeds
@@ -58,7 +58,7 @@ class Wiegreffe2019(Paper):
     )
     networks: ClassVar[str] = RECIPE
     yields: ClassVar[str] = "Tables 2 to 4, violins of the seeds, the curve of TVD against JSD"
-    data: ClassVar[tuple[DataSet, ...]] = (SST, IMDB, AGNEWS, NEWSGROUPS, DIABETES, ANEMIA)
+    data: ClassVar[tuple[DataSet, ...]] = (SST_JW, IMDB_JW, AGNEWS, NEWSGROUPS, DIABETES, ANEMIA)
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1,
         "train": 60,
