@@ -7,7 +7,9 @@ import re
 import shlex
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -74,6 +76,32 @@ def test_the_witnesses_of_the_embedded_model_are_as_far_as_the_page_of_checks_sa
     ]
     page = (ROOT / "docs" / "checks.md").read_text(encoding="utf-8")
     assert "{:.2f} against {:.2f} at δ = .05".format(*means) in page
+
+
+@pytest.mark.thorough
+def test_under_two_aspects_attention_is_on_the_clause_and_leave_one_out_on_the_adjective(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the page of networks says of its example; its decimals may differ on another machine."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "aspects" in code), names)
+    assert names["aspects"].test["accuracy"] > 0.97
+    rows = []
+    for example in names["splits"].test:  # the noun was adjective but the noun was adjective
+        noun = example.text.split().index(example.pair)
+        pair = [(example.text, example.pair)]
+        whys = heedful.explain(names["aspects"].classifier, pair, ["attention-mean", "leave-one-out"]).by("word")
+        attention, change = (np.array([score for _, score in why.as_list()[:9]]) for why in whys)  # type: ignore[attr-defined]
+        own, other = noun + 2, 9 - noun
+        rows.append(
+            (attention[noun : own + 1].sum(), attention[own], attention[other], change[own], abs(change[other]))
+        )
+    clause, own_attention, other_attention, own_change, other_change = np.mean(rows, axis=0)
+    assert clause > 0.9
+    assert other_attention < 0.01 < own_attention < 0.6
+    assert own_change > 3 * other_change
 
 
 @pytest.mark.parametrize("name", METHODS)

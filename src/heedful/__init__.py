@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from heedful.data import Example, Splits
     from heedful.methods import METHODS, Method, method
     from heedful.methods.explain import explain, explain_all, tree
+    from heedful.methods.pick import pick
     from heedful.model import edits
     from heedful.model.batch import Batch
     from heedful.model.classifier import Classifier
@@ -71,6 +72,7 @@ _HOME = {
     "check": "checks",
     "RECIPES": "nets.training.recipes",
     "tree": "methods.explain",
+    "pick": "methods.pick",
     "Tree": "core.tree",
     "Target": "core.target",
     "Site": "model.edits",
@@ -129,6 +131,7 @@ __all__ = [
     "load",
     "method",
     "open",
+    "pick",
     "reproduce",
     "study",
     "train",

@@ -20,6 +20,7 @@ import heedful.methods.lime as lime_module
 from heedful.core.arrays import Floats
 from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
+from heedful.core.settings import draw_key
 from heedful.core.target import Target
 from heedful.maths import kriging
 from heedful.maths import lime as s
@@ -72,7 +73,7 @@ def predict(classifier: Classifier, texts: list[str]) -> Floats:
 def package(
     classifier: Classifier, text: str, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> tuple[Any, Floats, Floats]:
-    """What the lime package says of a text with all words selected, and the masks and labels that it fitted."""
+    """What the lime package says of a text (of all words by default), and the masks and labels that it fitted."""
     seen: list[tuple[Floats, Floats]] = []
     fitted = LimeBase.explain_instance_with_data
 
@@ -81,9 +82,10 @@ def package(
         return fitted(self, data, labels, *rest, **more)
 
     monkeypatch.setattr(LimeBase, "explain_instance_with_data", spy)
-    explainer = LimeTextExplainer(feature_selection="none", random_state=0, **settings)
+    number = settings.pop("num_features", 99)
+    explainer = LimeTextExplainer(random_state=0, **{"feature_selection": "none"} | settings)
     found = explainer.explain_instance(
-        text, lambda texts: predict(classifier, texts), labels=(1,), num_features=99, num_samples=400
+        text, lambda texts: predict(classifier, texts), labels=(1,), num_features=number, num_samples=400
     )
     return found, *seen[0]
 
@@ -378,6 +380,44 @@ def test_one_word_by_hand() -> None:
     assert found.details["r2"] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("number", [3, 7])
+def test_the_lime_packages_selection_of_words(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its default, "auto": forward for three words, highest weights for seven."""
+    found, data, labels = package(shared("bert"), WORDS, monkeypatch, feature_selection="auto", num_features=number)
+    made = as_design(data)
+    fitted = s.fit_surrogate(made, labels[:, 1], 0.25, 1.0, s.select(made, labels[:, 1], 0.25, number, "auto"))
+    theirs = dict(found.local_exp[1])
+    assert len(theirs) == number
+    assert fitted.coefficients == pytest.approx([theirs.get(i, 0.0) for i in range(8)], abs=1e-8)
+
+
+def test_words_that_are_not_selected_score_0_and_a_note_says_so() -> None:
+    found = attribution(games.played(ADDITIVE), games.text(8), Lime(num_features=2), target=PROBABILITY)
+    assert found.errors is not None
+    assert np.flatnonzero(found.scores).tolist() == np.flatnonzero(found.errors).tolist() == [0, 1]
+    assert found.details["selected"] == 2
+    assert found.notes == ("words that were not selected score 0; standard errors do not include the selection",)
+
+
+def test_all_words_selected_need_no_note() -> None:
+    found = attribution(games.played(ADDITIVE), games.text(8), Lime(num_features=8), target=PROBABILITY)
+    assert (found.details["selected"], found.notes) == (8, ())
+
+
+def test_automatic_samples_go_with_a_selection() -> None:
+    how = Lime(samples="auto", num_features=3)
+    found = attribution(games.played(ADDITIVE), games.text(8), how, target=PROBABILITY)
+    assert np.flatnonzero(found.scores).tolist() == [0, 1, 2]
+    assert found.details["stability"] >= 0.95
+
+
+def test_the_draws_without_selection_do_not_move() -> None:
+    assert draw_key("lime", Lime())[1] == {
+        "masking": "delete", "by": "bag", "precision": "float32", "samples": 1000, "sampling": "lime",
+        "estimator": "regression", "kernel_width": 0.25, "ridge": 1.0, "stability": 0.95,
+    }  # fmt: skip
+
+
 def test_a_saturated_model() -> None:
     found = attribution(Plain(lambda texts: np.tile([0.0, 1.0], (len(texts), 1))), games.text(6), Lime(samples=100))
     assert not found.scores.any()
@@ -478,6 +518,10 @@ def test_three_hundred_words(sampling: s.Sampling) -> None:
         ({"ridge": -1.0}, "ridge is a number of at least 0, not -1.0"),
         ({"by": "sentence"}, "by 'sentence' is not one of token, word, bag"),
         ({"precision": "fp8"}, "precision 'fp8' is not one of float32, bf16"),
+        ({"num_features": 0}, "num_features is a whole number of at least 1 or none, not 0"),
+        ({"selection": "ridge"}, "selection 'ridge' is not one of auto, highest-weights, forward, lasso-path"),
+        ({"selection": "forward"}, "selection 'forward' needs a number of words to select; set num_features"),
+        ({"num_features": 3, "estimator": "kriging"}, "estimator 'kriging' does not select words; use"),
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], message: str) -> None:

@@ -16,6 +16,7 @@ from heedful import __version__
 from heedful.cli.audit import audit
 from heedful.cli.explain import explain, tree
 from heedful.cli.methods import capabilities, checks, methods
+from heedful.cli.pick import pick
 from heedful.cli.report import compare, report
 from heedful.cli.reproduce import reproduce
 from heedful.cli.study import studies, study
@@ -88,8 +89,8 @@ def main(debug: bool) -> None:
 
 
 _COMMANDS = (
-    explain, audit, study, reproduce, report, compare, tree, theory, methods, checks, studies, capabilities, train,
-    recipes, translate,
+    explain, pick, audit, study, reproduce, report, compare, tree, theory, methods, checks, studies, capabilities,
+    train, recipes, translate,
 )  # fmt: skip
 for command in _COMMANDS:
     main.add_command(command)

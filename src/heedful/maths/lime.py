@@ -18,8 +18,13 @@ from heedful.core.errors import BadInput
 from heedful.maths import kriging
 
 Sampling = Literal["lime", "stratified", "antithetic"]
+Selection = Literal["auto", "highest-weights", "forward", "lasso-path"]
 
 MAX_LISTED_SUBSETS = 20_000  # of one size, up to which all are enumerated
+MAX_FORWARD = 6  # features up to which "auto" selects forward, as in the lime package
+SELECTION_RIDGE = 0.01  # of the regression whose highest weights are selected, as in the lime package
+_DEPENDENT = 1e-10  # share of a column's variance below which it is a combination of other columns
+_TIE = 1e-9  # relative difference of two gains that is rounding: the first feature is selected
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Design:
 class Fit:
     """A weighted ridge regression: value ≈ intercept + Σ coefficients of the kept words.
 
-    Coefficients = `operator[d,n]` @ values; `errors` are their standard errors over designs.
+    Coefficients = `operator[d,n]` @ values; `errors` are their standard errors over designs. `used` is the number of
+    features in the regression; the others have 0.
     """
 
     coefficients: Floats
@@ -52,6 +58,7 @@ class Fit:
     intercept: float
     r2: float
     operator: Floats
+    used: int
 
 
 def design(d: int, samples: int, sampling: Sampling, rng: np.random.Generator) -> Design:
@@ -138,23 +145,25 @@ def _draw_of_size(d: int, s: int, n: int, rng: np.random.Generator, paired: bool
     return np.stack([orders < s, orders >= d - s], axis=1).reshape(-1, d)[:n] if paired else orders < s
 
 
-def fit_surrogate(design: Design, values: Floats, width: float, ridge: float) -> Fit:
+def fit_surrogate(design: Design, values: Floats, width: float, ridge: float, selected: Ints | None = None) -> Fit:
     """Weighted ridge regression with an intercept, as scikit-learn's, with standard errors.
 
     Errors are those of a regression on a random design (the sandwich), over strata and pairs; values have no noise, so
-    they measure how far the sample is from all samples, and are 0 where all subsets were enumerated.
+    they measure how far the sample is from all samples, and are 0 where all subsets were enumerated. Features that are
+    not among the `selected` have the coefficient 0 and no error: the errors are those of a selection that was made
+    before the samples were drawn.
     """
-    x = design.keep.astype(np.float64)
     weights = design.counts * kernel(design.keep.mean(1), width)
     total = weights.sum()
-    centre = weights @ x / total
-    centred = x - centre
-    normal = (centred * weights[:, None]).T @ centred + ridge * np.eye(x.shape[1])
+    columns = slice(None) if selected is None else selected
+    centre, mean, centred = _centred(design, values, weights)
+    weighted = (centred[:, columns] * weights[:, None]).T
+    normal = weighted @ centred[:, columns] + ridge * np.eye(len(weighted))
     if ridge == 0 and np.linalg.matrix_rank(normal, hermitian=True) < len(normal):
         few = f"{len(design)} samples do not determine {len(normal)} coefficients"
         raise BadInput(f"{few}; raise samples, or set a ridge.")
-    operator = np.linalg.solve(normal, (centred * weights[:, None]).T)
-    mean = float(values[0] + weights @ (values - values[0]) / total)  # exact where all values are equal
+    operator = np.zeros(centred.T.shape)
+    operator[columns] = np.linalg.solve(normal, weighted)
     coefficients = operator @ (values - mean)
     residual = values - mean - centred @ coefficients
     spread = float(weights @ (values - mean) ** 2)
@@ -164,7 +173,105 @@ def fit_surrogate(design: Design, values: Floats, width: float, ridge: float) ->
         intercept=mean - float(centre @ coefficients),
         r2=1 - float(weights @ residual**2) / spread if spread > 0 else 1.0,
         operator=operator - np.outer(operator.sum(1), weights / total),
+        used=len(normal),
     )
+
+
+def _centred(design: Design, values: Floats, weights: Floats) -> tuple[Floats, float, Floats]:
+    """The weighted means of the features [d] and of the values, and the features less their means [n,d]."""
+    x = design.keep.astype(np.float64)
+    centre = weights @ x / weights.sum()
+    mean = float(values[0] + weights @ (values - values[0]) / weights.sum())  # exact where all values are equal
+    return centre, mean, x - centre
+
+
+def select(design: Design, values: Floats, width: float, number: int, how: Selection) -> Ints:
+    """Which features the regression uses, at most `number`, in their order: the selections of the `lime` package.
+
+    "highest-weights": of the regression on all features with a small ridge; "forward": one by one, each time the
+    feature that raises the weighted R² most; "lasso-path": the last features on the path that are together no more than
+    `number` (the K-LASSO of Ribeiro et al. 2016); "auto": forward up to six features, highest weights beyond. Among
+    equal features the first is selected.
+    """
+    d = design.keep.shape[1]
+    if number >= d:
+        return np.arange(d)
+    weights = design.counts * kernel(design.keep.mean(1), width)
+    _, mean, centred = _centred(design, values, weights)
+    weighted = (centred * weights[:, None]).T
+    normal, moment = weighted @ centred, weighted @ (values - mean)
+    if how == "auto":
+        how = "forward" if number <= MAX_FORWARD else "highest-weights"
+    if how == "highest-weights":
+        coefficients = np.linalg.solve(normal + SELECTION_RIDGE * np.eye(d), moment)
+        return np.sort(np.argsort(-np.abs(coefficients), kind="stable")[:number])
+    if how == "forward":
+        return np.sort(_forward(normal, moment, number))
+    return np.sort([knot for knot in lasso_path(normal, moment) if len(knot) <= number][-1])
+
+
+def _forward(normal: Floats, moment: Floats, number: int) -> list[int]:
+    """Features in the order in which they lower the residual most, given those before them (Gram–Schmidt)."""
+    variance = normal.diagonal()
+    chosen: list[int] = []
+    for _ in range(number):
+        independent = normal.diagonal() > _DEPENDENT * variance
+        gain = np.where(independent, moment**2 / np.where(independent, normal.diagonal(), 1), 0)
+        gain[chosen] = -1
+        best = int(np.flatnonzero(gain >= gain.max() * (1 - _TIE))[0])
+        chosen.append(best)
+        if independent[best]:
+            share = normal[best] / normal[best, best]
+            normal, moment = normal - np.outer(normal[best], share), moment - moment[best] * share
+    return chosen
+
+
+def lasso_path(normal: Floats, moment: Floats) -> list[list[int]]:
+    """The features in the lasso at each knot of its path, from the largest penalty to none (LARS, Efron et al. 2004).
+
+    All correlations of active features with the residual stay equal while they fall. A feature joins when its
+    correlation reaches theirs, and leaves when its coefficient passes 0.
+    """
+    d = len(moment)
+    coefficients, free = np.zeros(d), normal.diagonal() > 0
+    active: list[int] = []
+    knots: list[list[int]] = []
+    left: int | None = None
+    while True:
+        residual = moment - normal @ coefficients
+        others = np.setdiff1d(np.flatnonzero(free), active)
+        if left is None and len(others):
+            joins = int(others[np.abs(residual[others]).argmax()])
+            if active and _rest(normal, active, joins) <= _DEPENDENT * normal[joins, joins]:
+                free[joins] = False  # a combination of the active features: it can add nothing
+                continue
+            active.append(joins)
+        level = float(np.abs(residual[active]).max(initial=0.0))
+        if level <= _TIE * np.abs(moment).max(initial=0.0) or not active:
+            return knots or [[0]]
+        direction = np.linalg.solve(normal[np.ix_(active, active)], np.sign(residual[active]))
+        fall = normal[:, active] @ direction
+        steps = [level]
+        for sign in (1, -1):
+            # subtle: a feature that left is still at the level; it can return with the other sign only
+            waiting = [j for j in others.tolist() if j not in active and (j != left or sign * residual[j] < 0)]
+            rates = 1 - sign * fall[waiting]
+            steps += (np.maximum(level - sign * residual[waiting], 0) / np.where(rates > 0, rates, np.nan)).tolist()
+        crossings = -coefficients[active] / direction
+        step = float(np.nanmin(steps))
+        leaves = np.where((crossings > 0) & (crossings < step), crossings, np.inf)
+        left = active[int(leaves.argmin())] if np.isfinite(leaves).any() else None
+        coefficients[active] += min(step, float(leaves.min())) * direction
+        if left is not None:
+            coefficients[left] = 0.0
+            active.remove(left)
+        knots.append(np.flatnonzero(coefficients).tolist())
+
+
+def _rest(normal: Floats, active: list[int], j: int) -> float:
+    """What the active features leave of the variance of feature j."""
+    across = normal[active, j]
+    return float(normal[j, j] - across @ np.linalg.solve(normal[np.ix_(active, active)], across))
 
 
 def smooth_fit(design: Design, values: Floats, width: float, ridge: float) -> Fit:

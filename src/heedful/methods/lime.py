@@ -11,11 +11,12 @@ import torch
 from scipy.stats import weightedtau
 
 from heedful.core.arrays import Floats
+from heedful.core.errors import BadInput
 from heedful.core.explanation import Attribution
 from heedful.core.settings import Ge, Gt, Le
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
-from heedful.maths.lime import Design, Fit, Sampling, design, doubled, fit_surrogate, smooth_fit
+from heedful.maths.lime import Design, Fit, Sampling, Selection, design, doubled, fit_surrogate, select, smooth_fit
 from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
@@ -35,7 +36,9 @@ class Lime(Perturbing):
     "bag" removes all occurrences of a word together, as that package does. Two settings need fewer passes for the
     same coefficients: `sampling` "stratified" (by the number of words removed) or "antithetic", and `estimator`
     "kriging", which predicts further samples from those that were drawn. `samples` "auto" doubles them until the
-    ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`.
+    ranking of the words is stable: until weighted Kendall's τ between two rounds reaches `stability`. `num_features` is
+    how many words the regression uses, chosen by `selection`; the others score 0. "auto" is the package's rule:
+    "forward" up to six words, "highest-weights" beyond.
     """
 
     by: Unit = "bag"
@@ -45,11 +48,21 @@ class Lime(Perturbing):
     kernel_width: Annotated[float, Gt(0)] = 0.25
     ridge: Annotated[float, Ge(0)] = 1.0
     stability: Annotated[float, Gt(0), Le(1)] = 0.95
+    num_features: Annotated[int, Ge(1)] | None = None
+    selection: Selection = "auto"
 
     summary: ClassVar[str] = "linear model of which words stay, fitted around the text"
     paper: ClassVar[str] = "Ribeiro et al. 2016"
     quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200}
     probe: ClassVar[Mapping[str, Any]] = {"samples": 40}
+    key_added: ClassVar[tuple[str, ...]] = ("num_features", "selection")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_features is None and self.selection != "auto":
+            raise BadInput(f"selection '{self.selection}' needs a number of words to select; set num_features.")
+        if self.num_features is not None and self.estimator == "kriging":
+            raise BadInput("estimator 'kriging' does not select words; use regression, or leave num_features out.")
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A coefficient for each word."""
@@ -76,8 +89,13 @@ class Lime(Perturbing):
     def _fit(self, engine: Engine, tokens: Tokens, target: Target, sets: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None
         answers = engine.ask([self.variants(tokens, sets.keep, engine.rng)])
-        regression = fit_surrogate if self.estimator == "regression" else smooth_fit
-        return answers, regression(sets, answers.values(engine.classifier, target), self.kernel_width, self.ridge)
+        values = answers.values(engine.classifier, target)
+        if self.estimator == "kriging":
+            return answers, smooth_fit(sets, values, self.kernel_width, self.ridge)
+        selected = None
+        if self.num_features is not None:
+            selected = select(sets, values, self.kernel_width, self.num_features, self.selection)
+        return answers, fit_surrogate(sets, values, self.kernel_width, self.ridge, selected)
 
     def _result(
         self, classifier: Classifier, tokens: Tokens, target: Target, answers: Answers, fitted: Fit, tau: float | None
@@ -88,6 +106,9 @@ class Lime(Perturbing):
         notes = () if (self.sampling, self.estimator) == ("lime", "regression") else self.once
         if tau is not None and tau < self.stability:
             notes = (*notes, f"the ranking was not yet stable after {samples:,} samples")
+        selected = {} if self.num_features is None else {"selected": fitted.used}
+        if fitted.used < len(fitted.coefficients):
+            notes = (*notes, "words that were not selected score 0; standard errors do not include the selection")
         return replace(
             self.attribution(tokens, fitted.coefficients, errors),
             details={
@@ -96,6 +117,7 @@ class Lime(Perturbing):
                 "r2": fitted.r2,
                 "intercept": fitted.intercept,
                 **stable,
+                **selected,
             },
             notes=(*answers.notes, *notes),
         )

@@ -24,7 +24,7 @@ DASH = "–"
 MAX_DIGITS = 4
 MAX_NAMES = 4  # methods that a sentence lists
 MAX_DETAILS = 8  # details that are shown; the JSON has all
-_DETAILS = {"r2": "R² {:.2f}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
+_DETAILS = {"r2": "R² {:.2f}", "coverage": "coverage {:.1%}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
 
 
 # numbers
@@ -152,11 +152,19 @@ def _detail(name: str, value: Any) -> str | None:
         return plain if value else None
     if isinstance(value, str):
         return f"{plain} {value}"
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return f"{plain} {' · '.join(value)}"
     if not isinstance(value, (int, float)):
         return None
     if name in _DETAILS:
         return _DETAILS[name].format(value)
     return f"{plain} {value:,}" if isinstance(value, int) else f"{plain} {format_number(value, '.3g')}"
+
+
+def coverage(share: float, picks: int, texts: int, asked: int) -> str:
+    """What picked texts cover: "5 of 604 texts cover 31.2% of the importance of all words"."""
+    covers = f"{picks:,} of {count_texts(texts)} cover{'s' * (picks == 1)} {share:.1%} of the importance of all words"
+    return f"{covers}; no other text adds a word" if picks < min(asked, texts) else covers
 
 
 def outcome(why: Counterfactual) -> str:

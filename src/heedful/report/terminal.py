@@ -13,7 +13,15 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Branch
 
-from heedful.core.explanation import Attribution, Counterfactual, Explanation, Interaction, Prediction, Reduction
+from heedful.core.explanation import (
+    Attribution,
+    Counterfactual,
+    Explanation,
+    Explanations,
+    Interaction,
+    Prediction,
+    Reduction,
+)
 from heedful.core.table import align_columns
 from heedful.core.tokens import Splitter, Tokens
 from heedful.report import phrases
@@ -38,18 +46,21 @@ _BAR_WIDTH = 24
 def show_explanations(
     explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word", how: Reduction = "sum"
 ) -> None:
-    """Print the prediction, then every method's view of the text."""
-    first = explanations[0]
+    """Print for each text the prediction, then every method's view of it."""
     colour = console.color_system is not None and not console.no_color
-    console.print(_header(first))
-    if first.truncation:
-        console.print(Text(f"Notice: {first.truncation}.", style="bold"))
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for explanation in explanations:
-        table.add_row(Text(clean(explanation.method), style="bold"), _body(explanation, unit, how, colour))
-    console.print(table)
+    texts = Explanations(explanations).by_text()
+    for number, group in enumerate(texts, 1):
+        if len(texts) > 1:
+            console.print(*[""] * (number > 1), Text(f"text {number} of {len(texts)}", style="bold"), sep="\n")
+        console.print(_header(group[0]))
+        if group[0].truncation:
+            console.print(Text(f"Notice: {group[0].truncation}.", style="bold"))
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for explanation in group:
+            table.add_row(Text(clean(explanation.method), style="bold"), _body(explanation, unit, how, colour))
+        console.print(table)
     if any(isinstance(e, Attribution) for e in explanations):
         console.print(_legend(explanations, colour, unit, how))
 

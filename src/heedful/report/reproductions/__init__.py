@@ -74,7 +74,7 @@ def _counts(comparisons: Sequence[Comparison]) -> Table:
 
 def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
     """A published table: each number beside ours."""
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("data"),
         Column("row"),
         Column("column"),
@@ -87,7 +87,10 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         Column("judgement"),
         Column("reason", 2, "why it was not compared, or how our set-up differs"),
     )
-    rows = tuple(_row(c) for c in comparisons)
+    rows = [_row(c) for c in comparisons]
+    caption = ""
+    if len(reasons := {c.reason for c in comparisons}) == 1:  # said once, below
+        columns, rows, caption = columns[:-1], [row[:-1] for row in rows], f"{capital(reasons.pop())}."
     judged = Counter(c.judgement for c in comparisons)
     counts = ", ".join(f"{judged[judgement]} {judgement.value}" for judgement in Judgement if judged[judgement])
     return Section(
@@ -96,7 +99,7 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         question="Does each published number agree with ours?",
         findings=(f"{_count(len(comparisons), 'number')}: {counts}.",),
         figures=(_figure(name, comparisons),),
-        tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, rows),),
+        tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, tuple(rows), caption),),
         reading=RULE,
     )
 
@@ -104,14 +107,12 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
 def _row(c: Comparison) -> tuple[Cell, ...]:
     p, ours = c.published, c.ours
     assert ours is not None
-    published = f"{fixed(p.value, p.digits)}" + ("" if p.verified else " (unverified)")
-    numbers = (ours.mean, ours.spread, ours.error)
     return (
         p.data,
         p.row,
         p.column,
-        published,
-        *(x if exists(x) else None for x in numbers),
+        fixed(p.value, p.digits) + ("" if p.verified else " (unverified)"),
+        *(x if exists(x) else None for x in (ours.mean, ours.spread, ours.error)),
         ours.trainings,
         c.limit if exists(c.limit) else None,
         c.judgement.value,
@@ -120,11 +121,15 @@ def _row(c: Comparison) -> tuple[Cell, ...]:
 
 
 def _figure(name: str, comparisons: Sequence[Comparison]) -> Figure:
+    """Ours with the limits of what is inside, and the published number below."""
+    shown = comparisons[:MAX_ROWS]
+    places = [(c.published.data, c.published.row, c.published.column) for c in shown]
+    differ = [i for i in range(3) if len({place[i] for place in places}) > 1] or [0]
     marks = []
-    for c in comparisons[:MAX_ROWS]:
+    for c, place in zip(shown, places, strict=True):
         p, ours = c.published, c.ours
         assert ours is not None
-        label = ", ".join(dict.fromkeys((p.data, p.row, p.column)))
+        label = ", ".join(dict.fromkeys(place[i] for i in differ))
         low, high = (ours.mean - c.limit, ours.mean + c.limit) if exists(c.limit) else (None, None)
         marks += [
             Interval(label, ours.mean, low, high, "ours"),
