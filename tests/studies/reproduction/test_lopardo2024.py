@@ -161,8 +161,17 @@ def test_one_review_is_inside_what_reviews_spread_over() -> None:
 
 def test_findings_need_texts_and_nothing_is_judged_on_the_embedded_corpus(outcome: Outcome) -> None:
     assert {c.judgement for c in outcome.result.comparisons} == {Judgement.NOT_COMPARED}
-    assert [claim.holds for claim in outcome.result.claims] == [None] * 4
-    assert [claim.expected for claim in outcome.result.claims] == ["equal", "equal", "higher", "higher"]
+    assert [claim.holds for claim in outcome.result.claims] == [None] * 7
+    assert [claim.expected for claim in outcome.result.claims] == ["equal"] * 2 + ["higher"] * 5
+
+
+def test_every_post_hoc_explainer_is_set_against_attention(outcome: Outcome) -> None:
+    assert outcome.folder is not None
+    findings = heedful.open(outcome.folder / outcome.result.parts["explainers"]).record.findings("input-erasure")
+    at, names = {"masking": "delete"}, ("lime", "gradient-x-input", "gradient-l1", "gradient-l2", "gradient-mean")
+    lost = {m: findings.values("aopc comprehensiveness", m, at) for m in (*names, "attention-mean")}
+    twin = [float(np.mean(lost[m] - lost["attention-mean"])) for m in names]
+    assert [claim.difference.mean for claim in outcome.result.claims[2:]] == pytest.approx(twin, abs=1e-9)
 
 
 def test_the_report_has_the_papers_figures(outcome: Outcome, network: heedful.Classifier) -> None:

@@ -101,6 +101,7 @@ class Lopardo2024(Paper):
     networks: ClassVar[str] = "multihead, multihead-6"
     yields: ClassVar[str] = "accuracies, the seven explainers of Figure 1, maps of all heads, Figures 4 and 5"
     data: ClassVar[tuple[DataSet, ...]] = (replace(IMDB, embedded=True),)
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.1, "quick": 42}
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1, "deep_seeds": 1, "train": 60, "deep_train": 20, "tested": 20, "epochs": 1, "deep_epochs": 1,
         "scored": 2, "shortest": 4, "longest": 40, "runs": 2, "samples": 40, "audited": 4,
@@ -383,11 +384,12 @@ def _gradient_claims(compared: Sequence[Sequence[Any]]) -> list[Claim]:
 
 
 def _audit_claims(audit: Audit) -> list[Claim]:
-    """Post-hoc methods capture more than attention: what is lost without the words that they rank first."""
+    """Post-hoc methods capture more than attention: what is lost without the words that each of them ranks first."""
     findings = audit.record.findings("input-erasure")
     at, measure = {"masking": "delete"}, "aopc comprehensiveness"
     attention = findings.values(measure, "attention-mean", at)
-    names = {"lime": "LIME", "gradient-x-input": "G×I"}
+    gradients = {f"gradient-{kind}": name for kind, name in (("l1", "G-l1"), ("l2", "G-l2"), ("mean", "G-avg"))}
+    names = {"lime": "LIME", "gradient-x-input": "G×I"} | gradients
     differences = stats.decide([stats.paired(findings.values(measure, name, at), attention) for name in names])
     return [
         Claim(
