@@ -29,12 +29,14 @@ from heedful.methods.theory_comparison import (
     FORMS,
     REDUCES,
     Form,
+    Gradients,
     TheoryComparison,
     Trial,
     closeness,
+    compare_gradients,
     compare_with_theory,
 )
-from heedful.report.figures import draw_theory, encode
+from heedful.report.figures import draw_paper, draw_theory, encode
 from heedful.report.figures.sheet import Picture
 from heedful.report.figures.theory import MAX_LETTERS, MAX_WORDS, WORDS_PER_ROW, Coefficients
 from tests.report.test_terminal import cut
@@ -88,15 +90,20 @@ def test_forms_are_those_of_theory_lime(form: Any, classifier: heedful.Classifie
     assert found.forms[form] == pytest.approx([twin[word] for word in found.words], abs=1e-12)
 
 
-def by_hand(classifier: heedful.Classifier, how: str) -> list[float]:
-    """A shift of a position is a shift of e_t: its gradient, reduced."""
+def coordinates_by_hand(classifier: heedful.Classifier) -> tuple[torch.Tensor, torch.Tensor]:
+    """e_t and its gradient: a shift of a position is a shift of e_t."""
     net, ids = classifier.model, torch.tensor([classifier.tokens(TEXT).ids])
     whole = net.positions.clone()
     net.positions = whole.clone().requires_grad_()
     best = int(net(ids).logits[0].argmax())
     slopes = torch.autograd.grad(net(ids).logits[0, best], net.positions)[0][: ids.shape[1]]
     net.positions = whole
-    vectors = (net.words.weight[ids[0]] + whole[: ids.shape[1]]).detach()
+    return (net.words.weight[ids[0]] + whole[: ids.shape[1]]).detach(), slopes
+
+
+def by_hand(classifier: heedful.Classifier, how: str) -> list[float]:
+    """The gradient, reduced."""
+    vectors, slopes = coordinates_by_hand(classifier)
     each = {"x-input": slopes * vectors, "l1": slopes.abs(), "l2": slopes**2, "mean": slopes / slopes.shape[1]}
     reduced = each[how].sum(-1)
     return [float(x) for x in (reduced.sqrt() if how == "l2" else reduced)]
@@ -118,6 +125,37 @@ def test_the_theorem_as_stated_is_off_at_the_first_token_alone(found: TheoryComp
     differs = np.abs(found.stated - found.gradient) > 1e-5
     assert differs.tolist() == [True] + [False] * (len(found.tokens) - 1)
     assert found.overlooked == abs(found.stated[0] - found.gradient[0])
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_every_coordinate_is_the_gradient_by_hand(masked: bool) -> None:
+    wide = multihead(masked=masked)
+    wide.model.double()
+    tokens = wide.tokens(TEXT)
+    found = compare_gradients(wide, tokens, Target(0))
+    vectors, slopes = coordinates_by_hand(wide)
+    for got in (found.autograd, found.theory):
+        np.testing.assert_allclose(got, slopes, atol=1e-12)
+    np.testing.assert_allclose(found.vectors, vectors, atol=1e-12)
+    assert np.abs(found.published - found.autograd).max(1).argmax() == 0
+
+
+def test_coordinates_are_summarised_by_their_largest_differences() -> None:
+    autograd = np.array([[1.0, -3.0], [0.5, 0.0]])
+    theory = autograd + np.array([[0.0, 0.1], [0.2, 0.0]])
+    published = autograd + np.array([[-0.7, 0.1], [0.3, 0.0]])
+    assert Gradients(autograd, autograd, theory, published).summary() == pytest.approx(
+        {"count": 4, "largest": 3.0, "worst": 0.2, "worst_as_stated": 0.7, "worst_as_stated_elsewhere": 0.3}
+    )
+
+
+def test_the_papers_explainers_are_the_seven_of_its_figure(classifier: heedful.Classifier) -> None:
+    whys = explain(classifier, TEXT, QUICK.explainers())
+    scores = {why.method: why.scores for why in whys if isinstance(why, Attribution)}
+    assert list(scores) == [
+        "attention-mean", "attention-max", "lime", "gradient-mean", "gradient-l1", "gradient-l2", "gradient-x-input"
+    ]  # fmt: skip
+    assert scores["gradient-x-input"] == pytest.approx(by_hand(classifier, "x-input"), abs=1e-5)
 
 
 def test_with_many_samples_lime_is_at_the_exact_form_and_not_at_the_papers(classifier: heedful.Classifier) -> None:
@@ -225,6 +263,7 @@ def test_json_is_one_line_with_all_that_was_found(
     assert [row["gradient"] for row in read["tokens"]] == found.gradient.tolist()
     assert read["agreement"]["paper"] == asdict(found.agreement("paper"))
     assert read["seeds"] == QUICK.seeds()
+    assert read["coordinates"] == found.gradients.summary()
 
 
 def test_words_are_listed_by_size_and_the_rest_is_counted(
@@ -249,6 +288,9 @@ def test_agreement_and_the_worst_difference_are_printed(
     row = next(line for line in shown.splitlines() if line.startswith("derived")).replace("−", "-").split()
     assert row == ["derived", f"{near.pearson:+.4f}", f"{near.kendall:+.4f}", f"{near.off:.1%}"]
     assert f"gradient and theory differ by at most {found.worst:.1e}\n".replace("-", "−") in shown
+    worst = found.gradients.summary()["worst"]
+    assert f"the {found.gradients.theory.size} coordinates, of which the largest has" in shown
+    assert f", by at most {worst:.1e}\n".replace("e-", "e−") in shown
 
 
 def test_a_figure_is_written_and_announced(
@@ -258,6 +300,27 @@ def test_a_figure_is_written_and_announced(
     result = run(monkeypatch, classifier, TEXT, "--figure", str(file), "--json")
     assert (result.exit_code, result.stderr) == (0, f"wrote {file}\n")
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_figure_of_the_paper_is_written_into_a_folder(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new" / "figures"
+    result = run(monkeypatch, classifier, TEXT, "--figures", str(folder), "--json")
+    assert (result.exit_code, result.stderr) == (0, f"wrote {folder}\n")
+    names = ["attention.svg", "explainers.svg", "gradient.svg", "lime.svg", "network.svg"]
+    assert sorted(file.name for file in folder.iterdir()) == names
+    assert all(file.read_bytes().startswith(b"<?xml") for file in folder.iterdir())
+
+
+def test_a_folder_for_figures_is_refused_if_it_is_a_file_and_left_out_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, classifier: heedful.Classifier, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = run(monkeypatch, classifier, TEXT, "--figures", str(tmp_path / "file"))
+    assert (result.exit_code, result.stderr) == (2, f"heedful: '{tmp_path / 'file'}' is a file; give a folder.\n")
+    assert run(monkeypatch, build("bilstm"), TEXT, "--figures", str(tmp_path / "figures")).exit_code == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(("args", "message"), [
@@ -292,10 +355,11 @@ def made(found: TheoryComparison, words: int, repeat: str = "extraordinarily") -
     size = rng.normal(size=words) * 0.95 ** np.arange(words)
     forms: dict[Form, Any] = {"exact": size, "derived": size * 1.01, "paper": size * 1.4}
     tokens = cut(" ".join(names))
-    slopes = rng.normal(size=len(tokens)) ** 3
+    slopes = rng.normal(size=(len(tokens), 1)) ** 3
+    gradients = Gradients(np.ones_like(slopes), slopes, slopes, np.r_[slopes[:1] + 0.4, slopes[1:]])
     return replace(
         found, tokens=tokens, words=names, runs=size + 0.03 * rng.normal(size=(5, words)), forms=forms,
-        gradient=slopes, slopes=slopes, stated=np.r_[slopes[0] + 0.4, slopes[1:]], trial=Trial(),
+        gradients=gradients, trial=Trial(),
     )  # fmt: skip
 
 
@@ -313,6 +377,7 @@ def test_words_are_drawn_by_size_with_theorys_marks_on_their_boxes(found: Theory
     assert names(axes) == [found.words[j] for j in order]
     assert marked(axes, "x") == [found.forms["exact"][j] for j in order]
     assert marked(axes, "D") == [found.forms["paper"][j] for j in order]
+    assert marked(axes, "+") == [found.forms["derived"][j] for j in order]
     boxes = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, PathPatch)]
     quartiles = np.percentile(found.runs[:, order], [25, 75], axis=0).T
     assert [[box.y0, box.y1] for box in boxes] == [pytest.approx(ends) for ends in quartiles.tolist()]
@@ -324,6 +389,18 @@ def test_the_gradient_lies_over_theory_and_the_ring_over_the_theorem_as_stated(f
     assert np.asarray(points.get_xdata()).tolist() == found.slopes.tolist()
     assert np.asarray(points.get_ydata()).tolist() == found.gradient.tolist()
     assert (np.asarray(ring.get_xdata())[0], np.asarray(ring.get_ydata())[0]) == (found.stated[0], found.gradient[0])
+
+
+def test_every_coordinate_lies_over_theory_and_over_the_theorem_as_stated(
+    classifier: heedful.Classifier, found: TheoryComparison
+) -> None:
+    drawn = draw_paper(found, explain(classifier, TEXT, ["random", "attention-weights"]), classifier.model.config)
+    panels, slopes = drawn["gradient"].axes[:2], found.gradients
+    for axes, theory in zip(panels, (slopes.theory, slopes.published), strict=True):
+        others, first = [line for line in axes.get_lines() if line.get_marker() == "o"]
+        for line, rows in ((others, slice(1, None)), (first, slice(0, 1))):
+            assert np.asarray(line.get_xdata()).tolist() == theory[rows].ravel().tolist()
+            assert np.asarray(line.get_ydata()).tolist() == slopes.autograd[rows].ravel().tolist()
 
 
 def extents(figure: Picture, axes: Axes) -> tuple[list[Any], list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from heedful.core.explanation import Attribution, Interaction
 from heedful.core.target import Target
 from heedful.maths.formulas import effective_attention
 from heedful.methods import METHODS, method
-from heedful.methods.attention import AttentionMean
+from heedful.methods.attention import FIRST_ROW_ONLY, AttentionMean
+from heedful.methods.conformance import conforms
 from heedful.methods.explain import explain
 from heedful.methods.gradient import GradientMean, IntegratedGradients, word_vectors
 from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
-from tests.support.models import EVERY, FAMILIES, TEXTS, build, shared
+from heedful.nets.transformer import Transformer, TransformerShape
+from tests.support.models import EVERY, FAMILIES, TEXTS, build, loud, multihead, shared, tokenizer
 
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta", "albert", "electra", "mpnet", "deberta-v2", "roformer")
 DECODERS = ("gpt2", "llama", "bloom")
@@ -422,3 +425,99 @@ def test_the_verdict_is_on_the_methods_that_say_that_they_read_attention() -> No
 def test_a_method_says_whether_it_scores_tokens(name: str) -> None:
     found = explain(shared("bert"), "good film", method(name, getattr(METHODS[name], "probe", None)))
     assert isinstance(found, Attribution) == getattr(METHODS[name], "scores_tokens", True)
+
+
+# a network whose only query is its first token
+
+
+def rows_by_hand(classifier: Classifier, text: str) -> np.ndarray[Any, Any]:
+    """α of every head, query and key, one number at a time."""
+    net, ids = classifier.model, list(classifier.tokens(text).ids)
+    n, shape = len(ids), net.config
+    ids += [] if shape.masked else [shape.pad_token_id] * (shape.max_position_embeddings - n)
+    e = (net.words.weight[ids] + net.positions[: len(ids)]).detach().double().numpy()
+    found = np.zeros((shape.heads, n, n))
+    for head in range(shape.heads):
+        query, key = (m[head].detach().double().numpy() for m in (net.query, net.key))
+        for q in range(n):
+            scores = [float((query @ e[q]) @ (key @ e[k])) / shape.attention**0.5 for k in range(len(ids))]
+            masses = [math.exp(s - max(scores)) for s in scores]
+            found[head, q] = [mass / sum(masses) for mass in masses[:n]]
+    return found
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_every_token_is_a_query_of_the_weights(masked: bool) -> None:
+    classifier = multihead(masked=masked)
+    why = explain(classifier, TEXTS[0], "attention-weights")
+    assert isinstance(why, Interaction)
+    np.testing.assert_allclose(why.weights[0], rows_by_hand(classifier, TEXTS[0]), atol=1e-6)
+    assert (why.weights[0].sum(-1) < 0.99).all() != masked
+    assert why.notes == (FIRST_ROW_ONLY,)
+
+
+def test_the_first_row_of_the_weights_is_the_one_that_other_methods_read() -> None:
+    classifier = shared("multihead")
+    weights, most = explain(classifier, TEXTS[0], ["attention-weights", "attention-max"])
+    assert isinstance(weights, Interaction)
+    assert isinstance(most, Attribution)
+    assert np.array_equal(weights.weights[0, :, 0].max(0), most.scores.astype(np.float32))
+
+
+def test_a_vector_as_the_first_token_attends_as_its_row_says() -> None:
+    """The network's own forward pass with token q's vector in the place of the query: an outside reference."""
+    classifier = shared("multihead")
+    tokens = classifier.tokens(TEXTS[0])
+    ids, net = torch.tensor([tokens.ids]), classifier.model
+    every = net.all_queries(ids).detach()
+    q = 4
+
+    def swap(vectors: torch.Tensor) -> torch.Tensor:
+        moved = vectors.clone()
+        moved[0, 0] = vectors[0, q] + net.positions[q] - net.positions[0]
+        return moved
+
+    with classifier.embeddings(swap), classifier.attention() as seen, torch.no_grad():
+        classifier.logits(classifier.batch([tokens]))
+    (read,) = seen[0].values()
+    others, twin = read[0, :, 0, 1:], every[0, :, q, 1:]  # the key of the first place is another too
+    np.testing.assert_allclose(others / others.sum(-1, keepdim=True), twin / twin.sum(-1, keepdim=True), atol=1e-6)
+
+
+# gradient × input with positions
+
+
+def test_a_product_with_positions_is_what_stretching_the_input_adds() -> None:
+    """e_t · ∇f = d f / d s where e_t is multiplied by s, for a network with a factor on its word vectors."""
+    shape = TransformerShape(len(tokenizer("wordpiece")), 2, layers=1, heads=2, width=8, inner=12)
+    net = Transformer(shape).double()
+    loud(net)
+    classifier = Classifier(net, tokenizer("wordpiece"), name="tiny-transformer")
+    why = attribution(classifier, TEXTS[1], method("gradient-x-input", {"positions": True}))
+    ids = torch.tensor([why.tokens.ids])
+
+    def value(t: int, factor: float) -> float:
+        def stretch(_: Any, args: Any) -> Any:
+            x = args[0].clone()
+            x[:, t] *= factor
+            return (x,)
+
+        hook = net.dropout.register_forward_pre_hook(stretch)
+        with torch.no_grad():
+            logit = float(net(ids).logits[0, 1])
+        hook.remove()
+        return logit
+
+    twin = [(value(t, 1 + 1e-5) - value(t, 1 - 1e-5)) / 2e-5 for t in range(len(why.tokens))]
+    assert why.scores == pytest.approx(twin, abs=1e-7)
+    assert why.scores != pytest.approx(attribution(classifier, TEXTS[1], "gradient-x-input").scores, abs=1e-3)
+
+
+def test_products_with_positions_conform() -> None:
+    assert conforms(method("gradient-x-input", {"positions": True}), shared("multihead"))
+
+
+@pytest.mark.parametrize("family", ["bert", "bilstm"])
+def test_positions_that_a_model_does_not_declare_are_refused(family: str) -> None:
+    with pytest.raises(Unsupported, match=f"tiny-{family} declares no positions that it adds to its word vectors"):
+        explain(shared(family), TEXTS[0], "gradient-x-input", positions=True)

@@ -21,6 +21,7 @@ from heedful.report.charts import (
     Box,
     Group,
     Interval,
+    MarkedBox,
     PlottedCurve,
     Words,
     boxes,
@@ -28,6 +29,7 @@ from heedful.report.charts import (
     dots,
     histogram,
     lines,
+    marked_boxes,
     matrix,
     scatter,
     standalone,
@@ -98,6 +100,7 @@ def every(name: str = "a", n: int = 3) -> dict[str, Figure]:
     return {
         "dots": dots(words, [Interval(m, i, i - 1, i + 1, m, m) for i, m in enumerate(many)], 0.0),
         "boxes": boxes(words, [Box(m, 0, 1, 2, 3, 4, m, 7) for m in many]),
+        "marked boxes": marked_boxes(words, [MarkedBox(m, np.arange(5.0), {m: 2.5}) for m in many], name, 0.0),
         "violins": violins(words, [Group(m, RNG.normal(size=20), m) for m in many]),
         "lines": lines(words, [PlottedCurve(m, [0, 1], [i, 2], [i, 1], [i, 3]) for i, m in enumerate(many)]),
         "histogram": histogram(words, {m: ([0, 1, 2], [3, 4]) for m in many}, {name: 0.5}),
@@ -109,6 +112,7 @@ def every(name: str = "a", n: int = 3) -> dict[str, Figure]:
 EMPTY = {
     "dots": dots(WORDS, []),
     "boxes": boxes(WORDS, []),
+    "marked boxes": marked_boxes(WORDS, [], "a"),
     "violins": violins(WORDS, []),
     "lines": lines(WORDS, []),
     "histogram": histogram(WORDS, {}),
@@ -151,6 +155,20 @@ def test_a_box_has_its_five_numbers() -> None:
     ends = [at(x) for x, _ in corners(of_class(made, "c-stroke")[0].get("d", ""))]
     assert [at(left), at(left + wide), at(float(median.get("x1", "")))] == pytest.approx([0.2, 0.6, 0.35], abs=2e-3)
     assert (min(ends), max(ends)) == pytest.approx((0.1, 0.9), abs=2e-3)
+
+
+def test_a_marked_box_has_its_quartiles_and_marks_at_their_numbers() -> None:
+    values = np.array([0.5, 0.1, 0.9, 0.3, 0.2])
+    made = marked_boxes(WORDS, [MarkedBox("a", values, {"x": -0.4, "y": 0.7})], "runs", 0.0)
+    at = read_x(made)
+    box = of_class(made, "c-box")[0]
+    left, wide = float(box.get("x", "")), float(box.get("width", ""))
+    assert [at(left), at(left + wide)] == pytest.approx([0.2, 0.5], abs=2e-3)
+    ends = [at(x) for x, _ in corners(of_class(made, "c-stroke")[0].get("d", ""))]
+    assert (min(ends), max(ends)) == pytest.approx((0.1, 0.9), abs=2e-3)
+    marks = [at(spots(e.get("d", ""))[0][0]) for e in of_class(made, "c-fill")[-2:]]
+    assert marks == pytest.approx([-0.4, 0.7], abs=2e-3)
+    assert made.alt == "a: median 0.30, within 0.10 and 0.90, x −0.40, y 0.70"
 
 
 def test_a_violin_marks_the_median_and_ends_at_its_values() -> None:

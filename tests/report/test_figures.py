@@ -25,7 +25,7 @@ from heedful.core.tokens import Tokens
 from heedful.core.tree import Edge, Tree
 from heedful.report.figures import FIGURE_FORMATS, draw, draw_tree, encode, kind
 from heedful.report.figures.bars import MAX_WORDS
-from heedful.report.figures.maps import MAX_BINS, tiled
+from heedful.report.figures.maps import MAX_BINS, MAX_HEAD_BINS, MAX_HEAD_NAMES, tiled
 from heedful.report.figures.sheet import AGAINST, BOX, FOR, WEIGHT, Letters
 from tests.report.test_terminal import cut
 from tests.support.parameters import mostly_thorough
@@ -243,6 +243,26 @@ def test_long_texts_are_thinned_to_their_largest_weights() -> None:
     picture = tiled(why)
     assert picture.shape == (MAX_BINS, 2 * MAX_BINS + 2)
     assert np.nanmax(picture) == why.weights.max()
+
+
+@pytest.mark.parametrize(("heads", "columns"), [(2, 2), (6, 3), (8, 4)])
+def test_the_heads_of_one_layer_are_large_maps_in_rows_that_name_tokens(heads: int, columns: int) -> None:
+    why = weighed(FILM, 1, heads)
+    maps = [axes for axes in draw(why).axes if axes.images]
+    assert [np.asarray(axes.images[0].get_array()).tolist() for axes in maps] == why.weights[0].tolist()
+    assert [labels(axes) == list(FILM.pieces) for axes in maps] == [n % columns == 0 for n in range(heads)]
+    assert len({(axes.images[0].norm.vmin, axes.images[0].norm.vmax) for axes in maps}) == 1
+
+
+def test_a_long_text_names_some_tokens_of_each_head_where_they_are() -> None:
+    n = 3 * MAX_HEAD_BINS
+    why = weighed(cut(" ".join(f"w{i}" for i in range(n - 2))), 1, 2)
+    first = draw(why).axes[0]
+    image = np.asarray(first.images[0].get_array())
+    assert (image.shape, image.max()) == ((MAX_HEAD_BINS, MAX_HEAD_BINS), why.weights[0, 0].max())
+    names = dict(zip(labels(first), first.get_yticks(), strict=True))
+    assert len(names) <= MAX_HEAD_NAMES
+    assert all(abs(place - (int(name[1:]) + 1) / 3) < 1 for name, place in names.items() if name[0] == "w")
 
 
 def test_a_single_query_is_repeated_and_that_is_said() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,8 @@ import click
 from heedful.cli import options as opt
 
 if TYPE_CHECKING:
-    from heedful.methods.theory_comparison import Reduce
+    from heedful.methods.theory_comparison import Reduce, TheoryComparison
+    from heedful.model.classifier import Classifier
 
 
 @click.command()
@@ -31,21 +33,23 @@ if TYPE_CHECKING:
 @opt.text_options
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON, with every word, token and run.")
 @opt.figure_option
+@click.option("--figures", help="Write the paper's figures for TEXT as .svg files into this folder.")
 def theory(
     text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
     runs: int, samples: int, masking: str, reduce: Reduce, words: int, target: str | None, against: str | None,
-    pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None,
+    pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None, figures: str | None,
 ) -> None:  # fmt: skip
     """Compare LIME and the gradient on TEXT with theory, for a single-layer attention classifier."""
-    from heedful.core.files import output
+    from heedful.core.files import output, output_folder
     from heedful.core.target import Target
     from heedful.methods.theory_comparison import Trial, compare_with_theory
     from heedful.report.progress import progress
 
     read = opt.read_text(text, pair)
     kind = opt.figure_kind(figure)
+    opt.figure_kind(figures and "lime.svg")
     trial = Trial(runs, samples, masking, reduce, seed)
-    with output(figure, "figure") as draw, progress() as show:
+    with output(figure, "figure") as draw, output_folder(figures) as folder, progress() as show:
         show("loading the model")
         classifier = opt.load_model(model, revision, device, dtype)
         comparison = compare_with_theory(
@@ -56,6 +60,9 @@ def theory(
             from heedful.report.figures import draw_theory, encode
 
             draw(encode(draw_theory(comparison), kind))
+        if folder is not None:
+            show("drawing the figures")
+            _draw_all(classifier, comparison, folder)
     if as_json:
         click.echo(comparison.to_json())
     else:
@@ -64,4 +71,17 @@ def theory(
         from heedful.report.theory_terminal import show_theory
 
         show_theory(comparison, Console(highlight=False), words)
-    opt.announce(figure)
+    opt.announce(figure, figures)
+
+
+def _draw_all(classifier: Classifier, comparison: TheoryComparison, folder: Path) -> None:
+    from heedful.core.files import write_files
+    from heedful.methods.attention import AttentionWeights
+    from heedful.methods.explain import explain
+    from heedful.report.figures import draw_paper, encode
+
+    methods = [*comparison.trial.explainers(), AttentionWeights()]
+    text, pair = comparison.tokens.text, comparison.tokens.pair
+    whys = list(explain(classifier, text, methods, comparison.target, pair, comparison.trial.seed))
+    drawn = draw_paper(comparison, whys, classifier.model.config)
+    write_files({folder / f"{name}.svg": encode(figure, "svg") for name, figure in drawn.items()})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from heedful.cli import options as opt
+from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.data import Splits
@@ -132,12 +133,15 @@ def _unused(result: Trained) -> list[str]:
 @click.command()
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def recipes(name: str | None, as_json: bool) -> None:
+@click.option("--figure", help="Draw the network of NAME to this file, which ends in .png, .pdf or .svg.")
+def recipes(name: str | None, as_json: bool, figure: str | None) -> None:
     """List the recipes for `heedful train`, or describe the recipe NAME and its settings."""
     from heedful.core.table import align_columns
     from heedful.nets.training.recipes import RECIPES
 
     rows = RECIPES.rows(name)
+    if figure is not None:
+        _draw(None if name is None else RECIPES[name], figure)
     if as_json:
         for row in rows:
             click.echo(json.dumps(row))
@@ -146,6 +150,24 @@ def recipes(name: str | None, as_json: bool) -> None:
         click.echo("\nheedful recipes NAME lists the settings of one.")
     else:
         click.echo(RECIPES.description(name))
+    opt.announce(figure)
+
+
+def _draw(recipe: Recipe | None, figure: str) -> None:
+    """The drawing of a recipe's network."""
+    if recipe is None:
+        raise BadInput("--figure draws the network of one recipe; name it, as in: heedful recipes multihead.")
+    from heedful.core.files import output
+
+    kind = opt.figure_kind(figure)
+    with output(figure, "figure") as draw:
+        from heedful.core.settings import values
+        from heedful.report.figures import draw_network, encode
+
+        assert draw is not None
+        settings = recipe.settings()
+        network = getattr(settings, "model_type", "") or recipe.name
+        draw(encode(draw_network(network, values(settings), recipe.name), kind))
 
 
 @click.command()

@@ -66,6 +66,30 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
         _part(place).unlink(missing_ok=True)
 
 
+@contextmanager
+def output_folder(path: str | None) -> Iterator[Path | None]:
+    """A folder for files, made if it is missing; one that cannot be written is refused at once. None without a path.
+
+    A folder that was made and stays empty, as after an error, is removed.
+    """
+    if path is None:
+        yield None
+        return
+    folder = Path(path)
+    with write_errors(folder):
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"'{path}' is a file; give a folder.")
+        missing = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+    probe(folder)
+    try:
+        yield folder
+    finally:
+        if missing:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
 def _part(file: Path) -> Path:
     """The temporary name of a file. It contains the process id, so that others can see whether its writer runs."""
     return file.with_name(f".{file.name[-60:]}.{os.getpid()}.part")

@@ -23,6 +23,7 @@ from heedful.maths.formulas import cross_rollout, effective_attention, received,
 from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site
+from heedful.model.seam import paused
 
 LayerChoice = int | Literal["all"]
 AttentionKind = Literal["self", "encoder", "decoder", "cross", "sentence"]
@@ -317,9 +318,15 @@ class Rollout(ThroughLayers):
         return pooled @ rollout(matrices["self"])
 
 
+FIRST_ROW_ONLY = "only the first row has an effect: the others are what these tokens would attend to as queries"
+
+
 @dataclass(frozen=True)
 class AttentionWeights(AttentionMethod):
-    """Every attention matrix: layer, head, query, key."""
+    """Every attention matrix: layer, head, query, key.
+
+    Of a network whose only query is the first token, such as MultiHead, the rows of all tokens are computed.
+    """
 
     layer: LayerChoice = "all"
     kind: AttentionKind | None = None
@@ -336,10 +343,23 @@ class AttentionWeights(AttentionMethod):
         """The matrices of the layers chosen."""
         kind = kind_of(text.classifier, self.kind)
         sites = sites_of(text.reading.layers(kind), self.layer)
+        matrices = [text.weights(site) for site in sites]
+        notes = ("decoder positions hold the text shifted by one",) if kind == "decoder" else ()
+        if matrices[0].shape[1] == 1 and hasattr(text.classifier.model, "all_queries"):
+            matrices, notes = [_with_all_queries(text, first) for first in matrices], (FIRST_ROW_ONLY,)
         return Interaction(
             tokens=text.tokens,
-            weights=torch.stack([text.weights(site) for site in sites]).float().cpu().numpy(),
+            weights=torch.stack(matrices).float().cpu().numpy(),
             attention=kind,
             layers=tuple(site.layer for site in sites),
-            notes=("decoder positions hold the text shifted by one",) if kind == "decoder" else (),
+            notes=notes,
         )
+
+
+def _with_all_queries(text: BatchPart, first: Tensor) -> Tensor:
+    """[h,t,t]: the row that was read, as it was read, above those of the other tokens."""
+    classifier, n = text.classifier, len(text.tokens)
+    batch = classifier.batch([text.tokens])
+    with classifier.lock, torch.no_grad(), paused(classifier.model):
+        rows = classifier.model.all_queries(batch.ids, batch.mask)[0, :, 1:n, :n]
+    return torch.cat([first, rows.double()], dim=1)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
+from heedful.core.errors import Unsupported
 from heedful.core.explanation import Attribution, Explanation
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
@@ -50,6 +51,17 @@ def word_vectors(classifier: Classifier, batch: Batch) -> Tensor:
     return vectors
 
 
+def with_positions(classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+    """Word vectors [b,t,d] plus their positions, for a network that adds these, in float64."""
+    find = getattr(classifier.model, "position_vectors", None)
+    positions: Tensor | None = None if find is None else find(batch.mask != 0)
+    if positions is None:
+        raise Unsupported(
+            f"{classifier.name} declares no positions that it adds to its word vectors; use positions=false."
+        )
+    return vectors.double() + positions.double()
+
+
 def gradients(
     classifier: Classifier, batch: Batch, targets: Sequence[Target], through_attention: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -84,7 +96,9 @@ class _Gradient(BatchMethod):
         self, classifier: Classifier, texts: Sequence[Tokens], targets: Sequence[Target], rngs: Sequence[Generator]
     ) -> list[Explanation]:
         """One forward and one backward pass for all texts."""
-        vectors, slopes = gradients(classifier, classifier.batch(texts), targets, self.through_attention)
+        batch = classifier.batch(texts)
+        vectors, slopes = gradients(classifier, batch, targets, self.through_attention)
+        vectors = self.input(classifier, batch, vectors)
         explanations: list[Explanation] = []
         for i, tokens in enumerate(texts):
             at = text_slice(classifier, tokens, vectors.shape[1])
@@ -94,6 +108,10 @@ class _Gradient(BatchMethod):
             signed = self.reduction in SIGNED
             explanations.append(Attribution(tokens=tokens, scores=scores, signed=signed, notes=notes))
         return explanations
+
+    def input(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+        """What a product is with: the word vectors [b,t,d]."""
+        return vectors
 
 
 ROUNDING_NOISE = "rounding noise: the model normalises its word vectors, so their gradients add up to zero"
@@ -137,13 +155,24 @@ class GradientL2(_Gradient):
 
 @dataclass(frozen=True)
 class GradientXInput(_Gradient):
-    """The gradient times the word vector: what the word adds, to first order."""
+    """The gradient times the word vector: what the word adds, to first order.
+
+    With `positions` the input is the word vector plus its position, as in Lopardo et al. 2024: for networks that add
+    positions to their word vectors, which MultiHead and Transformer do.
+    """
+
+    positions: bool = False
 
     summary: ClassVar[str] = "gradient times word vector"
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
+    key_added: ClassVar[tuple[str, ...]] = ("positions",)
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
     quick: ClassVar[Mapping[str, Any] | None] = {}
     reduction: ClassVar[GradientReduction] = "x-input"
+
+    def input(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+        """The word vectors, with their positions if these are asked for."""
+        return with_positions(classifier, batch, vectors) if self.positions else vectors
 
 
 @dataclass(frozen=True)

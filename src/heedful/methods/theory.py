@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from heedful.core.arrays import Floats
@@ -21,7 +22,8 @@ from heedful.core.settings import Checked, Gt, Must
 from heedful.core.target import Head, Target
 from heedful.core.tokens import Tokens
 from heedful.maths import theory
-from heedful.methods.base import Passes
+from heedful.methods.base import Passes, array
+from heedful.methods.gradient import SIGNED, GradientReduction, reduce_gradient
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.masking import TOKENS, features, stand_in
@@ -63,25 +65,28 @@ class TheoryGradient(_ClosedForm):
     is that of the published theorem, which omits that this token also makes the query.
     """
 
-    reduce: Literal["mean", "l1", "l2", "x-input"] = "l2"
+    reduce: GradientReduction = "l2"
     query_term: bool = True
 
     summary: ClassVar[str] = "gradient from the matrices of an attention classifier"
     paper: ClassVar[str] = "Lopardo et al. 2024, theorem 4.1"
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
-        """Theorem 4.1."""
-        network = _network(classifier, "theory-gradient")
-        ids = _filled(network, tokens)
-        vectors = _words(network, ids) + _wide(network.positions[: len(ids)])
-        slopes = theory.gradient(_heads(classifier, network, target), vectors, self.query_term)[: len(tokens)]
-        if self.reduce == "x-input":
-            scores = (vectors[: len(tokens)] * slopes).sum(-1)
-        elif self.reduce == "mean":
-            scores = slopes.mean(-1)
-        else:
-            scores = np.linalg.norm(slopes, ord=1 if self.reduce == "l1" else 2, axis=-1)
-        return Attribution(tokens=tokens, scores=scores, signed=self.reduce in ("mean", "x-input"))
+        """Theorem 4.1, a number for each token."""
+        vectors, slopes = theory_gradient(classifier, tokens, target, self.query_term)
+        scores = reduce_gradient(self.reduce, torch.from_numpy(vectors), torch.from_numpy(slopes))
+        return Attribution(tokens=tokens, scores=array(scores), signed=self.reduce in SIGNED)
+
+
+def theory_gradient(
+    classifier: Classifier, tokens: Tokens, target: Target, query_term: bool = True
+) -> tuple[Float[Floats, "t e"], Float[Floats, "t e"]]:
+    """e_t of each token, and every coordinate of the gradient with respect to it by Theorem 4.1."""
+    network = _network(classifier, "theory-gradient")
+    ids = _filled(network, tokens)
+    vectors = _words(network, ids) + _wide(network.positions[: len(ids)])
+    slopes = theory.gradient(_heads(classifier, network, target), vectors, query_term)
+    return vectors[: len(tokens)], slopes[: len(tokens)]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Theory compared with measurement on one text, as in Figures 4 and 5 of Lopardo et al. 2024.
 
-LIME, run several times, against the three forms of its limit; the gradient by autograd against Theorem 4.1. Holds for
-the network of `heedful.nets.MultiHead`.
+LIME, run several times, against the three forms of its limit; every coordinate of the gradient by autograd against
+Theorem 4.1. Holds for the network of `heedful.nets.MultiHead`. `explainers` are those of the paper's Figure 1.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
@@ -22,11 +23,19 @@ from heedful.core.explanation import JSON_FORMAT, Attribution, Explanation, Pred
 from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
+from heedful.methods.attention import AttentionMax, AttentionMean
 from heedful.methods.base import Method, array
 from heedful.methods.explain import Step, Watch, explain
-from heedful.methods.gradient import gradients, reduce_gradient
+from heedful.methods.gradient import (
+    GradientL1,
+    GradientL2,
+    GradientMean,
+    GradientXInput,
+    gradients,
+    reduce_gradient,
+)
 from heedful.methods.lime import Lime
-from heedful.methods.theory import TheoryGradient, TheoryLime, TokenMasking
+from heedful.methods.theory import TheoryLime, TokenMasking, theory_gradient
 from heedful.model.classifier import Classifier
 from heedful.model.masking import features
 
@@ -61,9 +70,10 @@ class Trial(Checked):
         """The three forms of its limit, for the same kernel."""
         return [TheoryLime(form, self.lime().kernel_width, self.masking) for form in FORMS]
 
-    def gradients(self) -> list[Method]:
-        """Theorem 4.1 with the term of the query and without it, and autograd."""
-        return [TheoryGradient(self.reduce), TheoryGradient(self.reduce, query_term=False), _Autograd(self.reduce)]
+    def explainers(self) -> list[Method]:
+        """Those of the paper's Figure 1: attention, gradients, and one run of LIME."""
+        attention: list[Method] = [AttentionMean(), AttentionMax()]
+        return [*attention, self.lime(), GradientMean(), GradientL1(), GradientL2(), GradientXInput(positions=True)]
 
     def seeds(self) -> list[int]:
         """A seed for each run; `heedful explain --method lime --seed …` makes that run again."""
@@ -80,6 +90,36 @@ class Closeness:
     off: float | None
 
 
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """e_t of each token, and ∇_{e_t} f three times: by autograd, by Theorem 4.1, and by the theorem as published.
+
+    As published it omits for the first token that this token also makes the query.
+    """
+
+    vectors: Float[Floats, "t e"]
+    autograd: Float[Floats, "t e"]
+    theory: Float[Floats, "t e"]
+    published: Float[Floats, "t e"]
+
+    def reduced(self, how: Reduce) -> tuple[Float[Floats, "t"], Float[Floats, "t"], Float[Floats, "t"]]:
+        """A number for each token: by autograd, by theory, and as published."""
+        vectors, *slopes = (torch.from_numpy(x) for x in (self.vectors, self.autograd, self.theory, self.published))
+        measured, theory, published = (array(reduce_gradient(how, vectors, slope)) for slope in slopes)
+        return measured, theory, published
+
+    def summary(self) -> dict[str, float]:
+        """Over all coordinates: their number, the largest, and the largest differences from autograd."""
+        off, missed = np.abs(self.theory - self.autograd), np.abs(self.published - self.autograd)
+        return {
+            "count": self.autograd.size,
+            "largest": float(np.abs(self.autograd).max()),
+            "worst": float(off.max()),
+            "worst_as_stated": float(missed[0].max()),
+            "worst_as_stated_elsewhere": float(missed[1:].max(initial=0.0)),
+        }
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TheoryComparison:
     """Measurement and theory: LIME's coefficient of each distinct word, and the gradient of each token.
@@ -92,9 +132,7 @@ class TheoryComparison:
     words: tuple[str, ...]
     runs: Float[Floats, "r d"]
     forms: dict[Form, Float[Floats, "d"]]
-    gradient: Float[Floats, "t"]
-    slopes: Float[Floats, "t"]
-    stated: Float[Floats, "t"]
+    gradients: Gradients
     trial: Trial
     prediction: Prediction
     target: Target
@@ -114,6 +152,25 @@ class TheoryComparison:
     def names(self) -> list[str]:
         """Of the tokens, as the user wrote them."""
         return [self.tokens.surface(i) for i in range(len(self.tokens))]
+
+    @cached_property
+    def _reduced(self) -> tuple[Floats, Floats, Floats]:
+        return self.gradients.reduced(self.trial.reduce)
+
+    @property
+    def gradient(self) -> Float[Floats, "t"]:
+        """Of each token, by autograd, as the trial reduces it."""
+        return self._reduced[0]
+
+    @property
+    def slopes(self) -> Float[Floats, "t"]:
+        """The same by Theorem 4.1 with the term of the query."""
+        return self._reduced[1]
+
+    @property
+    def stated(self) -> Float[Floats, "t"]:
+        """The same by Theorem 4.1 as published."""
+        return self._reduced[2]
 
     @property
     def worst(self) -> float:
@@ -164,23 +221,12 @@ class TheoryComparison:
             "chance": self.chance,
             "worst": self.worst,
             "worst_as_stated": self.overlooked,
+            "coordinates": self.gradients.summary(),
         }
 
     def to_json(self) -> str:
         """One line of JSON."""
         return json.dumps(self.to_dict(), allow_nan=False, default=str)
-
-
-@dataclass(frozen=True)
-class _Autograd:
-    """The gradient with respect to e_t = word vector + position, by a backward pass."""
-
-    reduce: Reduce
-
-    def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
-        words, slopes = gradients(classifier, classifier.batch([tokens]), [target])
-        vectors = words[0].double() + classifier.model.positions[: len(tokens)].double()
-        return Attribution(tokens=tokens, scores=array(reduce_gradient(self.reduce, vectors, slopes[0].double())))
 
 
 def compare_with_theory(
@@ -195,32 +241,55 @@ def compare_with_theory(
 ) -> TheoryComparison:
     """Run LIME and autograd on a text and compare them with theory; `watch` is called before each run of LIME."""
     trial = trial or Trial()
-    methods: list[Method] = [*trial.forms(), *trial.gradients()]
     # theory first: it is fast, and refuses a model that it does not apply to
-    whys = explain(classifier, text, methods, target, pair, truncate=truncate)
+    whys = explain(classifier, text, trial.forms(), target, pair, truncate=truncate)
     first = whys[0]
+    label = max(range(len(classifier.labels)), key=lambda i: first.prediction.logits[i])
+    slopes = compare_gradients(classifier, first.tokens, first.target.resolved(classifier.labels, label))
     groups = features(first.tokens, "bag")
     view, words = first.tokens.by("word")
     surface = {word[0]: view.surface(j) for j, word in enumerate(words)}
-    runs: list[Floats] = []
-    for n, seed in enumerate(trial.seeds(), 1):
-        if watch is not None:
-            watch(Step("LIME, run", n, trial.runs, trial.samples))
-        runs.append(_joined(explain(classifier, text, trial.lime(), target, pair, seed, truncate=truncate), groups))
-    slopes, stated, gradient = (_scores(why) for why in whys[len(FORMS) :])
+    runs = lime_runs(classifier, text, trial, trial.lime(), target, pair, truncate=truncate, watch=watch)
     return TheoryComparison(
         tokens=first.tokens,
         words=tuple(surface[group[0]] for group in groups),
-        runs=np.array(runs),
-        forms={form: _joined(why, groups) for form, why in zip(FORMS, whys, strict=False)},
-        gradient=gradient,
-        slopes=slopes,
-        stated=stated,
+        runs=runs,
+        forms={form: _joined(why, groups) for form, why in zip(FORMS, whys, strict=True)},
+        gradients=slopes,
         trial=trial,
         prediction=first.prediction,
         target=first.target,
         source=first.source,
     )
+
+
+def lime_runs(
+    classifier: Classifier,
+    text: str,
+    trial: Trial,
+    lime: Lime,
+    target: Target | str | int | None = None,
+    pair: str | None = None,
+    *,
+    truncate: bool = True,
+    watch: Watch | None = None,
+) -> Float[Floats, "r d"]:
+    """LIME's coefficient of each distinct word, in reading order, in every run of the trial."""
+    runs = []
+    for n, seed in enumerate(trial.seeds(), 1):
+        if watch is not None:
+            watch(Step("LIME, run", n, trial.runs, trial.samples))
+        why = explain(classifier, text, lime, target, pair, seed, truncate=truncate)
+        runs.append(_joined(why, features(why.tokens, "bag")))
+    return np.array(runs)
+
+
+def compare_gradients(classifier: Classifier, tokens: Tokens, target: Target) -> Gradients:
+    """Every coordinate of the gradient with respect to e_t = word vector + position, by autograd and by theory."""
+    vectors, theory = theory_gradient(classifier, tokens, target)
+    _, published = theory_gradient(classifier, tokens, target, query_term=False)
+    _, slopes = gradients(classifier, classifier.batch([tokens]), [target])
+    return Gradients(vectors, array(slopes[0]), theory, published)
 
 
 def closeness(predicted: Float[Floats, "d"], measured: Float[Floats, "d"]) -> Closeness:

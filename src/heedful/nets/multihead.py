@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import embedding, pad, scaled_dot_product_attention
 
 from heedful.core.errors import BadInput
 from heedful.core.settings import Count
@@ -31,17 +31,15 @@ def sinusoidal(length: int, width: int) -> Float[Tensor, "t e"]:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]
 
 
-def positioned(
-    vectors: Float[Tensor, "b t e"], mask: Bool[Tensor, "b t"], positions: Float[Tensor, "n e"]
-) -> Float[Tensor, "b t e"]:
-    """Vectors plus positions, counted over real tokens only; masked tokens get the positions after them."""
+def positions_of(mask: Bool[Tensor, "b t"], positions: Float[Tensor, "n e"]) -> Float[Tensor, "#b t e"]:
+    """The position of each token, counted over real tokens only; masked tokens get the positions after them."""
     length, limit = mask.shape[1], len(positions)
     if length > limit:
         raise BadInput(f"the text has {length} tokens and the network has {limit} positions; shorten it.")
     if bool((mask[:, 1:] <= mask[:, :-1]).all()):  # masked tokens are last, if there are any
-        return vectors + positions[:length]
+        return positions[None, :length]
     places = torch.where(mask, mask.cumsum(1), mask.sum(1, keepdim=True) + (~mask).cumsum(1)) - 1
-    return vectors + positions[places]
+    return positions[places]
 
 
 def leading(states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
@@ -162,12 +160,7 @@ class MultiHead(Net):
 
         With `masked=False`, t is all positions.
         """
-        mask = real_positions(input_ids, attention_mask)
-        vectors = self.words(input_ids)
-        if not self.config.masked:
-            vectors, mask = self._filled(vectors, mask)
-        states = positioned(vectors, mask, self.positions)
-        allowed = (mask if self.config.masked else torch.ones_like(mask))[:, None]
+        states, mask, allowed = self._embedded(input_ids, attention_mask)
         if self.fast:
             for block in self.blocks[:-1]:
                 states, _none = block(states, allowed, fast=True)
@@ -182,10 +175,31 @@ class MultiHead(Net):
             attentions.append(attention)
         return Output(leading(states, mask), tuple(attentions))
 
+    def all_queries(self, input_ids: Ids, attention_mask: Mask = None) -> Float[Tensor, "b k t t"]:
+        """The first layer's attention with every token as a query, not the first alone; t is as in `forward`."""
+        states, _mask, allowed = self._embedded(input_ids, attention_mask)
+        return _attention(self.blocks[0] if self.blocks else self, states, states, allowed)
+
+    def position_vectors(self, mask: Bool[Tensor, "b t"]) -> Float[Tensor, "#b t e"]:
+        """What the forward pass adds to the word vectors for their positions."""
+        return positions_of(mask, self.positions)
+
+    def _embedded(
+        self, input_ids: Ids, attention_mask: Mask
+    ) -> tuple[Float[Tensor, "b n e"], Bool[Tensor, "b n"], Bool[Tensor, "b 1 n"]]:
+        """e_t of every position, which of them hold the text, and which may be attended to."""
+        mask = real_positions(input_ids, attention_mask)
+        vectors = self.words(input_ids)
+        if not self.config.masked:
+            vectors, mask = self._filled(vectors, mask)
+        allowed = mask if self.config.masked else torch.ones_like(mask)
+        return vectors + positions_of(mask, self.positions), mask, allowed[:, None]
+
     def _filled(self, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The text's word vectors, padded to the last position, and the mask of the text's own."""
         # subtle: not self.words(pad), because the seam's embedding hook accepts the text's own ids only
-        filler = self.words.weight[self.config.pad_token_id]
+        pad_id = torch.tensor(self.config.pad_token_id, device=vectors.device)
+        filler = embedding(pad_id, self.words.weight, sparse=self.words.sparse)  # sparse where training is lazy
         text = vectors if bool(mask.all()) else torch.where(mask[..., None], vectors, filler)
         spare = len(self.positions) - mask.shape[1]
         if spare <= 0:
@@ -201,13 +215,20 @@ def _add_matrices(to: nn.Module, config: MultiHeadShape, width: int) -> None:
     to.out = nn.Parameter(torch.empty(config.heads, width, config.value))
 
 
+def _attention(
+    layer: Any, states: Float[Tensor, "b t e"], queries: Float[Tensor, "b q e"], allowed: Bool[Tensor, "b 1 t"]
+) -> Float[Tensor, "b k q t"]:
+    """α of each query."""
+    query = torch.einsum("kae,bqe->bkqa", layer.query, queries)
+    keys = torch.einsum("kae,bte->bkta", layer.key, states)
+    return weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed)
+
+
 def _attended(
     layer: Any, states: Float[Tensor, "b t e"], queries: Float[Tensor, "b q e"], allowed: Bool[Tensor, "b 1 t"]
 ) -> tuple[Float[Tensor, "b q c"], Float[Tensor, "b k q t"]]:
     """Mean over heads of W_ℓ Σ α_t W_v e_t for each query, and α."""
-    query = torch.einsum("kae,bqe->bkqa", layer.query, queries)
-    keys = torch.einsum("kae,bte->bkta", layer.key, states)
-    alpha = weights(torch.matmul(query, keys.transpose(-1, -2)) / query.shape[-1] ** 0.5, allowed)
+    alpha = _attention(layer, states, queries, allowed)
     context = weighted_sum(alpha, torch.einsum("koe,bte->bkto", layer.value, states), allowed)
     return torch.einsum("kco,bkqo->bqc", layer.out, context) / len(layer.out), alpha
 

@@ -26,7 +26,7 @@ from heedful.core.settings import Count, Fraction
 from heedful.maths.activations import Activation
 from heedful.nets import base as common
 from heedful.nets.base import Ids, Mask, Net, Shape, real_positions, weighted_sum, weights
-from heedful.nets.multihead import leading, positioned, sinusoidal
+from heedful.nets.multihead import leading, positions_of, sinusoidal
 
 Pooling = Literal["sum", "mean", "cls"]
 HUNDRED = 100
@@ -131,7 +131,7 @@ class Transformer(Net):
         mask = real_positions(input_ids, attention_mask)
         vectors = self.words(input_ids) * self.config.width**0.5
         if self.positions is not None:
-            vectors = positioned(vectors, mask, self.positions)
+            vectors = vectors + positions_of(mask, self.positions)
         states = [self.dropout(vectors)]
         attentions: list[Tensor] = []
         for block in self.blocks:
@@ -140,6 +140,10 @@ class Transformer(Net):
             attentions += [] if attention is None else [attention]
         logits = self.head(self._pooled(states[-1], mask))
         return TransformerOutput(logits) if self.fast else TransformerOutput(logits, tuple(attentions), tuple(states))
+
+    def position_vectors(self, mask: Bool[Tensor, "b t"]) -> Float[Tensor, "#b t e"] | None:
+        """What the forward pass adds to the word vectors for their positions, in the unit of word vectors; or None."""
+        return None if self.positions is None else positions_of(mask, self.positions) / self.config.width**0.5
 
     def _pooled(self, states: Float[Tensor, "b t e"], mask: Bool[Tensor, "#b t"]) -> Float[Tensor, "b e"]:
         count = mask.sum(1, keepdim=True)

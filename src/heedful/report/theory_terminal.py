@@ -62,8 +62,14 @@ def _print_tokens(comparison: TheoryComparison, most: int, console: Console) -> 
     console.print(table)
     _print_hidden(len(order) - most, "token", console)
     console.print(Text(f"gradient and theory differ by at most {format_number(comparison.worst, '.1e')}"))
+    every = {name: format_number(value, ".1e") for name, value in comparison.gradients.summary().items()}
+    count = f"{comparison.gradients.autograd.size:,}"
+    largest = f"the {count} coordinates, of which the largest has {every['largest']}, by at most {every['worst']}"
+    console.print(Text(largest))
     stated = "the theorem as published, which holds the query constant, is off by"
-    console.print(Text(f"{stated} {format_number(comparison.overlooked, '.1e')}", "dim"))
+    first, others = every["worst_as_stated"], every["worst_as_stated_elsewhere"]
+    rows = f"; its coordinates by {first} at the first token and by {others} at all others"
+    console.print(Text(f"{stated} {format_number(comparison.overlooked, '.1e')}{rows}", "dim"))
 
 
 def _print_hidden(count: int, unit: str, console: Console) -> None:

@@ -197,6 +197,16 @@ def test_networks_train_in_bfloat16(name: str, tmp_path: Path) -> None:
     assert all(p.dtype == torch.float32 for p in result.classifier.model.parameters())
 
 
+def test_a_network_that_attends_to_padding_trains_lazily(tmp_path: Path) -> None:
+    """One step changes the rows of its words, and of the padding word, which is in no text."""
+    data = Splits(sentences(8), sentences(8, 1), [])
+    settings = SMALL["multihead"] | {"masked": False, "lazy": True, "epochs": 1, "batch": 8, "max_length": 20}
+    moved, still = (train("multihead", data, tmp_path / f"{lr}", settings | {"lr": lr}) for lr in (0.01, 1e-30))
+    change = (moved.classifier.model.words.weight - still.classifier.model.words.weight).abs().sum(1) > 0
+    assert change[moved.classifier.model.config.pad_token_id]
+    assert not change.all()
+
+
 def test_a_guide_lends_its_attention(tmp_path: Path) -> None:
     split, settings = data(), SIZES["bilstm"] | {"epochs": 2}
     base = train("bilstm", split, tmp_path / "base", settings).classifier

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import numpy as np
 import tokenizers
@@ -121,6 +121,8 @@ class TextSettings(Batches):
     spread: Positive = 1.0
     vectors: str | None = None
 
+    model_type: ClassVar[str] = ""  # of the network's Shape
+
     @property
     def cut(self) -> TokenRules:
         """How texts become tokens."""
@@ -183,6 +185,8 @@ class MultiHeadSettings(TextSettings):
     frame: Frame = "cls"
     max_length: Count | None = 256
 
+    model_type: ClassVar[str] = MultiHeadShape.model_type
+
     def network(self, data: Given) -> Net:
         """The multi-head network; without a mask, texts are padded with unknown words, as the authors do."""
         more = data.common(one_logit=False) | {"max_position_embeddings": self._positions()}
@@ -220,6 +224,8 @@ class SingleSettings(AttendedSettings):
     regularised: NotNegative = 0.0
     guide: str | None = None
 
+    model_type: ClassVar[str] = SingleShape.model_type
+
     def guide_network(self) -> Saved | None:
         """The trained network whose attention this one uses."""
         if (self.guide is not None) != (self.attention == "given"):
@@ -255,6 +261,8 @@ class PairSettings(AttendedSettings):
     attention: Literal["additive", "dot", "general", "none", "uniform"] = "additive"
     candidates: bool = False
 
+    model_type: ClassVar[str] = PairShape.model_type
+
     def network(self, data: Given) -> Net:
         """The network of two texts."""
         number = data.tokenizer.token_to_id
@@ -284,6 +292,8 @@ class HierarchicalSettings(TextSettings):
     frame: Frame = "none"
     min_count: Count = 5
 
+    model_type: ClassVar[str] = HierarchicalShape.model_type
+
     def network(self, data: Given) -> Net:
         """HAN or FLAN."""
         marks = {"special": self._special(data), "ends": ids(data.tokenizer, SENTENCE_ENDS)}
@@ -303,6 +313,8 @@ class TransformerSettings(TextSettings):
     pieces: Count | None = 32000
     max_length: Count | None = 200
     long: Literal["cut", "drop"] = "drop"
+
+    model_type: ClassVar[str] = TransformerShape.model_type
 
     def network(self, data: Given) -> Net:
         """The encoder."""

@@ -2,6 +2,7 @@
 
 dots        means with intervals, one to a row
 boxes       five numbers of a distribution to a row
+marked_boxes boxes of a few values with marks beside them, one to a row
 violins     densities, one to a row
 lines       curves with bands
 histogram   counts between edges
@@ -22,7 +23,7 @@ from importlib.resources import files
 
 from heedful.report.charts.frame import Words, figure, nothing, sentence, without
 from heedful.report.charts.plots import PlottedCurve, histogram, lines, scatter
-from heedful.report.charts.rows import Box, Group, Interval, boxes, dots, violins
+from heedful.report.charts.rows import Box, Group, Interval, MarkedBox, boxes, dots, marked_boxes, violins
 from heedful.report.charts.svg import CHART_WIDTH, element, escaped, width_of, write_line
 from heedful.report.document import Figure
 from heedful.report.phrases import exists, fixed
@@ -139,12 +140,14 @@ __all__ = [
     "Box",
     "Group",
     "Interval",
+    "MarkedBox",
     "PlottedCurve",
     "Words",
     "boxes",
     "dots",
     "histogram",
     "lines",
+    "marked_boxes",
     "matrix",
     "scatter",
     "standalone",

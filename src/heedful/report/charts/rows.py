@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -224,3 +224,38 @@ def _spread(group: Group, values: Floats, digits: int) -> str:
         return f"{name}: no number"
     a, b, c = (fixed(float(q), digits) for q in np.quantile(values, (0.25, 0.5, 0.75)))
     return f"{name}: median {b}, half within {a} and {c} (n = {len(values):,})"
+
+
+@dataclass(frozen=True)
+class MarkedBox:
+    """A few values of a row as a box, and numbers by series that are marked beside it, such as predictions of them."""
+
+    label: str
+    values: Floats
+    marks: Mapping[str, float]
+
+
+def marked_boxes(words: Words, rows: Sequence[MarkedBox], name: str, zero: float | None = None) -> Figure:
+    """Boxes with whiskers to the least and the largest value, and marks; `name` is that of the boxes' series."""
+    if not rows:
+        return nothing(words)
+    series = numbered([name, *(mark for row in rows for mark in row.marks)])
+    ends = [
+        x for row in rows for x in (*map(float, row.values), *row.marks.values(), *([] if zero is None else [zero]))
+    ]
+    above, top = chart_head(words, series, spot)
+    frame = RowLayout([row.label for row in rows], [""] * len(rows), top)
+    scale = AxisScale(*reach(ends), frame.left, frame.right)
+    shapes = [] if zero is None else [svg.line((scale(zero), top), (scale(zero), frame.bottom), "c-zero")]
+    digits, numbers = digits_of(ends), []
+    for row, y in zip(rows, frame.centres, strict=True):
+        least, lower, median, upper, most = np.quantile(row.values, (0, 0.25, 0.5, 0.75, 1)).tolist()
+        a, b, c, d, e = (scale(x) for x in (least, lower, median, upper, most))
+        shapes.append(svg.path(_whiskers(y, (a, b), (d, e)), f"{svg.colour(0)} c-stroke"))
+        shapes.append(svg.rectangle((b, y - 7), d - b, 14, f"{svg.colour(0)} c-box"))
+        shapes.append(svg.line((c, y - 7), (c, y + 7), "c-mid"))
+        shapes += [spot(series[mark], (scale(x), y)) for mark, x in row.marks.items()]
+        marks = ", ".join(f"{mark} {fixed(x, digits)}" for mark, x in row.marks.items())
+        within = f"within {fixed(least, digits)} and {fixed(most, digits)}"
+        numbers.append(f"{row.label}: median {fixed(median, digits)}, {within}, {marks}")
+    return _chart(words, above, frame, scale, shapes, numbers)

@@ -2,7 +2,8 @@
 
 draw        attributions as bars, interactions as heat maps, counterfactuals as struck-out text, from top to bottom
 draw_tree   an attribution tree
-draw_theory LIME and the gradient compared with theory
+draw_network the boxes and arrows of a network, with its sizes
+draw_theory LIME and the gradient compared with theory; draw_paper, each figure of the paper by itself
 encode      a figure as the bytes of a png, pdf or svg file
 """
 
@@ -23,15 +24,17 @@ except ImportError as e:
 from heedful.report.explanation_rows import by_word, matching_maps, select_layers
 from heedful.report.figures.bars import Bars
 from heedful.report.figures.counterfactual import RemovalPart
-from heedful.report.figures.maps import Maps
+from heedful.report.figures.maps import HeadMaps, Maps
+from heedful.report.figures.network import draw_network
 from heedful.report.figures.sheet import MARGIN_INCHES, SOFT, FigurePart, Letters, Picture, Sheet, encode, plainly
-from heedful.report.figures.theory import Coefficients, Slopes
+from heedful.report.figures.theory import Coefficients, Coordinates, Slopes
 from heedful.report.figures.tree import TreeBlock
 from heedful.report.phrases import prediction_text
 
 if TYPE_CHECKING:
     from heedful.core.tree import Tree
     from heedful.methods.theory_comparison import TheoryComparison
+    from heedful.nets.base import Shape
 
 
 FIGURE_FORMATS = ("png", "pdf", "svg")
@@ -68,6 +71,22 @@ def draw_theory(comparison: TheoryComparison) -> Picture:
     """Figures 4 and 5 of Lopardo et al. 2024 for one text: LIME's runs and theory's crosses; gradient and theory."""
     blocks: list[FigurePart] = [Coefficients(comparison), Slopes(comparison)]
     return _assemble(blocks, comparison.prediction, str(comparison.target), comparison.source.model)
+
+
+def draw_paper(comparison: TheoryComparison, whys: Sequence[Explanation], shape: Shape) -> dict[str, Picture]:
+    """The figures of Lopardo et al. 2024 for one text, by name.
+
+    `whys` are the explainers of its Figure 1 and the attention weights; `shape` is the network's configuration.
+    """
+    about = (comparison.prediction, str(comparison.target), comparison.source.model)
+    gradient: list[FigurePart] = [Coordinates(comparison), Slopes(comparison)]
+    return {
+        "explainers": draw([why for why in whys if isinstance(why, Attribution)]),
+        "network": draw_network(shape.model_type, vars(shape), comparison.source.model),
+        "attention": draw([why for why in whys if isinstance(why, Interaction)]),
+        "lime": _assemble([Coefficients(comparison)], *about),
+        "gradient": _assemble(gradient, *about),
+    }
 
 
 def _assemble(blocks: Sequence[FigurePart], prediction: Prediction, target: str, model: str) -> Picture:
@@ -107,10 +126,15 @@ def _maps(explanations: Sequence[Explanation]) -> list[FigurePart]:
     mates = matching_maps(maps)
     plain = {mates[i] for i in mates} & {i for i, e in enumerate(maps) if e.method == "attention-weights"}
     return [
-        Maps((select_layers(maps[mates[i]], e), e)) if i in mates else Maps((e,))
+        Maps((select_layers(maps[mates[i]], e), e)) if i in mates else _alone(e)
         for i, e in enumerate(maps)
         if i not in plain
     ]
 
 
-__all__ = ["Picture", "draw", "draw_theory", "draw_tree", "encode", "kind"]
+def _alone(e: Interaction) -> FigurePart:
+    layers, heads, queries, keys = e.weights.shape
+    return HeadMaps(e) if layers == 1 and heads > 1 and queries == keys else Maps((e,))
+
+
+__all__ = ["Picture", "draw", "draw_network", "draw_paper", "draw_theory", "draw_tree", "encode", "kind"]

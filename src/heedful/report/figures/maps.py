@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, FuncNorm, LinearSegmentedColormap, Normalize, PowerNorm
+from matplotlib.image import AxesImage
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 from numpy.typing import NDArray
 
@@ -137,15 +138,7 @@ class Maps:
             colours, norm = _maps_colours(why.weights)
             image = axes.imshow(values, cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
             (self._tokens if self._single else self._heads)(axes, sheet, why)
-            bar = sheet.axes(left + self._names + width + 0.12, top + above, 0.1, min(height, 2.5))
-            scale = sheet.figure.colorbar(image, cax=bar)
-            scale.outline.set_visible(False)
-            # subtle: ticks at even places of the square-root scale, not of the numbers
-            ends = [norm.vmin or 0.0, 0.0, norm.vmax or 0.0] if (norm.vmin or 0) < 0 else [0.0, norm.vmax or 0.0]
-            middles = [e / 4 for e in ends if e]
-            scale.set_ticks(sorted({*ends, *middles}))
-            scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: format_number(x, ".2g")))
-            scale.ax.tick_params(length=0, labelsize=7.5, colors=SOFT)
+            _colour_bar(sheet, image, norm, (left + self._names + width + 0.12, top + above, min(height, 2.5)))
         sheet.write_notes(MARGIN_INCHES, top + above + height + 0.12, self._notes())
 
     def _heads(self, axes: Axes, sheet: Sheet, why: Interaction) -> None:
@@ -168,6 +161,102 @@ class Maps:
         axes.xaxis.tick_top()
         axes.set_xticks(at)
         axes.set_xticklabels(names, rotation=90, **sheet.style(size))
+
+
+MAX_HEAD_BINS = 128  # bins on a side of a map that is one of the heads of a single layer
+MAX_HEAD_NAMES = 32  # tokens named along such a map
+
+
+@dataclass(frozen=True)
+class HeadMaps:
+    """The heads of one layer, large enough to name tokens: three or four maps in a row, on one colour scale."""
+
+    why: Interaction
+
+    @property
+    def _columns(self) -> int:
+        heads = int(self.why.weights.shape[1])
+        return min(heads, 3 if heads <= 6 else 4)
+
+    @property
+    def _side(self) -> float:
+        return 2.05 if self._columns < 4 else 1.6
+
+    @property
+    def _places(self) -> list[int]:
+        """The tokens that are named."""
+        return list(range(0, len(self.why.tokens), -(-len(self.why.tokens) // MAX_HEAD_NAMES)))
+
+    @property
+    def _names(self) -> float:
+        return 0.12 + 0.055 * min(12, max(len(self.why.tokens.surface(i)) for i in self._places))
+
+    @property
+    def width(self) -> float:
+        """The maps of a row, the names at its left and the colour bar at its right."""
+        return self._names + self._columns * (self._side + 0.14) + 0.6
+
+    def _heading(self) -> str:
+        return f"{self.why.method or 'weights'}, layer {self.why.layers[0]}"
+
+    def _notes(self) -> list[str]:
+        n = len(self.why.tokens)
+        binned = [f"{n} tokens in {MAX_HEAD_BINS} bins, the largest weight of each"] if n > MAX_HEAD_BINS else []
+        facts = [line] if (line := details(self.why.details)) else []
+        return ["rows: query, columns: key; square-root colour scale", *self.why.notes, *binned, *facts]
+
+    def texts(self) -> list[str]:
+        """Names and notes."""
+        return [*(self.why.tokens.surface(i) for i in self._places), self._heading(), *self._notes()]
+
+    def height(self, sheet: Sheet) -> float:
+        """The heading and the names above, the rows of maps with their numbers, the notes below."""
+        rows = -(-int(self.why.weights.shape[1]) // self._columns)
+        return 0.25 + self._names + rows * (self._side + 0.24) + LINE_HEIGHT * len(self._notes())
+
+    def paint(self, sheet: Sheet, top: float) -> None:
+        """The maps, from left to right and from top to bottom."""
+        sheet.write(MARGIN_INCHES, top, self._heading(), sheet.style(9, bold=True))
+        n, heads = len(self.why.tokens), self.why.weights.shape[1]
+        side = min(n, MAX_HEAD_BINS)
+        small = pool_bins(self.why.weights, np.arange(side) * n // side)[0]
+        colours, norm = _maps_colours(self.why.weights)
+        above = top + 0.25 + self._names
+        for head in range(heads):
+            row, column = divmod(head, self._columns)
+            left = MARGIN_INCHES + self._names + column * (self._side + 0.14)
+            down = above + row * (self._side + 0.24)
+            axes = sheet.axes(left, down, self._side, self._side)
+            image = axes.imshow(small[head], cmap=colours, norm=norm, aspect="auto", interpolation="nearest")
+            self._tokens(axes, sheet, side, first_row=row == 0, first_column=column == 0)
+            sheet.write(left + self._side / 2, down + self._side + 0.04, f"head {head}", sheet.style(8, SOFT), "center")
+        left = MARGIN_INCHES + self._names + self._columns * (self._side + 0.14)
+        _colour_bar(sheet, image, norm, (left, above, self._side))
+        down = above + -(-heads // self._columns) * (self._side + 0.24)
+        sheet.write_notes(MARGIN_INCHES, down, self._notes())
+
+    def _tokens(self, axes: Axes, sheet: Sheet, side: int, first_row: bool, first_column: bool) -> None:
+        tokens = self.why.tokens
+        at = [(i + 0.5) * side / len(tokens) - 0.5 for i in self._places]
+        names = [sheet.letters.safe(tokens.surface(i), 12) for i in self._places]
+        size = float(np.clip(self._side / len(at) * 60, 4, 7.5))
+        axes.set_yticks(at if first_column else [])
+        axes.set_xticks(at if first_row else [])
+        axes.xaxis.tick_top()
+        axes.set_yticklabels(names if first_column else [], **sheet.style(size))
+        axes.set_xticklabels(names if first_row else [], rotation=90, **sheet.style(size))
+
+
+def _colour_bar(sheet: Sheet, image: AxesImage, norm: Normalize, place: tuple[float, float, float]) -> None:
+    """The scale of an image, at (left, top) and so high, with ticks at even places of the square-root scale."""
+    left, top, height = place
+    scale = sheet.figure.colorbar(image, cax=sheet.axes(left, top, 0.1, height))
+    scale.outline.set_visible(False)
+    low, high = norm.vmin or 0.0, norm.vmax or 0.0
+    ends = [low, 0.0, high] if low < 0 else [0.0, high]
+    scale.set_ticks(sorted({*ends, *(e / 4 for e in ends if e)}))
+    scale.ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: format_number(x, ".2g")))
+    scale.ax.tick_params(length=0, labelsize=7.5, colors=SOFT)
 
 
 def tiled(why: Interaction) -> NDArray[np.float32]:

@@ -1,4 +1,7 @@
-"""Theory compared with measurement: Figures 4 and 5 of Lopardo et al. 2024 for one text."""
+"""Theory compared with measurement: Figures 4 and 5 of Lopardo et al. 2024 for one text.
+
+Figure 5 is here twice: a point for each token (`Slopes`), and one for each coordinate of its gradient (`Coordinates`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from heedful.core.arrays import Floats
 from heedful.report.figures.sheet import AGAINST, FOR, INK, LINE, LINE_HEIGHT, MARGIN_INCHES, SOFT, WEIGHT, Sheet
 from heedful.report.phrases import DASH, format_number, score_text
 
@@ -20,14 +24,17 @@ MAX_WORDS = 120  # words shown of a long text, the largest
 WORDS_PER_ROW = 40  # words in a row: more would overlap
 MAX_LETTERS = 14  # characters shown of a word
 MAX_NAMED = 8  # tokens named in the gradient's panel
-_WIDE, _SCALE, _HIGH, _SQUARE = 6.6, 0.5, 1.6, 2.9
+_WIDE, _SCALE, _HIGH, _SQUARE, _PANEL = 6.6, 0.5, 1.6, 2.9, 2.5
 _HEAD, _TITLE, _SPACE = 0.62, 0.26, 0.3
 _NAMES = {"exact": "theory: exact", "derived": "derived", "paper": "paper's form"}
 
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Figure 4: a box of LIME's runs for each word, largest first, with a cross for theory. Each row has its scale."""
+    """Figure 4: a box of LIME's runs for each word, largest first, with a mark for each form of theory.
+
+    Each row has its scale.
+    """
 
     comparison: TheoryComparison
     width = _WIDE
@@ -64,8 +71,8 @@ class Coefficients:
     def paint(self, sheet: Sheet, top: float) -> None:
         """The rows, from top to bottom."""
         sheet.write(MARGIN_INCHES, top, "LIME's coefficients and their limit", sheet.style(9, bold=True))
-        paper = ("◇ the paper's form (Theorem 5.1)", WEIGHT)
-        legend = (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), paper)
+        paper, derived = ("◇ the paper's form (Theorem 5.1)", WEIGHT), ("+ derived form", INK)
+        legend = (("■ LIME", FOR), ("✕ its limit (exact form)", AGAINST), derived, paper)
         sheet.write_legend(MARGIN_INCHES, top + _TITLE, legend, 8, 0.2)
         top += _TITLE + 0.2
         for row in self._rows:
@@ -85,6 +92,8 @@ class Coefficients:
             at, self.comparison.forms["paper"][row], "D", markersize=4.2, markerfacecolor="none",
             markeredgecolor=WEIGHT, markeredgewidth=0.8, alpha=0.7, zorder=3,
         )  # fmt: skip
+        derived = self.comparison.forms["derived"][row]
+        axes.plot(at, derived, "+", markersize=5.5, color=INK, markeredgewidth=0.7, zorder=3)
         axes.plot(
             at, self.comparison.forms["exact"][row], "x", markersize=5, color=AGAINST, markeredgewidth=1.3, zorder=4
         )
@@ -129,21 +138,13 @@ class Slopes:
 
     def _points(self, axes: Axes, sheet: Sheet) -> None:
         theory, gradient, stated = self.comparison.slopes, self.comparison.gradient, self.comparison.stated
-        every = np.concatenate([theory, gradient, stated])
-        room = 0.07 * max(float(np.ptp(every)), 1e-12)
-        ends = float(every.min()) - room, float(every.max()) + room
+        ends = _ends(np.concatenate([theory, gradient, stated]))
         axes.plot(ends, ends, color=SOFT, linewidth=0.7, zorder=1)
         axes.plot(theory, gradient, "o", markersize=4, color=FOR, alpha=0.65, markeredgewidth=0, zorder=3)
         axes.plot(
             stated[:1], gradient[:1], "o", markersize=6.5, markerfacecolor="none", markeredgecolor=AGAINST, zorder=4
         )
-        axes.set_xlim(*ends)
-        axes.set_ylim(*ends)
-        axes.set_xlabel("by Theorem 4.1", labelpad=3, **sheet.style(8, SOFT))
-        axes.set_ylabel("by autograd", labelpad=2, **sheet.style(8, SOFT))
-        axes.grid(color=LINE, linewidth=0.35)
-        for axis in "xy":
-            _numbered(axes, axis)
+        _square(axes, sheet, ends, "by Theorem 4.1")
         self._labels(axes, sheet, (ends[1] - ends[0]) / _SQUARE)
 
     def _labels(self, axes: Axes, sheet: Sheet, inch: float) -> None:
@@ -189,6 +190,72 @@ class Slopes:
         )
         lines = sheet.fitted(text, _WIDE + MARGIN_INCHES - left, sheet.style(7.5, SOFT))
         sheet.write_notes(left, top + 0.2 * len(rows) + 0.12, lines)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Figure 5: every coordinate of the gradient against Theorem 4.1, with the term of the query and as published."""
+
+    comparison: TheoryComparison
+    width = _WIDE
+
+    def _notes(self) -> list[str]:
+        s = self.comparison.gradients.summary()
+        t, e = self.comparison.gradients.autograd.shape
+        return [
+            f"{s['count']:,} points: {e} coordinates of {t} tokens; the largest has {_short(s['largest'])}",
+            f"with the term of the query autograd and theory differ by at most {_short(s['worst'])}",
+            f"as published, by at most {_short(s['worst_as_stated'])} at the first token and by at most "
+            f"{_short(s['worst_as_stated_elsewhere'])} at all others",
+        ]
+
+    def texts(self) -> list[str]:
+        """The name of the first token, and the notes."""
+        return [self.comparison.names[0], *self._notes()]
+
+    def height(self, sheet: Sheet) -> float:
+        """The titles, the panels with their scales, and the notes."""
+        return 2 * _TITLE + 0.05 + _PANEL + 0.5 + LINE_HEIGHT * len(self._notes())
+
+    def paint(self, sheet: Sheet, top: float) -> None:
+        """Both panels, side by side."""
+        sheet.write(MARGIN_INCHES, top, "Every coordinate of the gradient", sheet.style(9, bold=True))
+        first = sheet.letters.safe(self.comparison.names[0], MAX_LETTERS)
+        legend = ((f"● {first}, which makes the query", AGAINST), ("● other tokens", FOR))
+        sheet.write_legend(MARGIN_INCHES, top + _TITLE, legend, 8, 0.2)
+        found, down = self.comparison.gradients, top + 2 * _TITLE + 0.05
+        panels = (("by Theorem 4.1 with the term of the query", found.theory), ("as published", found.published))
+        for n, (name, theory) in enumerate(panels):
+            left = MARGIN_INCHES + _SCALE + 0.12 + n * (_PANEL + _SCALE + 0.2)
+            self._panel(sheet.axes(left, down, _PANEL, _PANEL), sheet, theory, name)
+        sheet.write_notes(MARGIN_INCHES, down + _PANEL + 0.5, self._notes())
+
+    def _panel(self, axes: Axes, sheet: Sheet, theory: Floats, name: str) -> None:
+        found = self.comparison.gradients
+        every = np.concatenate([x.ravel() for x in (found.autograd, found.theory, found.published)])
+        ends = _ends(every)
+        axes.plot(ends, ends, color=SOFT, linewidth=0.7, zorder=1)
+        # subtle: rasterised, since ten thousand points would make an svg of megabytes
+        style: dict[str, Any] = {"markeredgewidth": 0, "rasterized": True}
+        axes.plot(theory[1:].ravel(), found.autograd[1:].ravel(), "o", markersize=2, color=FOR, zorder=3, **style)
+        axes.plot(theory[0], found.autograd[0], "o", markersize=3, color=AGAINST, zorder=4, **style)
+        _square(axes, sheet, ends, name)
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    room = 0.07 * max(float(np.ptp(values)), 1e-12)
+    return float(values.min()) - room, float(values.max()) + room
+
+
+def _square(axes: Axes, sheet: Sheet, ends: tuple[float, float], name: str) -> None:
+    """The same scale for theory, from left to right, and for autograd, upwards."""
+    axes.set_xlim(*ends)
+    axes.set_ylim(*ends)
+    axes.set_xlabel(name, labelpad=3, **sheet.style(8, SOFT))
+    axes.set_ylabel("by autograd", labelpad=2, **sheet.style(8, SOFT))
+    axes.grid(color=LINE, linewidth=0.35)
+    for axis in "xy":
+        _numbered(axes, axis)
 
 
 def _agreement_cells(near: Closeness) -> list[str]:

@@ -9,6 +9,7 @@ PAPERS = Catalogue(
     "papers",
     __name__,
     {
+        "lopardo2024": "lopardo2024:Lopardo2024",
         "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
         "poster": "poster:Poster",
         "hao2021": "hao2021:Hao2021",
