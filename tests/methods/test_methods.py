@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from heedful.model import edits
 from heedful.model.classifier import Classifier
 from heedful.model.edits import Site
 from heedful.nets.transformer import Transformer, TransformerShape
+from tests.support import stories
 from tests.support.models import EVERY, FAMILIES, TEXTS, build, loud, multihead, shared, tokenizer
 
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta", "albert", "electra", "mpnet", "deberta-v2", "roformer")
@@ -260,6 +262,7 @@ def test_integrated_gradients_are_complete(family: str, scale: Any) -> None:
     ("gradient-l1", lambda e, g: g.abs().sum(-1)),
     ("gradient-l2", lambda e, g: g.norm(dim=-1)),
     ("gradient-x-input", lambda e, g: (e * g).sum(-1)),
+    ("gradient-x-vocabulary", lambda e, g: g @ shared("gpt2").model.get_input_embeddings().weight.sum(0)),
 ])  # fmt: skip
 def test_gradients_are_those_of_the_word_vectors(name: str, reduce: Any) -> None:
     classifier = shared("gpt2")
@@ -305,6 +308,32 @@ def test_holding_attention_differentiates_the_model_with_its_attention_fixed(fam
     through = attribution(classifier, "not funny but good", "gradient-x-input")
     assert held.scores == pytest.approx(twin, rel=1e-5, abs=1e-7)
     assert np.abs(held.scores - through.scores).max() > 1e-4
+
+
+@pytest.mark.parametrize("through", [False, True])
+def test_the_gradient_of_states_is_that_of_what_attention_weighs(through: bool) -> None:
+    classifier = build("bilstm")
+    net = classifier.model.double()
+    tokens = classifier.tokens(TEXTS[0])
+    text = net.encoded(torch.tensor([tokens.ids]), None, None)
+    leaf = text.states.detach().requires_grad_()
+    alpha = net.score(replace(text, states=leaf)).softmax(-1)
+    logit = net.decoder(((alpha if through else alpha.detach())[..., None] * leaf).sum(1))[0, 1]
+    twin = torch.autograd.grad(logit, leaf)[0][0].sum(-1).detach().numpy()
+    found = attribution(classifier, TEXTS[0], method("gradient-states", {"through_attention": through}))
+    assert found.scores == pytest.approx(twin, rel=1e-6)
+    ratio = found.scores / attribution(classifier, TEXTS[0], "attention-mean").scores
+    assert (np.ptp(ratio) < 1e-9) == (not through)  # with attention constant, all words share one factor
+
+
+def test_states_are_those_of_the_passage_and_refused_by_name_elsewhere() -> None:
+    answered = stories.stories(1)[0]
+    found = explain(stories.loud(), answered.text, "gradient-states", pair=answered.pair)
+    assert isinstance(found, Attribution)
+    places = zip(found.tokens.segments, found.tokens.special, strict=True)
+    assert found.scores.astype(bool).tolist() == [segment == 0 and not special for segment, special in places]
+    with pytest.raises(Unsupported, match=r"tiny-bert \(BertForSequenceClassification\): a Bert.* has no encoder"):
+        explain(shared("bert"), TEXTS[0], "gradient-states")
 
 
 def test_a_gradient_mean_that_is_noise_says_so() -> None:
@@ -421,7 +450,7 @@ def test_the_verdict_is_on_the_methods_that_say_that_they_read_attention() -> No
     assert {name for name, cls in METHODS.items() if getattr(cls, "reads_attention", False)} == set(ATTENTION_METHODS)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("theory-")])
+@pytest.mark.parametrize("name", [name for name in METHODS if not hasattr(METHODS[name], "applies")])
 def test_a_method_says_whether_it_scores_tokens(name: str) -> None:
     found = explain(shared("bert"), "good film", method(name, getattr(METHODS[name], "probe", None)))
     assert isinstance(found, Attribution) == getattr(METHODS[name], "scores_tokens", True)

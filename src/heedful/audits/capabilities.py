@@ -76,7 +76,7 @@ class Capabilities:
         return json.dumps(asdict(self), ensure_ascii=False)
 
     def __repr__(self) -> str:
-        """One line: Capabilities('tiny-bert', 29 of 31 methods, 15 of 16 checks)."""
+        """One line: Capabilities('tiny-bert', 30 of 33 methods, 15 of 16 checks)."""
         counts = (
             f"{sum(ability.works for ability in abilities)} of {len(abilities)} {kind}"
             for kind, abilities in (("methods", self.methods), ("checks", self.checks))

@@ -33,6 +33,8 @@ METHODS = Catalogue(
         "gradient-l1": "gradient:GradientL1",
         "gradient-l2": "gradient:GradientL2",
         "gradient-x-input": "gradient:GradientXInput",
+        "gradient-x-vocabulary": "gradient:GradientXVocabulary",
+        "gradient-states": "gradient:GradientStates",
         "smoothgrad": "gradient:SmoothGrad",
         "integrated-gradients": "gradient:IntegratedGradients",
         "leave-one-out": "perturbation:LeaveOneOut",

@@ -188,6 +188,7 @@ class AttentionMean(AtLayer):
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("attention", "attention-avg", "alpha-avg")
     quick: ClassVar[Mapping[str, Any] | None] = {}
+    jain2019: ClassVar[Mapping[str, Any]] = {}
     reads_attention: ClassVar[bool] = True
 
     def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:

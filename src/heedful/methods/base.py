@@ -47,6 +47,7 @@ class Method(Protocol):
     aliases           other names
     needs             what a model must provide besides predictions, such as "attention" or "gradients"
     quick             its settings in a quick audit; without it, or with None, a quick audit omits the method
+    jain2019          its settings in the protocol of that paper, of which it is then a part
     probe             the smallest settings that show whether it works on a model
     reads_attention   True if its scores are attention weights, on which an audit gives a verdict
     scores_tokens     False if its explanations are not a score for each token

@@ -1,4 +1,4 @@
-"""Gradients of the target with respect to the word vectors.
+"""Gradients of the target with respect to the word vectors, or to an encoder's states.
 
 With `through_attention=False` attention weights are constants, as in Jain & Wallace (2019).
 """
@@ -23,6 +23,7 @@ from heedful.methods.base import BatchMethod, Passes, array, text_slice
 from heedful.model.batch import BUDGET, Batch
 from heedful.model.classifier import Classifier
 from heedful.model.edits import held
+from heedful.model.function import Plain
 from heedful.model.masking import special_token
 from heedful.model.seam import paused
 
@@ -63,16 +64,21 @@ def with_positions(classifier: Classifier, batch: Batch, vectors: Tensor) -> Ten
 
 
 def gradients(
-    classifier: Classifier, batch: Batch, targets: Sequence[Target], through_attention: bool = True
+    classifier: Classifier,
+    batch: Batch,
+    targets: Sequence[Target],
+    through_attention: bool = True,
+    by: Literal["words", "states"] = "words",
 ) -> tuple[Tensor, Tensor]:
-    """Word vectors [b,t,d] and the gradient of each text's target with respect to them."""
+    """Word vectors (or encoder states) [b,t,d] and the gradient of each text's target with respect to them."""
     leaves: list[Tensor] = []
 
     def grow(vectors: Tensor) -> Tensor:
         leaves.append(vectors.detach().clone().requires_grad_())
         return leaves[0]
 
-    with torch.enable_grad(), _holding(classifier, through_attention), classifier.embeddings(grow):
+    place = classifier.embeddings if by == "words" else classifier.states
+    with torch.enable_grad(), _holding(classifier, through_attention), place(grow):
         logits = classifier.logits(batch)
         values = torch.cat([t.of(logits[i : i + 1], classifier.head) for i, t in enumerate(targets)])
         slopes = classifier.gradient(values, leaves)[0]
@@ -87,6 +93,11 @@ class _Gradient(BatchMethod):
 
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
     reduction: ClassVar[GradientReduction]
+    by: ClassVar[Literal["words", "states"]] = "words"
+
+    def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+        """What "x-input" multiplies the gradients [b,t,d] with: the word vectors."""
+        return vectors
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """One forward and one backward pass."""
@@ -97,21 +108,17 @@ class _Gradient(BatchMethod):
     ) -> list[Explanation]:
         """One forward and one backward pass for all texts."""
         batch = classifier.batch(texts)
-        vectors, slopes = gradients(classifier, batch, targets, self.through_attention)
-        vectors = self.input(classifier, batch, vectors)
+        vectors, slopes = gradients(classifier, batch, targets, self.through_attention, self.by)
+        factors = self.factors(classifier, batch, vectors)
         explanations: list[Explanation] = []
         for i, tokens in enumerate(texts):
             at = text_slice(classifier, tokens, vectors.shape[1])
             slope = slopes[i, at].double()
-            scores = array(reduce_gradient(self.reduction, vectors[i, at].double(), slope))
+            scores = array(reduce_gradient(self.reduction, factors[i, at].double(), slope))
             notes = (ROUNDING_NOISE,) if self.reduction == "mean" and _cancels(slope) else ()
             signed = self.reduction in SIGNED
             explanations.append(Attribution(tokens=tokens, scores=scores, signed=signed, notes=notes))
         return explanations
-
-    def input(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
-        """What a product is with: the word vectors [b,t,d]."""
-        return vectors
 
 
 ROUNDING_NOISE = "rounding noise: the model normalises its word vectors, so their gradients add up to zero"
@@ -168,11 +175,57 @@ class GradientXInput(_Gradient):
     key_added: ClassVar[tuple[str, ...]] = ("positions",)
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
     quick: ClassVar[Mapping[str, Any] | None] = {}
+    jain2019: ClassVar[Mapping[str, Any]] = {"through_attention": False}
     reduction: ClassVar[GradientReduction] = "x-input"
 
-    def input(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+    def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
         """The word vectors, with their positions if these are asked for."""
         return with_positions(classifier, batch, vectors) if self.positions else vectors
+
+
+@dataclass(frozen=True)
+class GradientXVocabulary(_Gradient):
+    """The gradient times the sum of all word vectors of the vocabulary: what the word's place adds, whatever the word.
+
+    "XxE" in Jain & Wallace's program, whose "XxE[X]" is gradient-x-input.
+    """
+
+    summary: ClassVar[str] = "gradient times the sum of all word vectors"
+    paper: ClassVar[str] = "Jain & Wallace 2019 (program)"
+    aliases: ClassVar[tuple[str, ...]] = ("xxe",)
+    jain2019: ClassVar[Mapping[str, Any]] = {"through_attention": False}
+    reduction: ClassVar[GradientReduction] = "x-input"
+
+    def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+        """The sum over the rows of the table, for each token."""
+        table: Tensor = classifier.model.get_input_embeddings().weight
+        return table.detach().double().sum(0).expand_as(vectors)
+
+
+@dataclass(frozen=True)
+class GradientStates(_Gradient):
+    """The sum of the coordinates of the gradient with respect to the encoder's state of the word.
+
+    "H" in Jain & Wallace's program. With attention constant it is the word's attention times a number that all words
+    share. For networks with one attention over an encoder's states (bilstm, cnn, average and their pairs).
+    """
+
+    summary: ClassVar[str] = "sum of the gradient's coordinates at the encoder's states"
+    paper: ClassVar[str] = "Jain & Wallace 2019 (program)"
+    aliases: ClassVar[tuple[str, ...]] = ("gradient-h",)
+    needs: ClassVar[tuple[str, ...]] = ("gradients", "heedful.nets.Single or Pair")
+    jain2019: ClassVar[Mapping[str, Any]] = {"through_attention": False}
+    reduction: ClassVar[GradientReduction] = "x-input"
+    by: ClassVar[Literal["words", "states"]] = "states"
+
+    @staticmethod
+    def applies(classifier: Classifier) -> bool:
+        """Whether the network declares its encoder."""
+        return not isinstance(classifier, Plain) and hasattr(classifier.model, "state_encoder")
+
+    def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
+        """Ones: the coordinates are added up."""
+        return torch.ones_like(vectors)
 
 
 @dataclass(frozen=True)

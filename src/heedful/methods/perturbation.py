@@ -150,6 +150,7 @@ class LeaveOneOut(_Removing):
     paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
     aliases: ClassVar[tuple[str, ...]] = ("loo", "erasure")
     quick: ClassVar[Mapping[str, Any] | None] = {}
+    jain2019: ClassVar[Mapping[str, Any]] = {"change": "variation", "by": "token"}
 
 
 @dataclass(frozen=True)

@@ -345,6 +345,16 @@ class Classifier:
             yield
 
     @contextmanager
+    def states(self, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
+        """Inside, `edit` changes the states [b,t,m] that attention weighs, for a network that declares its encoder."""
+        encoder = getattr(self.model, "state_encoder", None)
+        if encoder is None:
+            kind = type(self.model).__name__
+            raise Unsupported(f"a {kind} has no encoder whose states one attention weighs.", self._full_name)
+        with self.lock, seam.states(self.model, encoder, edit):
+            yield
+
+    @contextmanager
     def _named(self, what: str) -> Iterator[None]:
         try:
             yield

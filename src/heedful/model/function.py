@@ -132,7 +132,7 @@ class Plain(Classifier):
         )
 
     model = sites = property(_refuse)
-    batch = attention = embeddings = _refuse
+    batch = attention = embeddings = states = _refuse
 
     @contextmanager
     def fast_inference(self) -> Iterator[None]:

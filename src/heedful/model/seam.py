@@ -271,6 +271,19 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
 
 
 @contextmanager
+def states(model: nn.Module, encoder: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """The states [b,t,m] that a network's encoder returns first, changed by `edit`; what else it returns stays."""
+
+    def hook(_: nn.Module, args: Any, out: Any) -> Any:
+        return out if door.paused else (edit(out[0]), *out[1:])
+
+    with ExitStack() as undo:
+        door = undo.enter_context(_door(model))
+        undo.callback(encoder.register_forward_hook(hook).remove)
+        yield
+
+
+@contextmanager
 def keys(model: nn.Module, maps: Sequence[KeyMap], edit: KeyEdit | None = None) -> Iterator[SeenKeys]:
     """The keys of every forward pass inside: read, and changed by `edit`; `maps` make them. Not re-entrant."""
     if any(door.keys and not door.paused for door in _OPEN.get(model, ())):

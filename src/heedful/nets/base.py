@@ -2,10 +2,11 @@
 
 A network can be the model of a Classifier: it has `config`, `attention_sites` and `get_input_embeddings`, and its
 forward pass computes each attention matrix [b,h,q,k] with one softmax call, which the seam intercepts. It may declare
-`attended_segments`, the texts of a pair that its attention is over, and three methods: `possible(ids, mask, types)`,
-the labels [b,c] that a text allows (for variants of a text, its forward pass is given those of the whole text);
-`all_queries(ids, mask)`, attention [b,h,t,t] with every token as a query, where the forward pass has the first alone;
-`position_vectors(mask)`, the [b,t,e] that it adds to word vectors for their positions, or None.
+`attended_segments`, the texts of a pair that its attention is over; `state_encoder`, the module whose first output is
+the states [b,t,m] that attention weighs; and three methods: `possible(ids, mask, types)`, the labels [b,c] that a text
+allows (for variants of a text, its forward pass is given those of the whole text); `all_queries(ids, mask)`, attention
+[b,h,t,t] with every token as a query, where the forward pass has the first alone; `position_vectors(mask)`, the
+[b,t,e] that it adds to word vectors for their positions, or None.
 """
 
 from __future__ import annotations

@@ -94,6 +94,11 @@ class Pair(Attended):
         self.from_passage, self.from_query = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
         self.decoder = nn.Linear(width // 2, config.num_labels)
 
+    @property
+    def state_encoder(self) -> nn.Module:
+        """Of the passage."""
+        return self.passage
+
     def possible(
         self, input_ids: Ids, attention_mask: Mask = None, token_type_ids: Mask = None
     ) -> Bool[Tensor, "b c"] | None:

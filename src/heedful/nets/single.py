@@ -165,6 +165,11 @@ class Attended(Net):
             self.guide.eval()
         return self
 
+    @property
+    def state_encoder(self) -> nn.Module:
+        """The module that makes the states which attention weighs."""
+        raise NotImplementedError
+
     def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """The text up to its attention."""
         raise NotImplementedError
@@ -236,6 +241,11 @@ class Single(Attended):
         if config.attention == "log-odds" or config.regularised:
             self.register_buffer("log_odds", torch.zeros(config.vocabulary))
         self.decoder = nn.Linear(self.encoder.width, config.num_labels)
+
+    @property
+    def state_encoder(self) -> nn.Module:
+        """Of the text."""
+        return self.encoder
 
     def encoded(self, input_ids: Ids, attention_mask: Mask, token_type_ids: Mask) -> Encoded:
         """The last state is the query."""
