@@ -443,6 +443,7 @@ def test_what_only_compares_explanations_runs_nothing(name: str) -> None:
 # settings
 
 OTHER = {
+    "loss": "code",
     int: 4, float: 0.25, bool: None, "unit": "token", "axis": "rows", "level": "word", "how": "normal",
     "masking": "unk", "maskings": ["unk", "delete"], "shares": [0.3], "delta": [0.5], "activations": ["sparsemax"],
     "k": 0.5, "layer": 0, "methods": ["lime"],

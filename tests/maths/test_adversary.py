@@ -28,7 +28,7 @@ from heedful.maths.adversary import (
     preserving_rows,
     tvd_bound,
 )
-from heedful.maths.adversary_search import Padded, Search, farthest_candidate, loss_gradient, optimise
+from heedful.maths.adversary_search import Loss, Padded, Search, farthest_candidate, loss_gradient, optimise
 from heedful.maths.distances import changes
 
 DISTANCES: tuple[Distance, ...] = ("jsd", "tvd")
@@ -343,14 +343,18 @@ def loss(p: Problem, scores: torch.Tensor, search: Search) -> torch.Tensor:
     far = sum(jsd(a, own) for a in alpha)
     spread = sum(jsd(alpha[i], alpha[j]) for i, j in combinations(range(k), 2))
     z = torch.from_numpy(p.logits) + torch.einsum("khn,hnc->kc", alpha - own, torch.from_numpy(p.effects))
-    tvd = (z.softmax(-1) - torch.from_numpy(softmax(p.logits))).abs().sum(-1) / 2
-    penalty = (tvd - search.tolerance).relu().sum()
+    l1 = (z.softmax(-1) - torch.from_numpy(softmax(p.logits))).abs().sum(-1)
+    if search.loss == "code":
+        every_pair = sum(jsd(a, b) for a in alpha for b in alpha) / k**2
+        return -far - every_pair + search.penalty * (l1 - search.tolerance).relu().sum()
+    penalty = (l1 / 2 - search.tolerance).relu().sum()
     return -far - (spread / (k * (k - 1)) if k > 1 else 0) + search.penalty / k * penalty
 
 
+@pytest.mark.parametrize("form", ["paper", "code"])
 @pytest.mark.parametrize("candidates", [1, 2, 5])
-def test_the_slope_is_that_of_the_papers_loss(candidates: int) -> None:
-    p, search = problem(0, n=6, heads=2, classes=3), Search(candidates=candidates)
+def test_the_slope_is_that_of_the_papers_loss(candidates: int, form: Loss) -> None:
+    p, search = problem(0, n=6, heads=2, classes=3), Search(candidates=candidates, loss=form)
     scores = torch.randn(candidates, 2, 6, generator=rngs(1)[0], dtype=torch.float64, requires_grad=True)
     slow = torch.autograd.grad(loss(p, scores, search), scores)[0]
     own, effects, base = (torch.from_numpy(x)[None] for x in (p.attention, p.effects, p.logits))

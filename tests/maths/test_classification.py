@@ -49,6 +49,14 @@ def test_a_label_without_texts_does_not_spoil_the_mean() -> None:
     assert scoring.single_label(truth, chances)["roc_auc"] == pytest.approx((1.0 + 0.75) / 2)
 
 
+@pytest.mark.parametrize("decimals", [1, 9])
+def test_the_area_under_precision_and_recall_is_that_of_its_curve(decimals: int) -> None:
+    truth, scores = RNG.random(80) > 0.6, RNG.random(80).round(decimals)  # with ties
+    precision, recall, _ = metrics.precision_recall_curve(truth, scores)
+    assert scoring.pr_auc(truth, scores) == pytest.approx(metrics.auc(recall, precision))
+    assert np.isnan(scoring.pr_auc(np.zeros(3, dtype=bool), np.arange(3.0)))
+
+
 def test_nothing_said_and_nothing_true_is_f1_of_zero() -> None:
     assert scoring.f1(np.zeros(2, dtype=bool), np.zeros(2, dtype=bool)) == 0.0
 

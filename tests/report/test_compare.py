@@ -18,12 +18,14 @@ from heedful.audits.manifest import ABSENT, Change
 from heedful.audits.record import Record, load_record
 from heedful.audits.summary import Row
 from heedful.audits.verdict import QUESTIONS, Answer, Reason, Verdict
+from heedful.checks.tables import AgreementTables
 from heedful.core.finding import SideBySide
 from heedful.data import Example
 from heedful.maths import stats
 from heedful.maths.stats import Estimate, unpaired
 from heedful.report.compare import _change_cells, _headline, _limits, compare, run_names
 from heedful.report.document import Document, Section
+from heedful.report.phrases import fixed
 from tests.support import toys
 
 N = 30
@@ -288,6 +290,17 @@ def test_the_table_has_the_numbers_of_the_summaries(both: Document, runs: dict[s
     assert [float(str(cell).split(" [")[0]) for cell in row[1:3]] == [pytest.approx(m, abs=0.006) for m in means]
 
 
+def test_the_published_table_has_both_runs_side_by_side(both: Document, runs: dict[str, Record]) -> None:
+    table = one(both, "agreement").tables[-1]
+    assert table.title == "The published pairs, side by side"
+    tables = [runs[name].tables("agreement", AgreementTables) for name in ("pointer", "deaf")]
+    cells = [t.published[1].all for t in tables if t is not None]
+    row = next(row for row in table.rows if row[:2] == ("attention-mean, leave-one-out", "all"))
+    assert row[2::3] == tuple(f"{fixed(c.mean)} ± {fixed(c.std)}" for c in cells)
+    assert row[3::3] == tuple(c.significant for c in cells)
+    assert row[4::3] == tuple(c.n for c in cells)
+
+
 def test_a_check_of_one_run_is_shown_with_dashes(runs: dict[str, Record]) -> None:
     report = compare(runs["pointer"], runs["other"])
     rows = one(report, "agreement").tables[0].rows
@@ -323,8 +336,8 @@ def test_a_run_beside_itself_differs_in_nothing(runs: dict[str, Record]) -> None
     assert one(report, "differences").findings == (
         "Nothing: both runs have the same model, data, settings and versions.",
     )
-    told = [row[3] for s in report.sections for t in s.tables for row in t.rows]
-    assert set(told) == {"0.00 [0.00, 0.00]"}
+    columns = [(row, [c.head for c in t.columns]) for s in report.sections for t in s.tables for row in t.rows]
+    assert {row[names.index("difference")] for row, names in columns if "difference" in names} == {"0.00 [0.00, 0.00]"}
 
 
 def test_what_differs_is_told(both: Document) -> None:

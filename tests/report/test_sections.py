@@ -717,6 +717,21 @@ def test_the_matrix_is_the_summarys_without_methods_that_have_none(
     np.testing.assert_array_equal(values, [[tables.matrix.tau[i][j] for j in places] for i in places])
 
 
+def test_a_histogram_of_tau_has_a_series_for_each_predicted_label(
+    bilstm: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = caught(monkeypatch, agreement, "histogram")
+    section(bilstm, "agreement")
+    tables = bilstm.tables("agreement", AgreementTables)
+    assert tables is not None
+    assert len(given) == len(tables.published) >= 3
+    for (_, series, marks), row in zip(given, tables.published, strict=True):
+        assert marks == {"mean": row.all.mean}
+        counts = {label: int(np.sum(n)) for label, (_, n) in series.items()}
+        assert counts == {label: row.classes[label].n if label in row.classes else 0 for label in bilstm.labels}
+        assert all(len(edges) == 31 for edges, _ in series.values())
+
+
 def test_a_pair_is_found_under_either_name(bilstm: Record) -> None:
     one = agreement.pair(bilstm, "tau", "leave-one-out", "attention-mean")
     assert one is not None
@@ -750,7 +765,7 @@ def test_the_published_pairs_are_told_by_label(bilstm: Record) -> None:
     assert tables is not None
     first = tables.published[0]
     assert [r[1] for r in table.rows[:3]] == ["all", *first.classes]
-    assert table.rows[0][2:] == (first.all.n, first.all.mean, first.all.std, first.all.significant)
+    assert table.rows[0][2:] == (first.all.n, first.all.missing, first.all.mean, first.all.std, first.all.significant)
 
 
 # methods

@@ -61,21 +61,34 @@ class AuditProgress:
 
 @dataclass(frozen=True)
 class Profile:
-    """The number of texts of a run, and its methods.
+    """The number of texts of a run, its methods and checks, and what is explained.
 
-    The settings of a method or a check in a profile are its class attributes `quick` and `full`.
+    The settings of a method or a check in a profile are its class attribute of that name: `quick`, `full`, `jain2019`.
     """
 
     limit: int | None
     methods: tuple[str, ...]
+    checks: tuple[str, ...] = tuple(CHECKS)
+    target: Target = field(default_factory=Target)
+
+
+def _with_settings(catalogue: Catalogue, profile: str) -> tuple[str, ...]:
+    """The methods or checks that have settings for a profile."""
+    return tuple(name for name, cls in catalogue.items() if getattr(cls, profile, None) is not None)
+
+
+def _protocol(paper: str, target: Target) -> Profile:
+    """All texts, with the methods and checks of a paper that have settings for it."""
+    return Profile(None, _with_settings(METHODS, paper), _with_settings(CHECKS, paper), target)
 
 
 PROFILES = {
-    "quick": Profile(60, tuple(name for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None)),
+    "quick": Profile(60, _with_settings(METHODS, "quick")),
     "full": Profile(
         None,
         tuple(name for name, cls in METHODS.items() if name not in CONTROLS and getattr(cls, "scores_tokens", True)),
     ),
+    "jain2019": _protocol("jain2019", Target(scale="probability")),
 }
 
 
@@ -116,8 +129,9 @@ def battery(
     if profile not in PROFILES:
         hint = nearest(profile, list(PROFILES)) or "."
         raise BadInput(f"profile '{profile}' is not one of {', '.join(PROFILES)}{hint}")
-    run_checks = _make(CHECKS, CHECKS if checks is None else checks, profile)
-    wanted = [*(PROFILES[profile].methods if methods is None else methods), *imported]
+    defaults = PROFILES[profile]
+    run_checks = _make(CHECKS, defaults.checks if checks is None else checks, profile)
+    wanted = [*(defaults.methods if methods is None else methods), *imported]
     if not wanted or not run_checks:
         kind = "check" if wanted else "method"
         raise BadInput(f"no {kind} was given; `heedful {kind}s` lists them all.")
@@ -134,7 +148,7 @@ def battery(
     return Battery(
         _assign(run_methods, values[: len(run_methods)], METHODS),
         _assign(run_checks, values[len(run_methods) :], CHECKS),
-        target or Target(),
+        target or defaults.target,
     )
 
 

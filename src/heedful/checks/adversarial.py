@@ -20,7 +20,7 @@ from heedful.core.settings import Between, Ge, Gt
 from heedful.core.tokens import Tokens
 from heedful.maths import adversary, adversary_search
 from heedful.maths.adversary import Polytope, Problem, attention_distance
-from heedful.maths.adversary_search import Padded, Search
+from heedful.maths.adversary_search import Loss, Padded, Search
 from heedful.methods import Method, Passes
 from heedful.methods.attention import LayerChoice
 from heedful.model import huggingface
@@ -39,7 +39,8 @@ class Adversarial(Together):
     number, otherwise a lower and an upper bound; and the result of Jain & Wallace's search. In a Transformer, for each
     head of a layer: a row of weights that preserves the head's output exactly (δ = 0) or within δ of its size. That is
     sufficient for an equal output, not necessary: a witness, not a maximum. `bounded` is the share of problems for
-    which integer programming proves a bound within `milp_seconds`. All reported attentions are run through the model.
+    which integer programming proves a bound within `milp_seconds`. `loss` is what the search minimises: as the paper
+    says, or as the authors' program does. All reported attentions are run through the model.
     """
 
     epsilon: Annotated[float, Ge(0)] = 0.05
@@ -49,6 +50,7 @@ class Adversarial(Together):
     layer: LayerChoice = -1
     bounded: Annotated[float, Between(0, 1)] = 0.0
     milp_seconds: Annotated[float, Gt(0)] = 2.0
+    loss: Loss = "paper"
 
     name: ClassVar[str] = "adversarial"
     title: ClassVar[str] = "Adversarial attention"
@@ -60,6 +62,7 @@ class Adversarial(Together):
         "maximum."
     )
     full: ClassVar[Mapping[str, Any]] = {"layer": "all"}
+    jain2019: ClassVar[Mapping[str, Any]] = {"loss": "code"}
     probe: ClassVar[Mapping[str, Any]] = {"steps": 2, "candidates": 1, "milp_seconds": 0.5}
     summary: ClassVar[str] = "the most different attention that gives the same output"
     paper: ClassVar[str] = "Jain & Wallace 2019; Brunner et al. 2020"
@@ -115,7 +118,7 @@ class Adversarial(Together):
 
     @property
     def _search(self) -> Search:
-        return Search(self.candidates, self.steps)
+        return Search(self.candidates, self.steps, loss=self.loss)
 
     def many(self, cases: Sequence[Case]) -> list[list[Finding]]:
         """The findings on each text; the search runs for all texts at once."""

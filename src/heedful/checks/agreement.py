@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from heedful.model.masking import features
 
 GRADIENT, LOO, ATTENTION = "gradient-x-input", "leave-one-out", "attention-mean"
 PUBLISHED = ((GRADIENT, ATTENTION), (LOO, ATTENTION), (GRADIENT, LOO))  # τ_g, τ_loo, and the ceiling
+VARIANTS = (("gradient-x-vocabulary", ATTENTION), ("gradient-states", ATTENTION))  # computed by their program only
 SIGNIFICANCE_LEVEL = 0.05
 
 
@@ -53,6 +54,7 @@ class Agreement(Free):
     paper: ClassVar[str] = "Jain & Wallace 2019"
     changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
+    jain2019: ClassVar[Mapping[str, Any]] = {"unit": "token"}
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Correlation("Kendall's tau-b of the two orders"),
         "significant": Share("tau-b differs significantly from zero (p ≤ .05)", "rate"),
@@ -146,7 +148,7 @@ class Agreement(Free):
         mean = {pair: row.all.mean for pair, row in by_pair.items()}
         taus = tuple(tuple(mean.get(frozenset((a, b)), np.nan) for b in names) for a in names)
         return AgreementTables(
-            published=tuple(by_pair[frozenset(pair)] for pair in PUBLISHED if frozenset(pair) in by_pair),
+            published=tuple(by_pair[frozenset(pair)] for pair in (*PUBLISHED, *VARIANTS) if frozenset(pair) in by_pair),
             pairs=tuple(rows),
             matrix=TauMatrix(tuple(names), taus),
             ceiling=by_pair.get(frozenset((GRADIENT, LOO))),

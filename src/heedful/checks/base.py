@@ -94,7 +94,8 @@ class Check(Protocol):
     heedful.report.sections.<name>, and tables of all rows where that does not exist).
 
     `requires` names methods that the run must include; `quick` and `full` are its settings in an audit of that profile,
-    if not the defaults, and `probe` those with which `heedful capabilities` tries the check. Optional methods:
+    if not the defaults; `jain2019`, those of the paper's protocol, of which the check is then a part; and `probe` those
+    with which `heedful capabilities` tries the check. Optional methods:
 
     `many(cases)` checks several texts at once and returns a list of findings for each;
     `passes(classifier, tokens, methods)` is the cost of one text, computed without running the model;

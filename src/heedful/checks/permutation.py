@@ -58,6 +58,7 @@ class Permutation(Checked):
         "of the disturbance below it."
     )
     full: ClassVar[Mapping[str, Any]] = {"layer_draws": 100, "head_draws": 10}
+    jain2019: ClassVar[Mapping[str, Any]] = {"layer_draws": 0, "head_draws": 0, "special": False}
     probe: ClassVar[Mapping[str, Any]] = {"draws": 2, "layer_draws": 1, "head_draws": 0}
     summary: ClassVar[str] = "change of the output when attention weights are permuted"
     paper: ClassVar[str] = "Jain & Wallace 2019; Vashishth et al. 2019"

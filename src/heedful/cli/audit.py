@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from heedful.cli import options as opt
 from heedful.core.errors import BadInput
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
     from heedful.audits.job import AuditProgress, WatchAudit
     from heedful.audits.result import Audit
-    from heedful.core.target import Scale
+    from heedful.core.target import Scale, Target
     from heedful.report.progress import Show
 
+_PROFILE = "quick (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -45,7 +47,7 @@ class _Several(click.Command):
 @click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited like the methods.")
 @click.option("--checks", help="Names, separated by commas. [default: all]")
 @opt.set_option
-@click.option("--profile", default="quick", show_default=True, help="quick (60 texts) or full (all texts and methods).")
+@click.option("--profile", default="quick", show_default=True, help=_PROFILE)
 @click.option("--limit", type=click.IntRange(min=1), help="How many texts; a larger number extends a run.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the order of texts and all random numbers.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")
@@ -75,7 +77,7 @@ def audit(
 
     arguments: dict[str, Any] = {
         "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "seed": seed,
-        "target": heedful.Target(target, scale, against), "settings": assignments, "explanations": explanations,
+        "target": _target(profile, target, scale, against), "settings": assignments, "explanations": explanations,
         "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
     }  # fmt: skip
     if dry_run:
@@ -96,6 +98,17 @@ def audit(
             model, data, **arguments, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
         )
     _print(result, Path(out or ""), as_json)
+
+
+def _target(profile: str, label: str | None, scale: Scale, against: str | None) -> Target:
+    """What the options name; without --scale, on the profile's scale."""
+    from heedful.audits.job import PROFILES
+    from heedful.core.target import Target
+
+    source = click.get_current_context().get_parameter_source("scale")
+    if source == ParameterSource.DEFAULT and profile in PROFILES:
+        scale = PROFILES[profile].target.scale
+    return Target(label, scale, against)
 
 
 def _watch(show: Show) -> WatchAudit:

@@ -4,15 +4,16 @@ Over k candidates, with output distance TVD: minimise
 
 −Σ_i JSD(α_i, α̂) − 1/(k(k−1)) Σ_{i<j} JSD(α_i, α_j) + (λ/k) Σ_i max(0, TVD(ŷ_i, ŷ) − tolerance)
 
-by Adam (amsgrad) on log-attention that starts as log(1/n) + 3·N(0, 1): the paper's form. The authors' program does not
-divide the penalty by k, and takes 1/k² of the sum over all pairs (i, j). Texts are batched; no text affects another.
+by Adam (amsgrad) on log-attention that starts as log(1/n) + 3·N(0, 1): the paper's form. The authors' program
+(loss="code") does not divide the penalty by k, takes 1/k² of the sum over all pairs (i, j), and measures the change of
+a softmax by its L1 norm, twice the TVD. Texts are batched; no text affects another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -26,12 +27,13 @@ from heedful.maths.adversary import Problem, attention_distance
 
 MAX_BATCH_WEIGHTS = 2**17  # searched together: more do not fit into a processor's cache
 
+Loss = Literal["paper", "code"]
 Decode = Callable[[Float[Tensor, "b k h n"]], Float[Tensor, "b k c"]]
 
 
 @dataclass(frozen=True)
 class Search(Checked):
-    """The paper's settings."""
+    """The paper's settings; `loss` is the form in the paper or in the authors' program."""
 
     candidates: Annotated[int, Ge(1)] = 5
     steps: Annotated[int, Ge(0)] = 500
@@ -39,6 +41,19 @@ class Search(Checked):
     penalty: float = 500.0
     tolerance: float = 0.01
     spread: float = 3.0
+    loss: Loss = "paper"
+
+    @property
+    def pair_factor(self) -> float:
+        """Of Σ_{i<j} JSD(α_i, α_j)."""
+        k = self.candidates
+        return 1 / max(1, k * (k - 1)) if self.loss == "paper" else 2 / k**2
+
+    def penalty_of(self, moved: Tensor, head: Head) -> Tensor:
+        """The term that grows where outputs change by more than the tolerance; `moved` are their TVDs."""
+        if self.loss == "paper":
+            return self.penalty / self.candidates * (moved - self.tolerance).relu().sum()
+        return self.penalty * (moved * (2 if head == "softmax" else 1) - self.tolerance).relu().sum()
 
 
 @dataclass(frozen=True)
@@ -111,7 +126,7 @@ def loss_gradient(
     from_network = log - ((alpha + problem.attention[:, None]) / 2).masked_fill(~real, 1).log()
     middle = ((alpha[:, first] + alpha[:, second]) / 2).masked_fill(~real, 1).log()
     others = log * (k - 1) - torch.zeros_like(log).index_add_(1, first, middle).index_add_(1, second, middle)
-    divergence = (from_network + others / max(1, k * (k - 1))) / (2 * scores.shape[2])
+    divergence = (from_network + others * search.pair_factor) / (2 * scores.shape[2])
     by_weight = _penalty_gradient(decode, problem, alpha, search) - divergence
     return alpha * (by_weight - (alpha * by_weight).sum(-1, keepdim=True))
 
@@ -120,7 +135,7 @@ def _penalty_gradient(decode: Decode, problem: Padded, alpha: Tensor, search: Se
     with torch.enable_grad():
         leaf = alpha.detach().requires_grad_()
         moved = output_change(decode(leaf), problem.logits[:, None], problem.head)
-        penalty = search.penalty / search.candidates * (moved - search.tolerance).relu().sum()
+        penalty = search.penalty_of(moved, problem.head)
     (gradient,) = torch.autograd.grad(penalty, [leaf])
     return gradient
 

@@ -1,4 +1,4 @@
-"""Accuracy, F1 and ROC-AUC of a classifier. Pure: arrays in, numbers out."""
+"""Accuracy, F1, ROC-AUC and PR-AUC of a classifier. Pure: arrays in, numbers out."""
 
 from __future__ import annotations
 
@@ -29,6 +29,17 @@ def roc_auc(truth: Bool[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> flo
     _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
     return float((ranks[truth].sum() - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def pr_auc(truth: Bool[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> float:
+    """The area under precision against recall, by trapezoids from (0, 1); NaN without a positive."""
+    if not truth.any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    last = np.append(np.diff(scores[order]) != 0, True)  # equal scores are one point
+    correct = np.cumsum(truth[order])[last]
+    precision, recall = correct / (np.flatnonzero(last) + 1), correct / correct[-1]
+    return float(np.trapezoid(np.r_[1.0, precision], np.r_[0.0, recall]))
 
 
 def single_label(truth: Int[np.ndarray, "n"], probabilities: Float[np.ndarray, "n c"]) -> dict[str, float]:

@@ -7,17 +7,17 @@ deterministic, independent of the order of the texts, and without a seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import exp, isfinite, lgamma, log, sqrt
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import bdtr, ndtri, stdtr, stdtrit
 
-from heedful.core.arrays import Floats
+from heedful.core.arrays import Floats, Ints
 from heedful.core.errors import BadInput
 
 MeasureKind = Literal["mean", "rate"]
@@ -227,6 +227,14 @@ def replication_limit(spread: float, trainings: int, error: float = 0.0, level: 
     if trainings < 2:
         return float("nan")
     return float(stdtrit(trainings - 1, _upper(level))) * sqrt(spread**2 * (1 + 1 / trainings) + error**2)
+
+
+def bootstrap_error(
+    statistic: Callable[[Int[Ints, "n"]], float], n: int, rng: np.random.Generator, draws: int = 200
+) -> float:
+    """The standard error of a statistic of n texts, a function of their indices: its spread over resampled texts."""
+    values = [statistic(rng.integers(n, size=n)) for _ in range(draws)]
+    return float(np.nanstd(values, ddof=1))
 
 
 def unpaired(a: Estimate, b: Estimate) -> Difference:

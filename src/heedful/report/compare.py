@@ -15,6 +15,7 @@ from heedful.report.audit import bibtex
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Document, Figure, Section, Table
 from heedful.report.phrases import MAX_NAMES, and_list, capital, count_texts, interval, percentage, slug
+from heedful.report.sections import section_maker, section_module
 from heedful.report.sections.parts import VERDICT_METHOD, dot
 from heedful.report.verdict import SHORT_QUESTIONS, reason, share_phrase
 
@@ -61,7 +62,9 @@ def _section(
     a: Record, b: Record, check: str, contrasts: Sequence[Contrast], names: Names, matching: Matching
 ) -> Section:
     """One part for the numbers of the model, whose `says` is empty, and one for each measure of the methods."""
-    about = a.about(check) if check in a.summary.checks else b.about(check)
+    first = a if check in a.summary.checks else b
+    about = first.about(check)
+    beside = section_maker(section_module(first, check), "side_by_side")
     by_measure = groupby(contrasts, key=lambda c: "" if c.key in about.compared else c.key.says)
     parts = [(says, list(pairs)) for says, pairs in by_measure]
     return Section(
@@ -70,7 +73,10 @@ def _section(
         question=about.question or capital(about.summary),
         findings=tuple(_findings(parts, names, matching)),
         figures=tuple(_figure(check, says or about.title, pairs, names) for says, pairs in parts),
-        tables=tuple(_table(check, says, says or about.title, pairs, names, matching) for says, pairs in parts),
+        tables=(
+            *(_table(check, says, says or about.title, pairs, names, matching) for says, pairs in parts),
+            *(beside(dict(zip(names, (a, b), strict=True))) if beside else ()),
+        ),
         reading=about.reading,
     )
 

@@ -1,7 +1,7 @@
 """Sections: each check of a run as a part of the report; checks of the model first, then checks of methods.
 
 `section(record)` of the module with the check's name makes its section, or of the module that the check itself names;
-`general_section` serves a check without either.
+`general_section` serves a check without either. Such a module may have `side_by_side(runs)`, tables of several runs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ def sections(record: Record) -> tuple[Section, ...]:
 
 def section(record: Record, check: str) -> Section:
     """The section of a check."""
-    make = section_maker(record.about(check).section or f"{__name__}.{check.replace('-', '_')}")
+    make = section_maker(section_module(record, check))
     return general_section(record, check) if make is None else make(record)
+
+
+def section_module(record: Record, check: str) -> str:
+    """The module that makes a check's section."""
+    return record.about(check).section or f"{__name__}.{check.replace('-', '_')}"
 
 
 def section_maker(module: str, function: str = "section") -> Callable[[Any], Any] | None:

@@ -21,6 +21,7 @@ CHECK = own_check(__name__)
 MAX_JSD = 0.7  # just above ln 2, as in the tables of the check
 BINS = np.linspace(0, MAX_JSD, 41)
 OUTPUT_COLUMN = Column("output changes by", 2, "TVD, measured on the model")
+BY_PEAK = "Attention on one word can change most. If even flat attention can change a lot, its shape means little."
 SHORT = {"exact": "exact", "upper": "upper bound", "lower": "lower bound", "found": "found by search"}
 KIND_TITLES = SHORT | {"upper": "upper bound of the distance", "lower": "lower bound of the distance"}
 
@@ -28,7 +29,7 @@ KIND_TITLES = SHORT | {"upper": "upper bound of the distance", "lower": "lower b
 def section(record: Record) -> Section:
     """How different could attention be while the output changes by at most ε?"""
     findings = (*_sentences(record), *_witness_sentences(record))
-    figures = (*_histogram(record), *_by_peak(record), *_witness_figures(record))
+    figures = (*jsd_histogram(record), *jsd_violins(record), *_witness_figures(record))
     tables = (*_farthest_table(record), *_witness_table(record), *_heads(record))
     return check_section(record, CHECK, findings, figures, tables)
 
@@ -66,7 +67,8 @@ def _sentences(record: Record) -> list[str]:
     return [cautious(sentences[0], row.n), *sentences[1:], *measured]
 
 
-def _histogram(record: Record) -> tuple[Figure, ...]:
+def jsd_histogram(record: Record) -> tuple[Figure, ...]:
+    """How far attention could be: the maximum, or bounds of it, and what the search finds."""
     findings = record.findings(CHECK)
     rows = {name: row for name in KIND_TITLES if (row := record.row(CHECK, f"jsd {name}"))}
     series = {KIND_TITLES[name]: counted(findings.values(f"jsd {name}")) for name in rows}
@@ -87,23 +89,23 @@ def counted(values: Floats) -> tuple[Floats, Ints]:
     return BINS, np.histogram(np.clip(values[np.isfinite(values)], 0, MAX_JSD), BINS)[0].astype(np.int64)
 
 
-def _by_peak(record: Record) -> tuple[Figure, ...]:
+def jsd_violins(record: Record) -> tuple[Figure, ...]:
+    """Of the maximum, exact or from below; and of what the search finds, as Jain & Wallace 2019 show it."""
     tables = record.tables(CHECK, AdversarialTables) or AdversarialTables()
     kinds = {"exact": tables.exact, "lower": tables.lower, "found": tables.found}
-    kind = next((kind for kind in kinds if record.row(CHECK, f"jsd {kind}")), None)
-    if kind is None:
-        return ()
-    ranges = sorted({(group.start, group.end) for table in kinds[kind] if not table.at for group in table.groups})
-    if not ranges:
-        return ()
-    # the table has no range without texts; no text lies at the end of its last range, unless that end is 1
     findings = record.findings(CHECK)
-    groups = peak_groups(record, findings.values(f"jsd {kind}"), findings.values("max attention"), ranges)
-    title = f"The farthest attention by the largest weight ({KIND_TITLES[kind]})"
-    axes = ("JSD from the model's attention", "largest weight of attention")
-    caption = "Attention on one word can change most. If even flat attention can change a lot, its shape means little."
-    words = Words(f"{CHECK}-by-max-attention", title, *axes, caption=caption)
-    return (violins(words, groups, (0.0, MAX_JSD)),)
+    figures = []
+    for kind, histograms in kinds.items():
+        ranges = sorted({(group.start, group.end) for table in histograms if not table.at for group in table.groups})
+        if not ranges or not record.row(CHECK, f"jsd {kind}"):
+            continue
+        # the table has no range without texts; no text lies at the end of its last range, unless that end is 1
+        groups = peak_groups(record, findings.values(f"jsd {kind}"), findings.values("max attention"), ranges)
+        title = f"The farthest attention by the largest weight ({KIND_TITLES[kind]})"
+        axes = ("JSD from the model's attention", "largest weight of attention")
+        words = Words(f"{CHECK}-{kind}-by-max-attention", title, *axes, caption=BY_PEAK)
+        figures.append(violins(words, groups, (0.0, MAX_JSD)))
+    return tuple(figures)
 
 
 def _farthest_table(record: Record) -> tuple[Table, ...]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.checks.tables import AgreementTables
-from heedful.report.charts import Words, matrix
+from heedful.checks.tables import AgreementTables, TauCell, TauPair
+from heedful.report.charts import Words, histogram, matrix
 from heedful.report.document import Column, Figure, Section, Table
-from heedful.report.phrases import and_list, cautious, count_texts, exists, interval
+from heedful.report.phrases import Cell, and_list, cautious, count_texts, exists, fixed, interval, slug
+from heedful.report.sections.attention_changes import MAX_LABELS
 from heedful.report.sections.parts import (
     GRADIENT,
     LOO,
@@ -32,6 +37,9 @@ COLUMN_TITLES = {
     "top-k overlap": "overlap",
     "jsd": "JSD",
 }
+TAU_BINS = np.linspace(-1, 1, 31)  # edges, as in Jain & Wallace's figures
+SIGNIFICANT = Column("Sig. Frac.", 2, "share of texts with p ≤ .05, two-sided, of τ = 0")
+WITHOUT_TAU = Column("no τ", 0, "texts on which one method gives all words the same score: counted, not averaged")
 
 
 def section(record: Record) -> Section:
@@ -40,7 +48,8 @@ def section(record: Record) -> Section:
     tables = record.tables(CHECK, AgreementTables)
     pointing = (extremes(POINTING.phrase, others), tally_methods(others))
     findings = (_attention_sentence(record), _seen_sentence(record), _ceiling_sentence(record), *pointing)
-    figures = (*(_matrix(tables) if tables else ()), *POINTING.figures(record, CHECK))
+    taus = [tau_histogram(record, row) for row in tables.published] if tables else []
+    figures = (*(_matrix(tables) if tables else ()), *taus, *POINTING.figures(record, CHECK))
     published = _published(tables) if tables else ()
     return check_section(record, CHECK, findings, figures, (*published, *_with_loo(record)))
 
@@ -90,20 +99,74 @@ def _matrix(tables: AgreementTables) -> tuple[Figure, ...]:
     return (matrix(words, names, values),) if names else ()
 
 
+def tau_histogram(record: Record, row: TauPair) -> Figure:
+    """The τ of two methods over texts, by the label that the model predicts."""
+    findings = record.findings(CHECK)
+    tau = findings.values("tau", row.method, {"with": row.other})
+    predicted = np.asarray(record.facts["predicted"][: len(tau)])
+    labels = enumerate(record.labels) if len(record.labels) <= MAX_LABELS else ()
+    chosen = {label: tau[predicted == i] for i, label in labels} or {"all": tau}
+    series = {
+        label: (TAU_BINS, np.histogram(values[np.isfinite(values)], TAU_BINS)[0]) for label, values in chosen.items()
+    }
+    name = slug(f"{CHECK} tau {row.method} {row.other}")
+    missing = f" {count_texts(row.all.missing)} without τ." if row.all.missing else ""
+    caption = f"By predicted label, 30 bins as in Jain & Wallace 2019; the line is the mean of all texts.{missing}"
+    words = Words(name, f"τ of {row.method} and {row.other}", "Kendall's τ of a text", "texts", caption=caption)
+    return histogram(words, series, {"mean": row.all.mean})
+
+
+def side_by_side(runs: Mapping[str, Record]) -> tuple[Table, ...]:
+    """Jain & Wallace's Table 2 with several runs in one table: mean τ ± std and the significant share of each."""
+    lines = {name: _lines(tables) for name, record in runs.items() if (tables := record.tables(CHECK, AgreementTables))}
+    heads = list(dict.fromkeys(head for own in lines.values() for head in own))
+    columns = (
+        Column("methods"),
+        Column("predicted"),
+        *(
+            column
+            for name in lines
+            for column in (
+                Column(f"{name}: τ", says="mean ± standard deviation over texts"),
+                Column(f"{name}: Sig.", 2, SIGNIFICANT.says),
+                Column(f"{name}: n", 0, "texts with τ"),
+            )
+        ),
+    )
+    empty = TauCell(0, 0)
+    rows = tuple((*head, *(cell for own in lines.values() for cell in _beside(own.get(head, empty)))) for head in heads)
+    title, caption = "The published pairs, side by side", "As in Table 2 of Jain & Wallace 2019."
+    return (Table(f"{CHECK}-side-by-side", title, columns, rows, caption),) if rows else ()
+
+
+def _beside(cell: TauCell) -> tuple[Cell, ...]:
+    if not cell.n:
+        return None, None, cell.n
+    return f"{fixed(cell.mean)} ± {fixed(cell.std)}", cell.significant, cell.n
+
+
+def _lines(tables: AgreementTables) -> dict[tuple[str, str], TauCell]:
+    """The cells of Table 2, by pair of methods and by predicted label."""
+    return {
+        (f"{row.method}, {row.other}", label): cell
+        for row in tables.published
+        for label, cell in (("all", row.all), *row.classes.items())
+    }
+
+
 def _published(tables: AgreementTables) -> tuple[Table, ...]:
     """Jain & Wallace's Table 2."""
     rows = tuple(
-        (f"{row.method}, {row.other}", label, cell.n, cell.mean, cell.std, cell.significant)
-        for row in tables.published
-        for label, cell in (("all", row.all), *row.classes.items())
+        (*head, cell.n, cell.missing, cell.mean, cell.std, cell.significant) for head, cell in _lines(tables).items()
     )
     columns = (
         Column("methods"),
         Column("predicted"),
         TEXTS_COLUMN,
+        WITHOUT_TAU,
         Column("mean τ"),
         Column("std", 2, "standard deviation over texts"),
-        Column("Sig. Frac.", 2, "share of texts with p ≤ .05, two-sided, of τ = 0"),
+        SIGNIFICANT,
     )
     title, caption = "The published pairs, by predicted label", "As in Table 2 of Jain & Wallace 2019."
     return (Table(f"{CHECK}-published", title, columns, rows, caption),) if rows else ()

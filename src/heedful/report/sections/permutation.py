@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heedful.audits.record import Record
-from heedful.checks.tables import PeakSpread, PermutationTables
+from heedful.checks.tables import PermutationTables
 from heedful.core.finding import EVERYWHERE
 from heedful.report.charts import Words, violins
 from heedful.report.document import Column, Figure, Section, Table
@@ -37,13 +37,14 @@ def section(record: Record) -> Section:
         record,
         CHECK,
         (change, accuracy_sentence(tables.accuracy)),
-        (*_violins(record, tables.by_peak), *accuracy),
+        (*change_violins(record), *accuracy),
         (*places_table(record, CHECK, tables.accuracy), *peaks, *_heads(record)),
     )
 
 
-def _violins(record: Record, by_peak: tuple[PeakSpread, ...]) -> tuple[Figure, ...]:
+def change_violins(record: Record) -> tuple[Figure, ...]:
     """Jain & Wallace 2019, fig. 5."""
+    by_peak = (record.tables(CHECK, PermutationTables) or EMPTY).by_peak
     ranges = sorted({(row.start, row.end) for row in by_peak})
     findings = record.findings(CHECK)
     groups = peak_groups(record, findings.values("tvd", at=EVERYWHERE), findings.values("max attention"), ranges)
