@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from heedful.report.charts import Interval, Words, dots
+from heedful.report.charts.frame import LABELS
+from heedful.report.charts.svg import width_of
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import Cell, capital, exists, fixed, interval, slug
 from heedful.report.sections import section_maker
@@ -98,7 +100,7 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         title=name,
         question="Does each published number agree with ours?",
         findings=(f"{_count(len(comparisons), 'number')}: {counts}.",),
-        figures=(_figure(name, comparisons),),
+        figures=_figures(name, comparisons),
         tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, tuple(rows), caption),),
         reading=RULE,
     )
@@ -120,16 +122,28 @@ def _row(c: Comparison) -> tuple[Cell, ...]:
     )
 
 
+def _figures(name: str, comparisons: Sequence[Comparison]) -> tuple[Figure, ...]:
+    """One figure; or one for each data set, where the numbers are many or their names do not fit."""
+    if len(comparisons) <= MAX_ROWS and max(map(width_of, _labels(comparisons))) <= LABELS:
+        return (_figure(name, comparisons),)
+    data = dict.fromkeys(c.published.data for c in comparisons)
+    return tuple(_figure(f"{name}, {one}", [c for c in comparisons if c.published.data == one]) for one in data)
+
+
+def _labels(comparisons: Sequence[Comparison]) -> list[str]:
+    """Data, row and column of each number, without what all share."""
+    places = [(c.published.data, c.published.row, c.published.column) for c in comparisons]
+    differ = [i for i in range(3) if len({place[i] for place in places}) > 1] or [0]
+    return [", ".join(dict.fromkeys(place[i] for i in differ)) for place in places]
+
+
 def _figure(name: str, comparisons: Sequence[Comparison]) -> Figure:
     """Ours with the limits of what is inside, and the published number below."""
     shown = comparisons[:MAX_ROWS]
-    places = [(c.published.data, c.published.row, c.published.column) for c in shown]
-    differ = [i for i in range(3) if len({place[i] for place in places}) > 1] or [0]
     marks = []
-    for c, place in zip(shown, places, strict=True):
+    for c, label in zip(shown, _labels(shown), strict=True):
         p, ours = c.published, c.ours
         assert ours is not None
-        label = ", ".join(dict.fromkeys(place[i] for i in differ))
         low, high = (ours.mean - c.limit, ours.mean + c.limit) if exists(c.limit) else (None, None)
         marks += [
             Interval(label, ours.mean, low, high, "ours"),

@@ -10,6 +10,7 @@ PAPERS = Catalogue(
     __name__,
     {
         "lopardo2024": "lopardo2024:Lopardo2024",
+        "jain2019": "jain2019:Jain2019",
         "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
         "poster": "poster:Poster",
         "hao2021": "hao2021:Hao2021",

@@ -87,11 +87,25 @@ NEWSGROUPS = DataSet(
 )
 # as Jain & Wallace and Wiegreffe & Pinter use them; their limits are strict
 SST_JW, IMDB_JW = replace(SST, min_words=6), replace(IMDB, min_words=7, max_words=399)
+TWEET = DataSet(
+    "tweet",
+    "tweets on adverse drug reactions",
+    "train and test with a tweet and its label, 0 or 1",
+    ("adr",),
+    min_words=6,
+    max_words=99,
+)
 DIABETES, ANEMIA = (
     DataSet(name, f"MIMIC-III, {name}", "train, dev and test with a discharge summary and its label, 0 or 1")
     for name in ("diabetes", "anemia")
 )
 _PAIRS = "train, dev and test with text, text_pair and label"
+SNLI = DataSet("snli", "SNLI, entailment", _PAIRS)
+CNN = DataSet("cnn", "CNN, questions on news", "train, dev and test with .question files, or text, text_pair and label")
+BABI1, BABI2, BABI3 = (
+    DataSet(f"babi{n}", f"bAbI, task {n}", f"the files qa{n}_…_train.txt and qa{n}_…_test.txt", (f"babi_{n}", f"qa{n}"))
+    for n in (1, 2, 3)
+)
 MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
 RTE = DataSet("rte", "RTE, entailment", _PAIRS)
 MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)
