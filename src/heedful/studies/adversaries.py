@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from heedful.core.errors import BadInput
 from heedful.core.settings import Count, NotNegative, Positive
-from heedful.data import Splits
+from heedful.data import Splits, fingerprint
 from heedful.model.classifier import Classifier
 from heedful.nets.training.adversarial import (
     AdversaryPlan,
@@ -19,7 +19,6 @@ from heedful.nets.training.adversarial import (
     train_adversary,
 )
 from heedful.nets.training.recipes import RECIPES
-from heedful.nets.training.train import finished_record
 from heedful.studies.base import Cost, Subject, Trial, gold_index
 from heedful.studies.retraining import Retraining
 
@@ -99,12 +98,19 @@ class Adversaries:
         return {adversary_name(x): dev for x, dev in zip(strengths.values(), scores, strict=True)}
 
     def _train(self, strength: float) -> dict[str, Any]:
-        name = adversary_name(strength)
-        folder = self.trial.store.model(name)
-        if (record := finished_record(folder)) is not None:  # killed before the step was stored
-            return dict(record["dev"])
-        watch = self.trial.watch_training(name)
-        return train_adversary(self.plan, self.training.objective(strength), self.outputs, folder, watch)
+        name, objective = adversary_name(strength), self.training.objective(strength)
+        plan, watch = self.plan, self.trial.watch_training(name)
+        identity = {
+            "objective": asdict(objective),
+            "base": self.base.fingerprint,
+            "settings": asdict(plan.settings),
+            "fresh": plan.fresh,
+            "data": [fingerprint(part) for part in (plan.splits.train, plan.splits.dev)],
+        }
+        record = self.trial.train_once(
+            name, identity, lambda folder: train_adversary(plan, objective, self.outputs, folder, watch)
+        )
+        return dict(record["dev"])
 
     def models(self) -> dict[str, str]:
         """Their folders, by name."""

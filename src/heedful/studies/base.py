@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -32,8 +32,8 @@ from heedful.model.loading import encoder, load
 from heedful.nets.training.loop import TrainingProgress, WatchTraining
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.settings import FineTune, MultiHeadSettings, TransformerSettings
-from heedful.nets.training.train import finished_record, train
-from heedful.studies.folder import MODELS, StudyFolder, file_name
+from heedful.nets.training.train import RECORD, finished_record, train
+from heedful.studies.folder import MODELS, Library, StudyFolder, file_name
 from heedful.studies.outcome import Result, TextsUsed
 
 CHUNK_TEXTS = 32  # texts of a step
@@ -112,7 +112,8 @@ class Trial:
 
     `step` and `steps` store what they compute: a study that was killed is called again, reads its finished steps, and
     goes on. So a study is a pure function of its subjects, settings and seed, and all that is slow is inside a step.
-    `only` is set in a worker process: the number of the one step to compute.
+    `only` is set in a worker process: the number of the one step to compute. `library` has the trainings that the
+    studies of a reproduction share.
     """
 
     subjects: tuple[Subject, ...]
@@ -122,6 +123,7 @@ class Trial:
     workers: Workers = in_process
     shared: Callable[[Work], Work] = lambda work: work  # as work that other processes can do too
     only: int | None = None
+    library: Library | None = None
 
     @property
     def subject(self) -> Subject:
@@ -185,12 +187,34 @@ class Trial:
 
         To be called inside a step. A training that was killed is resumed.
         """
+        recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
+        parts = (subject.splits.train, subject.splits.dev, subject.splits.test)
+        identity = {
+            "recipe": recipe,
+            "settings": asdict(RECIPES[recipe].settings(chosen)),
+            "data": [datasets.fingerprint(part) for part in parts],
+        }
+        watch = self.watch_training(name)
+        record = self.train_once(
+            name, identity, lambda folder: train(recipe, subject.splits, folder, chosen, watch=watch)
+        )
+        return dict(record["test"] or {})
+
+    def train_once(self, name: str, identity: Mapping[str, Any], run: Callable[[Path], object]) -> dict[str, Any]:
+        """The record of models/NAME, which `run` trains unless a study of the same reproduction trained the same.
+
+        `identity` is all that the training depends on. To be called inside a step.
+        """
         folder = self.store.model(name)
         if (record := finished_record(folder)) is not None:  # killed before the step was stored
-            return dict(record["test"])
-        recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
-        result = train(recipe, subject.splits, folder, chosen, watch=self.watch_training(name))
-        return dict(result.test or {})
+            return record
+        if self.library is None or not self.library.copy(identity, folder, RECORD):
+            run(folder)
+        if self.library is not None:
+            self.library.add(identity, folder)
+        record = finished_record(folder)
+        assert record is not None
+        return record
 
     def watch_training(self, name: str) -> WatchTraining:
         """Reports the progress of a training of this name."""

@@ -6,6 +6,7 @@ DIR/steps/NAME.seconds         its CPU seconds
 DIR/models/NAME                a trained model, as `heedful train` writes it
 DIR/adversaries/NAME.safetensors   a trained adversary of a model
 DIR/parts/NAME                 an audit or a study inside a reproduction
+DIR/trainings/KEY.json         where the studies of a reproduction find a training that they share
 DIR/outcome.json, report.html  the result, and the report
 
 Several processes may write into one folder. Needs no torch.
@@ -16,16 +17,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.manifest import Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
 from heedful.core.errors import BadInput
-from heedful.core.files import compact, leftover, pretty, probe, sweep, write_errors, write_files
+from heedful.core.files import compact, json_value, leftover, pretty, probe, sweep, write_errors, write_files
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
-ADVERSARIES, PARTS = "adversaries", "parts"
+ADVERSARIES, PARTS, TRAININGS = "adversaries", "parts", "trainings"
 STUDY_FORMAT = "heedful study 1"
 
 
@@ -76,6 +80,36 @@ class StudyFolder:
         return self.folder / STEPS / f"{file_name(step)}.json"
 
 
+@dataclass(frozen=True)
+class Library:
+    """The finished trainings of a reproduction's studies, each under a hash of all that it depends on."""
+
+    root: Path  # of the reproduction
+
+    def add(self, identity: Mapping[str, Any], model: Path) -> None:
+        """Remember where a training is."""
+        file = self._file(identity)
+        with write_errors(file):
+            file.parent.mkdir(exist_ok=True)
+        write_files({file: compact(model.relative_to(self.root).as_posix()).encode()})
+
+    def copy(self, identity: Mapping[str, Any], folder: Path, last: str) -> bool:
+        """Copy a training into a folder, the file of this name last; False where there is none."""
+        try:
+            source = self.root / json.loads(self._file(identity).read_bytes())
+        except FileNotFoundError:
+            return False
+        files = sorted((file for file in source.iterdir() if file.is_file()), key=lambda file: file.name == last)
+        with write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_files({folder / file.name: partial(shutil.copyfile, file) for file in files})
+        return True
+
+    def _file(self, identity: Mapping[str, Any]) -> Path:
+        key = blake2b(compact(json_value(identity)).encode(), digest_size=16).hexdigest()
+        return self.root / TRAININGS / f"{key}.json"
+
+
 def file_name(name: str) -> str:
     """The name of a step or a model in file names: "λ = 0.1, seed 3" -> "λ-0.1-seed-3"."""
     return "-".join(re.findall(r"[\w.]+", name))
@@ -99,7 +133,7 @@ def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) ->
                 (place / name).unlink(missing_ok=True)
             for file in (place / STEPS).iterdir():
                 file.unlink()
-            for inside in (place / MODELS, place / ADVERSARIES, place / PARTS):
+            for inside in (place / name for name in (MODELS, ADVERSARIES, PARTS, TRAININGS)):
                 if inside.is_dir():
                     shutil.rmtree(inside)
     if present is None or restart:

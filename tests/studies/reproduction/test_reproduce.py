@@ -9,7 +9,11 @@ import pytest
 
 import heedful
 from heedful.core.errors import BadInput
+from heedful.nets.training.train import RECORD
+from heedful.studies.base import Trial
+from heedful.studies.folder import Library, StudyFolder, open_study
 from heedful.studies.reproduction import PAPERS
+from heedful.studies.reproduction.base import limited_words
 from heedful.studies.reproduction.published import Judgement
 from heedful.studies.reproduction.reproduce import prepare, reproduce
 
@@ -73,3 +77,48 @@ def test_a_reproduction_that_lost_steps_ends_with_the_same_bytes(tmp_path: Path)
         file.unlink()
     reproduce("wiegreffe2019", out=again, profile="smoke", jobs=2)
     assert (first / "outcome.json").read_bytes() == (again / "outcome.json").read_bytes()
+
+
+# trainings that studies share
+
+
+def store(folder: Path) -> StudyFolder:
+    return open_study(folder, prepare("wiegreffe2019", profile="smoke").manifest())
+
+
+def test_a_training_that_another_study_has_done_is_copied(tmp_path: Path) -> None:
+    trained: list[Path] = []
+
+    def train(folder: Path) -> None:
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"weights %d" % len(trained))
+        (folder / RECORD).write_text('{"test": {"accuracy": 0.5}}')
+        trained.append(folder)
+
+    first, second = (
+        Trial((), store(tmp_path / "parts" / name), library=Library(tmp_path)) for name in ("first", "second")
+    )
+    for trial in (first, second, first):
+        assert trial.train_once("seed 1", {"seed": 1}, train) == {"test": {"accuracy": 0.5}}
+    assert trained == [first.store.model("seed 1")]
+    assert (second.store.model("seed 1") / "model.safetensors").read_bytes() == b"weights 0"
+    second.train_once("seed 2", {"seed": 2}, train)
+    alone = Trial((), store(tmp_path / "alone"))
+    alone.train_once("seed 1", {"seed": 1}, train)
+    assert len(trained) == 3
+
+
+@pytest.mark.thorough
+def test_a_shared_training_is_what_each_study_would_train_itself(tmp_path: Path) -> None:
+    reproduce("wiegreffe2019", out=tmp_path, profile="smoke")
+    models = sorted((tmp_path / "parts").glob("*/models/*"))
+    assert len(list((tmp_path / "trainings").glob("*.json"))) < len(models)
+    seed, twin = (tmp_path / "parts" / name / "models" / "seed-1" for name in ("seeds-sst", "adversarial-training-sst"))
+    record = json.loads((seed / RECORD).read_text())
+    subject = prepare("wiegreffe2019", profile="smoke").subjects[0]
+    alone = tmp_path / "alone"
+    heedful.train(
+        "bilstm", limited_words(subject, 1200).splits, alone, {"epochs": 1, "seed": record["settings"]["seed"]}
+    )
+    for file in ("model.safetensors", "heedful.json", RECORD):
+        assert (seed / file).read_bytes() == (twin / file).read_bytes() == (alone / file).read_bytes()

@@ -22,11 +22,12 @@ from heedful.core.finding import Measure
 from heedful.core.settings import Checked, Count
 from heedful.data import Example, Splits
 from heedful.data.examples import CORPUS
+from heedful.data.selection import count_words
 from heedful.maths.stats import Estimate, estimate
 from heedful.model.loading import load
 from heedful.studies import STUDIES
 from heedful.studies.base import Cost, Study, Subject, Texts, Trial
-from heedful.studies.folder import PARTS, REPORT, file_name, open_study
+from heedful.studies.folder import PARTS, REPORT, Library, file_name, open_study
 from heedful.studies.outcome import Outcome, Result, load_outcome
 from heedful.studies.reproduction.data_sets import STANDS_IN, DataSet
 from heedful.studies.reproduction.published import Claim, Key, Measurement, compare, measurement, read_published
@@ -42,6 +43,14 @@ def limited(subject: Subject, train: int | None) -> Subject:
     parts = subject.splits
     dev = max(100, train // 10)
     return replace(subject, splits=Splits(_first(parts.train, train), _first(parts.dev, dev), parts.test))
+
+
+def limited_words(subject: Subject, words: int | None) -> Subject:
+    """With as many training texts as have at most this many words in all, so that long texts cost no more."""
+    every = subject.splits.train
+    total = np.cumsum([count_words(f"{every[i].text} {every[i].pair or ''}") for i in order(every, 0)])
+    most = len(every) if words is None else max(1, int((total <= words).sum()))
+    return limited(subject, most if most < len(every) else None)
 
 
 def _first(examples: list[Example], n: int) -> list[Example]:
@@ -194,12 +203,15 @@ def run_audits(trial: Trial, plans: Mapping[str, AuditPlan]) -> dict[str, Audit]
 
 
 def run_study(trial: Trial, name: str, study: Study, *subjects: Subject) -> Outcome:
-    """Do a study into parts/NAME. Its steps are shared among processes as those of the reproduction are."""
+    """Do a study into parts/NAME. Its steps are shared among processes as those of the reproduction are.
+
+    What another study of the reproduction trained is not trained again.
+    """
     job = StudyJob(STUDIES.name_of(study), study, subjects, trial.seed)
     store = open_study(part_folder(trial, name), job.manifest())
     if (store.folder / REPORT).exists():  # written last
         return load_outcome(store.folder)
-    outcome = finish(job, replace(trial, subjects=subjects, store=store))
+    outcome = finish(job, replace(trial, subjects=subjects, store=store, library=Library(trial.store.folder)))
     outcome.save_page()
     return outcome
 

@@ -20,7 +20,6 @@ from heedful.checks.tables import AgreementTables
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.finding import EVERYWHERE
 from heedful.core.settings import Count
-from heedful.data.selection import count_words
 from heedful.maths.classification import f1_values, pr_auc, roc_auc
 from heedful.maths.stats import Difference, bootstrap_error, decide, paired
 from heedful.studies.base import Subject, Texts, Trial
@@ -28,7 +27,7 @@ from heedful.studies.outcome import Result
 from heedful.studies.reproduction.base import (
     AuditPlan,
     Paper,
-    limited,
+    limited_words,
     part_paths,
     probabilities,
     run_audits,
@@ -245,10 +244,7 @@ class Jain2019(Paper):
 
     def _parts(self, subject: Subject) -> Subject:
         """The texts that are used."""
-        every = subject.splits.train
-        total = np.cumsum([count_words(f"{every[i].text} {every[i].pair or ''}") for i in order(every, 0)])
-        most = len(every) if self.words is None else max(1, int((total <= self.words).sum()))
-        parts = limited(subject, most if most < len(every) else None).splits
+        parts = limited_words(subject, self.words).splits
         share = TEST_SHARES.get(subject.name, 1.0)
         count = min(round(share * len(parts.test)), self.scored or len(parts.test))
         test = [parts.test[i] for i in order(parts.test, 0)[:count]]
