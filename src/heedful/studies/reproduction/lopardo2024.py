@@ -107,7 +107,7 @@ class Lopardo2024(Paper):
         "scored": 2, "shortest": 4, "longest": 40, "runs": 2, "samples": 40, "audited": 4,
     }  # fmt: skip
     quick: ClassVar[Mapping[str, Any]] = {
-        "deep_seeds": 1, "deep_train": 6000, "tested": 5000, "deep_epochs": 5, "lazy": True, "scored": 30,
+        "deep_seeds": 1, "deep_train": 3000, "tested": 5000, "deep_epochs": 3, "lazy": True, "scored": 30,
         "audited": 40,
     }  # fmt: skip
     measures: ClassVar[Mapping[str, Measure]] = {
