@@ -47,6 +47,16 @@ def test_data_sets_are_found_by_their_names_and_what_is_missing_is_named(tmp_pat
     assert "it must be a folder 'imdb': train and test with a review" in missing["imdb"]
 
 
+def test_the_published_files_of_ag_news_are_read_without_titles_and_two_classes_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "agnews").mkdir()
+    for part in ("train", "test"):
+        rows = [f'"{i % 4 + 1}","Title {i}","Text {part} {i} of this class."' for i in range(160)]
+        (tmp_path / "agnews" / f"{part}.csv").write_text("\n".join(rows))
+    (subject,) = prepare("jain2019", tmp_path, profile="smoke").subjects
+    assert {e.label for e in subject.splits.test} == {"1", "3"}
+    assert all(e.text.startswith("Text test") for e in subject.splits.test)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

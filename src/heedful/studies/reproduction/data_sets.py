@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heedful import data as datasets
-from heedful.data import Selection
+from heedful.core.errors import BadInput
+from heedful.data import Columns, Selection
 from heedful.data.examples import CORPUS
 from heedful.studies.base import Subject, disjoint
 from heedful.studies.study import TRAINED_SHARES
@@ -19,8 +20,9 @@ class DataSet:
     """A data set of a paper: its name in the published tables, what it is, and the form that its files must have.
 
     It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
-    paper uses, as different copies spell them; empty: all. `kind`, `min_words` and `max_words` are those of
-    `heedful.data.splits`. Without --data, the embedded corpus takes the place of a data set that may be `embedded`.
+    paper uses, as different copies spell them; empty: all. `text` is the text's column in the published files, if they
+    have no header. `kind`, `min_words` and `max_words` are those of `heedful.data.splits`. Without --data, the embedded
+    corpus takes the place of a data set that may be `embedded`.
     """
 
     name: str
@@ -28,6 +30,7 @@ class DataSet:
     form: str
     folders: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    text: str | None = None
     kind: str | None = None
     min_words: int | None = None
     max_words: int | None = None
@@ -41,10 +44,7 @@ class DataSet:
 
     def subject(self, source: str | Path) -> Subject:
         """Its texts, divided."""
-        dev_share, test_share = TRAINED_SHARES
-        select = Selection(min_words=self.min_words, max_words=self.max_words)
-        kind = self.kind if source != CORPUS else None
-        splits = datasets.splits(source, dev_share=dev_share, test_share=test_share, kind=kind, select=select)
+        splits = self._splits(source)
         known = set(datasets.label_names([*splits.train, *splits.test]))
         spelling = next((names for names in self.labels if known.issuperset(names)), known)
         train, dev, test = (
@@ -53,6 +53,23 @@ class DataSet:
         splits = replace(splits, train=train, dev=dev, test=test)
         parts, note = disjoint(splits)
         return Subject(self.name, Path(source).name, parts, note=note)
+
+    def _splits(self, source: str | Path) -> datasets.Splits:
+        dev_share, test_share = TRAINED_SHARES
+        select = Selection(min_words=self.min_words, max_words=self.max_words)
+        kind = self.kind if source != CORPUS else None
+
+        def read(columns: Columns) -> datasets.Splits:
+            return datasets.splits(
+                source, columns, dev_share=dev_share, test_share=test_share, kind=kind, select=select
+            )
+
+        try:
+            return read(Columns())
+        except BadInput:
+            if self.text is None:
+                raise
+            return read(Columns(self.text))
 
     @property
     def absence(self) -> str:
@@ -74,6 +91,7 @@ AGNEWS = DataSet(
     "train and test with a description and its label",
     ("ag_news", "ag-news"),
     (("0", "2"), ("World", "Business"), ("1", "3")),
+    text="3",  # after the title
 )
 NEWSGROUPS = DataSet(
     "20news",
