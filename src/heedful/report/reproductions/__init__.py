@@ -234,7 +234,7 @@ def _parts(outcome: Outcome) -> list[Section]:
     table = Table(
         "parts", "Audits and studies", (Column("part"), Column("folder")), tuple(outcome.result.parts.items())
     )
-    finding = "Each is a folder of its own with a report.html; `heedful report FOLDER` writes it in other formats."
+    finding = "Each is a folder with a report.html of its own, which “heedful report FOLDER” writes in other formats."
     return [Section("parts", "Audits and studies", "What is inside this folder?", (finding,), tables=(table,))]
 
 
