@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy import stats as scipy_stats
 from heedful.audits.record import load_record
 from heedful.checks.tables import AgreementTables
 from heedful.report.reproductions import jain2019 as report
+from heedful.report.reproductions.overview import overview
 from heedful.report.study import report as whole_report
 from heedful.studies.outcome import Outcome
 from heedful.studies.reproduction.jain2019 import Jain2019, Taus, _deviation, _measurement, _test_scores, class_order
@@ -143,6 +145,18 @@ def test_the_report_has_the_papers_figures_and_both_networks_in_one_table(outcom
     for part in ("agreement-tau", "permutation-by-max", "adversarial-jsd", "adversarial-found-by-max"):
         assert sum(part in name for name in names) >= 2
     assert any("Table 2" in section.title for section in whole_report(outcome).sections)
+
+
+def test_the_overview_has_one_row_for_the_paper_and_names_what_is_outside(outcome: Outcome) -> None:
+    measured = next(c for c in outcome.result.comparisons if c.ours is not None)
+    far = replace(measured, judgement=Judgement.OUTSIDE, limit=0.125, reason="fewer texts")
+    others = [c for c in outcome.result.comparisons if c is not measured]
+    text = overview([replace(outcome, result=replace(outcome.result, comparisons=(far, *others)))])
+    counts = [len(others) + 1, sum(c.ours is not None for c in others) + 1, 0, 1, 0, 0, 5]
+    assert f"| jain2019 | {' | '.join(f'{n:,}' for n in counts)} |" in text
+    assert "| 0.125 | fewer texts |" in text
+    assert "encoders=bilstm,average" in text
+    assert "Published numbers that are outside" not in overview([outcome])
 
 
 @pytest.mark.thorough
