@@ -74,14 +74,14 @@ class Hao2021(Paper):
         "tuned": 8,
     }
     quick: ClassVar[Mapping[str, Any]] = {
-        "train": 3000,
+        "train": 2500,
         "epochs": 2,
         "max_length": 64,
-        "ranked": 40,
-        "scored": 100,
-        "compared": 40,
-        "extracted": 60,
-        "tuned": 60,
+        "ranked": 30,
+        "scored": 80,
+        "compared": 30,
+        "extracted": 40,
+        "tuned": 40,
     }
 
     def check(self, subjects: Sequence[Subject]) -> None:
