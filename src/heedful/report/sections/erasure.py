@@ -116,8 +116,9 @@ def delta_scatter(record: Record) -> tuple[Figure, ...]:
 
 def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
     orders = [(name, tables.fractions[name]) for name in _orders(record, tables.fractions)]
+    findings = record.findings(CHECK)
     drawn = [
-        stops_box(name, stops, record.findings(CHECK).values("fraction", name), f"never: {stops.never:,}")
+        stops_box(name, stops, findings.values("fraction", name), f"never: {stops.never:,}")
         for name, stops in orders
         if stops.n
     ]

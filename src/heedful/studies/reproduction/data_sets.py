@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heedful import data as datasets
-from heedful.data import Selection
+from heedful.core.errors import BadInput
+from heedful.data import Selection, Splits
+from heedful.data.columns import GUESSED, Columns
 from heedful.data.examples import CORPUS
 from heedful.studies.base import Subject, disjoint
 from heedful.studies.study import TRAINED_SHARES
@@ -20,7 +22,8 @@ class DataSet:
 
     It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
     paper uses, as different copies spell them; empty: all. `kind`, `min_words` and `max_words` are those of
-    `heedful.data.splits`. Without --data, the embedded corpus takes the place of a data set that may be `embedded`.
+    `heedful.data.splits`; `text` are the columns of the text, by number, in a file without a header. Without --data,
+    the embedded corpus takes the place of a data set that may be `embedded`.
     """
 
     name: str
@@ -31,6 +34,7 @@ class DataSet:
     kind: str | None = None
     min_words: int | None = None
     max_words: int | None = None
+    text: str | None = None
     embedded: bool = False
 
     def find(self, folder: Path) -> Path | None:
@@ -44,7 +48,18 @@ class DataSet:
         dev_share, test_share = TRAINED_SHARES
         select = Selection(min_words=self.min_words, max_words=self.max_words)
         kind = self.kind if source != CORPUS else None
-        splits = datasets.splits(source, dev_share=dev_share, test_share=test_share, kind=kind, select=select)
+
+        def divided(columns: Columns) -> Splits:
+            return datasets.splits(
+                source, columns, dev_share=dev_share, test_share=test_share, kind=kind, select=select
+            )
+
+        try:
+            splits = divided(GUESSED)
+        except BadInput:
+            if self.text is None:
+                raise
+            splits = divided(Columns(text=self.text))
         known = set(datasets.label_names([*splits.train, *splits.test]))
         spelling = next((names for names in self.labels if known.issuperset(names)), known)
         train, dev, test = (
@@ -109,3 +124,21 @@ BABI1, BABI2, BABI3 = (
 MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
 RTE = DataSet("rte", "RTE, entailment", _PAIRS)
 MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)
+IMDB10 = DataSet(
+    "imdb10",
+    "IMDB with ten ratings",
+    "the files imdb.train.txt.ss, imdb.dev.txt.ss and imdb.test.txt.ss, or train and test with a review and its rating",
+    ("imdb-10",),
+)
+_ZHANG = "train.csv and test.csv without a header: the class, then the text in {}; or with the columns text and label"
+YAHOO = DataSet(
+    "yahoo",
+    "Yahoo Answers, ten topics",
+    _ZHANG.format("three columns"),
+    ("yahoo_answers_csv", "yahoo_answers"),
+    text="2,3,4",
+)
+AMAZON = DataSet(
+    "amazon", "Amazon reviews, five ratings", _ZHANG.format("two columns"), ("amazon_review_full_csv",), text="2,3"
+)
+YELP = DataSet("yelp", "Yelp reviews, five ratings", _ZHANG.format("one column"), ("yelp_review_full_csv",))
