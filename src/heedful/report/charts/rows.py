@@ -124,7 +124,7 @@ def _words_of(row: Interval, digits: int) -> str:
     return f"{name} {bracketed(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
 
 
-def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
+def boxes(words: Words, boxes: Sequence[Box], limits: tuple[float, float] | None = None) -> Figure:
     """Quartiles as a box, the median as a line, whiskers, and outliers as points; boxes with one label share it."""
     known = [box for box in boxes if all(exists(x) for x in box.numbers)]
     if not known:
@@ -133,10 +133,10 @@ def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
     series = numbered(box.series for box in boxes)
     above, top = chart_head(words, series, _swatch)
     frame = RowLayout([box.label for box in boxes], [box.note for box in boxes], top)
-    scale = AxisScale(*reach(ends), frame.left, frame.right)
+    scale = AxisScale(*reach(ends, limits), frame.left, frame.right)
     places = zip(boxes, frame.centres, strict=True)
     shapes = [_box(box, scale, y, series[box.series]) if box in known else _none(scale, y) for box, y in places]
-    numbers = [_five(box, digits_of(ends)) for box in known] + [without(len(boxes) - len(known), "row")]
+    numbers = [_five(box, digits_of(ends, limits)) for box in known] + [without(len(boxes) - len(known), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 

@@ -10,6 +10,7 @@ from heedful.audits.record import load_record
 from heedful.audits.summary import Row
 from heedful.checks.tables import NegativeShare, Stops
 from heedful.core.decode import decode
+from heedful.core.finding import FRACTION
 from heedful.report.charts import Box, Words, boxes
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import Cell, interval, number, percent, slug
@@ -59,7 +60,8 @@ def _flip_sentence(flips: Mapping[str, Any]) -> str:
 
 def _sets(outcome: Outcome) -> Section:
     """All networks and data in one figure; their numbers in one table."""
-    entries = [(entry, decode(Stops, entry["stops"])) for entry in outcome.result.details["boxes"]]
+    every = [(entry, decode(Stops, entry["stops"])) for entry in outcome.result.details["boxes"]]
+    entries = [(entry, s) for entry, s in every if s.n + s.never]
     several = len({entry["data"] for entry, _ in entries}) > 1
     drawn = [
         Box(
@@ -95,7 +97,7 @@ def _sets(outcome: Outcome) -> Section:
         "Sets of items",
         "How many items must be removed until the decision flips?",
         _median_sentences(entries),
-        figures=(boxes(Words("importance-sets", title, "fraction removed", caption=caption), drawn),),
+        figures=(boxes(Words("importance-sets", title, "fraction removed", caption=caption), drawn, FRACTION),),
         tables=(Table("importance-sets", "Fractions removed", columns, rows), _needed_table(outcome)),
         reading="Read a box together with the share that never flips: a ranking that flips only easy texts has a low "
         "box. In the second table every text counts.",
@@ -103,7 +105,7 @@ def _sets(outcome: Outcome) -> Section:
 
 
 def _median_sentences(entries: list[tuple[Mapping[str, Any], Stops]]) -> tuple[str, ...]:
-    places = dict.fromkeys((entry["data"], entry["network"]) for entry, _ in entries)
+    places = dict.fromkeys((entry["data"], entry["network"]) for entry, s in entries if s.n)
     return tuple(
         f"{data}, {network}, median fraction: "
         + ", ".join(f"{e['order']} {number(s.median, 2)}" for e, s in entries if (e["data"], e["network"]) == place)

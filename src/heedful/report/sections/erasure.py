@@ -10,6 +10,7 @@ from heedful.audits.record import Record
 from heedful.audits.summary import Row
 from heedful.checks.tables import ErasureTables, Flips, Stops
 from heedful.core.arrays import Floats
+from heedful.core.finding import FRACTION
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import MARKS, Cell, cautious, count_texts, exists, interval, mark, number, p_value
@@ -128,7 +129,7 @@ def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
         "that change the label."
     )
     words = Words(f"{CHECK}-first-flip", title, "fraction erased", caption=caption)
-    return (boxes(words, drawn),) if drawn else ()
+    return (boxes(words, drawn, FRACTION),) if drawn else ()
 
 
 def stops_box(label: str, stops: Stops, fractions: Floats, note: str = "", series: str = "") -> Box:
@@ -149,9 +150,9 @@ def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
 
 
 FLIP_COLUMNS = (
-    Column("without the top item"),
-    Column("changes without the other", 1, "% of texts whose label changes without the other item"),
-    Column("does not", 1, "% of texts whose label does not change without the other item"),
+    Column("top item", says="whether the label changes without it"),
+    Column("other: changes", 1, "% of texts whose label changes without the other item"),
+    Column("other: does not", 1, "% of texts whose label does not change without it"),
 )
 
 

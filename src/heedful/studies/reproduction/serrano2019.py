@@ -13,9 +13,9 @@ import numpy as np
 
 from heedful.audits.run import order as text_order
 from heedful.audits.summary import Row
-from heedful.checks.erasure import ZERO_DIVERGENCE, box_numbers, negative, stop_values
+from heedful.checks.erasure import ZERO_DIVERGENCE, Erasure, box_numbers, negative, stop_values
 from heedful.core.arrays import Bools, Floats
-from heedful.core.finding import Findings
+from heedful.core.finding import FRACTION, Findings
 from heedful.core.settings import Count, Positive
 from heedful.maths.stats import Difference, decide, estimate, paired
 from heedful.studies.base import Subject, Trial
@@ -288,11 +288,13 @@ MEASURES = (  # measure, order
 def _rows(network: Network, own: Erasures) -> Iterator[Row]:
     """Estimates over texts of means over trainings."""
     place = {"data": network.data, "network": network.title}
-    yield Row(**asdict(estimate(own.right())), measure="accuracy", at=place)
+    yield Row(**asdict(estimate(own.right(), within=FRACTION)), measure="accuracy", at=place)
     for measure, order in MEASURES:
-        yield Row(**asdict(estimate(own.mean(measure, order))), check=CHECK, measure=measure, method=order, at=place)
+        numbers = estimate(own.mean(measure, order), within=Erasure.measures[measure].range)
+        yield Row(**asdict(numbers), check=CHECK, measure=measure, method=order, at=place)
     for order in ORDERS:
-        yield Row(**asdict(estimate(own.needed(order))), check=CHECK, measure="needed", method=order, at=place)
+        numbers = estimate(own.needed(order), within=FRACTION)
+        yield Row(**asdict(numbers), check=CHECK, measure="needed", method=order, at=place)
 
 
 def _details(erasures: Mapping[Network, Erasures]) -> dict[str, Any]:
@@ -337,7 +339,7 @@ def _claims(data: str, erasures: Mapping[Network, Erasures]) -> list[Claim]:
     return [
         Claim(finding, SOURCE, data, measure, difference, expected)
         for (finding, measure, expected, _), difference in zip(claims, decided, strict=True)
-        if difference is not None
+        if difference is not None and difference.n
     ]
 
 
