@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
-from math import inf
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -58,6 +57,7 @@ from heedful.model.masking import features
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
 BY_WEIGHT = RANKINGS[:2]  # whose first item is compared with their second too: highest first, and lowest first
+MAX_AFFINE_LABELS = 20  # each takes a backward pass
 MAX_AFFINE_SETS = 1024  # computed at a time
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
 WHISKER = 1.5  # interquartile ranges from the box to the end of a whisker, at most
@@ -188,7 +188,7 @@ class Erasure(Checked):
         "delta js second": Measure("JS divergence without the top item minus that without the second", compared=False),
         "alpha second": Correlation("attention of the top item minus that of the second", compared=False),
         "js from uniform": Divergence("JS divergence of attention over the items from uniform", compared=False),
-        "kl from uniform": Measure("KL(attention ‖ uniform) over the items", compared=False, range=(0.0, inf)),
+        "kl from uniform": Measure("KL(attention ‖ uniform) over the items", compared=False),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("delta js", "erasing the top attention weight instead of another (ΔJS)", method="attention"),
@@ -243,7 +243,7 @@ class Erasure(Checked):
         runs = n.bit_length() + 2 + -(-sets // copies_per_batch(len(tokens)))  # each with the unchanged text
         # the papers' networks have a single query, and the slopes of every logit
         labels = len(classifier.labels) if hasattr(classifier.model, "attention_sites") else 0
-        return Passes(1 + sets + runs, 1 + labels, exactly=False)
+        return Passes(1 + sets + runs, 1 + labels * (labels <= MAX_AFFINE_LABELS), exactly=False)
 
     def _items(self, case: Case) -> tuple[list[Site], Items]:
         """The sites and the items, from one forward and one backward pass."""
@@ -303,10 +303,10 @@ class Erasure(Checked):
 
 
 def _tangent(classifier: Classifier, reading: Reading, site: Site) -> Problem | None:
-    """The logits to first order in the weights of a single query."""
-    if site.allowed.shape[2] > 1:
-        return None
+    """The logits to first order in the weights of a single query; None where there are more, or too many labels."""
     weights, logits = reading.weights[site], reading.logits[0]
+    if site.allowed.shape[2] > 1 or len(logits) > MAX_AFFINE_LABELS:
+        return None
     effects = logit_slopes(classifier, logits, weights)[0, :, 0]
     return Problem(array(weights[0, :, 0]), array(effects), array(logits), classifier.head)
 

@@ -150,7 +150,8 @@ def _box(box: Box, scale: AxisScale, y: float, series: int) -> str:
     colour = svg.colour(series)
     whiskers = svg.path(_whiskers(y, (a, b), (d, e)), f"{colour} c-stroke")
     quartiles = svg.rectangle((b, y - 7), d - b, 14, f"{colour} c-box")
-    points = "".join(svg.element("circle", {"cx": scale(x), "cy": y, "r": 1.8}) for x in sorted(set(box.outliers)))
+    places = sorted({round(scale(x), 1) for x in box.outliers})  # points on each other are drawn once
+    points = "".join(svg.element("circle", {"cx": x, "cy": y, "r": 1.8}) for x in places)
     outliers = svg.group(f"{colour} c-cloud", points)
     return whiskers + quartiles + svg.line((c, y - 7), (c, y + 7), "c-mid") + outliers
 
