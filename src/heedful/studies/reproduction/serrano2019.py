@@ -179,6 +179,7 @@ class Serrano2019(Paper):
         YELP,
         replace(IMDB, title="IMDB with two labels, in place of IMDB with ten ratings"),
     )
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.1, "quick": 12}
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1,
         "train": 60,
