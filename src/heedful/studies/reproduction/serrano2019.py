@@ -265,7 +265,9 @@ class Serrano2019(Paper):
         """In which ways the set-up is not the paper's."""
         vectors = {None: "random word vectors", "train": "word vectors from co-occurrences"}.get(self.vectors, "")
         words = f", {vectors} (the paper: word2vec)" if vectors else ""
-        return f"{len(subject.splits.train):,} training texts{words}"
+        given = {name: getattr(self, name) for name in ("epochs", "lr", "batch")}
+        other = "".join(f", {name} {value:g}" for name, value in given.items() if value is not None)
+        return f"{len(subject.splits.train):,} training texts{other}{words}"
 
 
 def _classifier(subject: Subject) -> Any:
