@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.cbook import boxplot_stats
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import binomtest
+from scipy.stats import entropy as scipy_entropy
 
 from heedful.checks import check
 from heedful.checks.base import Case, by_unit
@@ -24,6 +26,7 @@ from heedful.checks.erasure import (
     fewer,
     first_flips,
     flips,
+    from_uniform,
     negative,
     stop_values,
 )
@@ -37,6 +40,7 @@ from heedful.methods.attention import read_shares
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.masking import features
+from tests.checks.test_adversarial import pair
 from tests.nets.test_hierarchical import TEXT as SENTENCES
 from tests.nets.test_hierarchical import classifier as han
 from tests.support import toys
@@ -204,6 +208,58 @@ def test_product_and_slope_agree_where_one_query_attends() -> None:
     assert items.products == pytest.approx(items.weights * items.slopes)
 
 
+# the second item
+
+
+@pytest.mark.parametrize(("name", "sign"), [("attention", -1), ("attention-ascending", 1)])
+def test_the_top_item_is_compared_with_the_second_of_its_order(name: str, sign: int) -> None:
+    classifier = build("bert")
+    case = one(classifier, TEXTS[0], METHODS)
+    items = TOKENS._items(case)[1]
+    top, second = sorted(range(len(items)), key=lambda i: sign * items.weights[i])[:2]
+    whole = slow(classifier, case, [], "self", [1]).softmax(-1).numpy()
+    js = [
+        jensenshannon(whole, slow(classifier, case, items.places[i], "self", [1]).softmax(-1).numpy()) ** 2
+        for i in (top, second)
+    ]
+    findings = TOKENS(case)
+    assert found(findings, "delta js second")[name] == pytest.approx(js[0] - js[1], abs=1e-6)
+    assert found(findings, "alpha second")[name] == pytest.approx(items.weights[top] - items.weights[second])
+    assert set(found(findings, "delta js second")) == {"attention", "attention-ascending"}
+
+
+def test_of_two_items_the_second_is_the_other() -> None:
+    findings = TOKENS(one(build("bert"), "good film", METHODS))
+    both = found(findings, "delta js second")
+    assert both["attention"] == found(findings, "delta js")["attention"] == -both["attention-ascending"] != 0
+
+
+# uniform attention
+
+
+def test_uniform_attention_has_no_divergence_from_it() -> None:
+    assert from_uniform(np.array([0.4, 0.2, 0.2]), np.array([2, 1, 1])) == pytest.approx((0, 0))
+    assert all(np.isnan(from_uniform(np.zeros(3), np.ones(3, int))))
+
+
+def test_divergences_are_scipys() -> None:
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 40):
+        p, q = rng.dirichlet(np.full(n, 0.3)), np.full(n, 1 / n)
+        js, kl = from_uniform(0.7 * p, np.ones(n, int))  # special tokens have the rest
+        assert js == pytest.approx(jensenshannon(p, q) ** 2)
+        assert kl == pytest.approx(scipy_entropy(p, q), abs=1e-8)
+    assert from_uniform(np.eye(8)[2], np.ones(8, int))[1] == pytest.approx(np.log(8))
+
+
+def test_the_divergence_of_a_text_is_that_of_its_attention() -> None:
+    case = one(han(), SENTENCES, METHODS)
+    alpha = TOKENS._items(case)[1].weights
+    findings = TOKENS(case)
+    assert found(findings, "kl from uniform") == {"attention": pytest.approx(np.log(len(alpha)) - scipy_entropy(alpha))}
+    assert 0 < found(findings, "js from uniform")["attention"] < np.log(2)
+
+
 # the first flip
 
 
@@ -254,6 +310,37 @@ def test_passes_are_at_least_what_is_run() -> None:
         TOKENS(case)
         assert classifier.forwards - before[0] <= said.forwards
         assert classifier.backwards - before[1] == said.backwards
+
+
+# networks whose logits are affine in attention: no passes
+
+
+@pytest.mark.parametrize(
+    "classifier", [han(), han("conv", flat=True), build("bilstm"), multihead(masked=False)], ids=lambda c: c.name
+)
+def test_sets_without_passes_are_those_of_the_model(classifier: Classifier) -> None:
+    case = one(classifier, SENTENCES, METHODS)
+    sites, items = TOKENS._items(case)
+    by_passes = Erased(classifier, classifier.batch([case.tokens]), sites, items.places)
+    fast = by_passes.faster(items.tangent, torch.Generator().manual_seed(0))
+    assert fast.affine is not None
+    gone = np.random.default_rng(0).random((30, len(items))) < 0.6
+    before = classifier.forwards
+    got = fast.of(gone)
+    assert classifier.forwards == before
+    slow_sets = replace(by_passes, known={}).of(gone)
+    assert torch.allclose(got, slow_sets, atol=2e-5)
+    assert torch.unique(slow_sets[:, 0]).numel() > 3
+
+
+def test_a_network_that_is_not_affine_in_its_attention_runs_every_set() -> None:
+    classifier = pair()  # its decoder has a tanh
+    case = one(classifier, Example(SENTENCES, "good film"), METHODS)
+    sites, items = TOKENS._items(case)
+    erased = Erased(classifier, classifier.batch([case.tokens]), sites, items.places)
+    assert items.tangent is not None
+    assert erased.faster(items.tangent, torch.Generator().manual_seed(0)) is erased
+    assert TOKENS._items(one(build("bert"), TEXTS[0], METHODS))[1].tangent is None
 
 
 # toys with known answers
@@ -451,6 +538,15 @@ def test_the_spread_leaves_out_those_that_never_flip_and_counts_them() -> None:
     got = box_numbers(np.array([0.1, 0.2, 0.3, np.inf, np.nan]))
     assert (got.median, got.n, got.never_share) == pytest.approx((0.2, 3, 1 / 4))
     assert np.isnan(box_numbers(np.array([np.inf])).median)
+
+
+def test_whiskers_and_outliers_are_those_of_matplotlib() -> None:
+    rng = np.random.default_rng(0)
+    for x in (rng.beta(0.5, 3, 60), rng.beta(3, 0.3, 9), np.r_[np.full(20, 0.5), 0.1], np.array([0.2, 0.7])):
+        got, twin = box_numbers(np.r_[x, np.inf, np.nan]), boxplot_stats(x)[0]
+        assert (got.low, got.high) == pytest.approx((twin["whislo"], twin["whishi"]))
+        assert got.outliers == len(twin["fliers"])
+        assert (got.lower, got.median, got.upper) == pytest.approx((twin["q1"], twin["med"], twin["q3"]))
 
 
 def test_negative_shares_by_the_difference_of_attention() -> None:

@@ -157,6 +157,17 @@ def test_a_box_has_its_five_numbers() -> None:
     assert (min(ends), max(ends)) == pytest.approx((0.1, 0.9), abs=2e-3)
 
 
+def test_outliers_are_points_and_series_are_colours() -> None:
+    made = boxes(WORDS, [Box("a", 0.1, 0.2, 0.3, 0.4, 0.5, outliers=(0.9, 0.7), series=s) for s in ("x", "y")])
+    at = read_x(made)
+    clouds = of_class(made, "c-cloud")
+    assert [[at(float(point.get("cx", ""))) for point in cloud] for cloud in clouds] == [
+        pytest.approx([0.7, 0.9], abs=2e-3)
+    ] * 2
+    assert [box.get("class") for box in of_class(made, "c-box")[-2:]] == ["c-s0 c-box", "c-s1 c-box"]
+    assert made.alt.startswith("a, x: median 0.30, half within 0.20 and 0.40, all but 2 within 0.10 and 0.50")
+
+
 def test_a_marked_box_has_its_quartiles_and_marks_at_their_numbers() -> None:
     values = np.array([0.5, 0.1, 0.9, 0.3, 0.2])
     made = marked_boxes(WORDS, [MarkedBox("a", values, {"x": -0.4, "y": 0.7})], "runs", 0.0)

@@ -589,21 +589,33 @@ def test_boxes_are_the_summarys_and_say_who_never_flips(bilstm: Record, monkeypa
     section(bilstm, "erasure")
     tables = bilstm.tables("erasure", ErasureTables)
     assert tables is not None
-    assert {b.label: (b.lowest, b.lower, b.median, b.upper, b.highest, b.n, b.note) for b in given[0][1]} == {
-        name: (r.lowest, r.lower, r.median, r.upper, r.highest, r.n, f"never: {r.never}")
+    drawn = given[0][1]
+    assert {b.label: (*b.numbers, b.n, b.note, len(b.outliers)) for b in drawn} == {
+        name: (r.low, r.lower, r.median, r.upper, r.high, r.n, f"never: {r.never}", r.outliers)
         for name, r in tables.fractions.items()
         if r.n
     }
+    assert all(not b.low <= x <= b.high for b in drawn for x in b.outliers)
 
 
-def test_flips_add_up_to_the_texts(bilstm: Record) -> None:
+def test_flips_are_two_by_two_and_add_up_to_all_texts(bilstm: Record) -> None:
     table = section(bilstm, "erasure").tables[0]
-    assert table.rows[0][0] == "attention"
-    assert all(sum(r[2:]) == r[1] == N for r in table.rows)  # type: ignore[arg-type]
     tables = bilstm.tables("erasure", ErasureTables)
     assert tables is not None
+    changes, does_not = table.rows[:2]
     flips = tables.flips["attention"]
-    assert table.rows[0][2:] == (flips.only_top, flips.both, flips.only_random, flips.neither)
+    assert (changes[:3], does_not[:3]) == (("attention", N, "changes"), ("attention", N, "does not"))
+    assert changes[3:] == pytest.approx((100 * flips.both / N, 100 * flips.only_top / N))
+    assert does_not[3:] == pytest.approx((100 * flips.only_random / N, 100 * flips.neither / N))
+    for one, other in zip(table.rows[::2], table.rows[1::2], strict=True):
+        assert one[0] == other[0]
+        assert sum(one[3:] + other[3:]) == pytest.approx(100)  # type: ignore[arg-type]
+
+
+def test_the_second_weight_and_uniform_attention_are_said(bilstm: Record) -> None:
+    *_, second, uniform = section(bilstm, "erasure").findings
+    for measure, said in (("delta js second", second), ("js from uniform", uniform), ("kl from uniform", uniform)):
+        assert phrases.interval(row(bilstm, "erasure", measure, "attention")) in said
 
 
 def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> None:
@@ -615,8 +627,8 @@ def test_who_needs_fewer_items_is_told_from_attentions_side(bilstm: Record) -> N
         ]
 
     said = section(changed(bilstm, turned), "erasure").findings
-    assert "Attention needs fewer items than random on 7 and more on 2 of 40 texts" in said[-2]
-    assert "Attention needs fewer items than attention-x-slope on 2 and more on 7 of 40 texts" in said[-1]
+    assert "Attention needs fewer items than random on 7 and more on 2 of 40 texts" in said[-4]
+    assert "Attention needs fewer items than attention-x-slope on 2 and more on 7 of 40 texts" in said[-3]
 
 
 @pytest.mark.parametrize(

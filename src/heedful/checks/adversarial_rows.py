@@ -160,14 +160,19 @@ def affine_problem(text: QueryAttention) -> Problem | None:
     The gradient at one point gives the slopes; whether the function is affine is tested at three others.
     """
     clf, logits, weights = text.case.classifier, text.reading.logits[0], text.reading.weights[text.site]
-    clf.backwards += len(logits)
-    slopes = [torch.autograd.grad(z, weights, retain_graph=True, allow_unused=True)[0] for z in logits]  # type: ignore[no-untyped-call, unused-ignore]
-    effects = torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)[0, :, 0, text.keys]
+    effects = logit_slopes(clf, logits, weights)[0, :, 0, text.keys]
     problem = Problem(text.attention, array(effects), text.logits, clf.head)
     probes = _probes(text, problem)
     predicted, real = problem.answers(probes), text.answers(text.rows(probes))[1:]
     tolerance = max(AFFINE_TOLERANCE, 8 * text.eps) * max(1.0, largest_logit(real))
     return problem if float(np.abs(predicted - real.numpy()).max()) <= tolerance else None
+
+
+def logit_slopes(classifier: Classifier, logits: Tensor, weights: Tensor) -> Tensor:
+    """[b,h,q,k,c]: ∂ each logit [c] / ∂ weights; the graph is kept."""
+    classifier.backwards += len(logits)
+    slopes = [torch.autograd.grad(z, weights, retain_graph=True, allow_unused=True)[0] for z in logits]  # type: ignore[no-untyped-call, unused-ignore]
+    return torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)
 
 
 def _probes(text: QueryAttention, problem: Problem) -> Floats:

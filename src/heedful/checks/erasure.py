@@ -14,7 +14,7 @@ random                the mean of `orders` random orders
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,40 +22,62 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heedful.checks.base import Case, Correlation, Finding, Measure, Passes, Share, WordOrToken, by_unit, ranking
+from heedful.checks.adversarial_rows import AFFINE_TOLERANCE, logit_slopes
+from heedful.checks.base import (
+    Case,
+    Correlation,
+    Divergence,
+    Finding,
+    Measure,
+    Passes,
+    Share,
+    WordOrToken,
+    by_unit,
+    ranking,
+)
 from heedful.checks.input_erasure import first
 from heedful.checks.tables import ErasureTables, Fewer, Flips, NegativeShare, Stops
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import Unsupported
 from heedful.core.finding import Findings, Highlight, SideBySide
 from heedful.core.settings import Checked, Ge
-from heedful.core.target import activation
+from heedful.core.target import activation, largest_logit
 from heedful.core.tokens import Tokens
 from heedful.maths import stats
-from heedful.maths.distances import Changes, changes
+from heedful.maths.adversary import Problem
+from heedful.maths.distances import Changes, attention_divergence, changes
+from heedful.maths.ranks import jensen_shannon
 from heedful.methods import Method
 from heedful.methods.attention import LayerChoice, kind_of, read_shares, sites_of, two_levels
 from heedful.methods.base import array
 from heedful.model.batch import Batch, copies_per_batch
-from heedful.model.classifier import Classifier
+from heedful.model.classifier import Classifier, Reading
 from heedful.model.edits import Site, at, without_positions
 from heedful.model.masking import features
 
 RANKINGS = ("attention", "attention-ascending", "attention-slope", "attention-x-slope")
+BY_WEIGHT = RANKINGS[:2]  # whose first item is compared with their second too: highest first, and lowest first
+MAX_AFFINE_LABELS = 20  # each takes a backward pass
+MAX_AFFINE_SETS = 1024  # computed at a time
 FIRST_PREFIXES = 8  # tried at first in each order; twice as many each time that the label does not flip
+WHISKER = 1.5  # interquartile ranges from the box to the end of a whisker, at most
 ZERO_DIVERGENCE = 1e-12  # a ΔJS closer to zero than this counts as zero
 DIFFERENCE_EDGES = (-1.0, 0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # of α_top − α_other, for the table of negative ΔJS
 
 
 @dataclass(frozen=True)
 class Items:
-    """The items to erase: the positions of each among the keys, its tokens, its sums of α, ∂p/∂α and α ∂p/∂α."""
+    """The items to erase: the positions of each among the keys, its tokens, its sums of α, ∂p/∂α and α ∂p/∂α.
+
+    `tangent` has the logits to first order in the weights of a single query [h,k]; None where there are more queries.
+    """
 
     places: list[list[int]]
     groups: list[list[int]]
     weights: Floats
     slopes: Floats
     products: Floats
+    tangent: Problem | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -63,21 +85,26 @@ class Items:
 
 @dataclass
 class Erased:
-    """The model's output with sets of items erased. Every set runs once, however often it is requested."""
+    """The model's output with sets of items erased. Every set runs once, however often it is requested.
+
+    Where the logits are affine in the weights, `affine` has them, and no set runs through the model.
+    """
 
     classifier: Classifier
     batch: Batch
     sites: Sequence[Site]
     places: Sequence[Sequence[int]]
     known: dict[bytes, Tensor] = field(default_factory=dict)
+    affine: Problem | None = None
 
     def of(self, gone: Bools) -> Tensor:
         """Logits [m,c] without the items of each row."""
         keys = [row.tobytes() for row in gone]
         new = list({key: i for i, key in enumerate(keys) if key not in self.known}.values())
-        fit = copies_per_batch(self.batch.ids.shape[1])
+        fit = copies_per_batch(self.batch.ids.shape[1]) if self.affine is None else MAX_AFFINE_SETS
+        answers = self._run if self.affine is None else self._computed
         for batch in (new[i : i + fit] for i in range(0, len(new), fit)):
-            self.known |= zip((keys[i] for i in batch), self._run(gone[batch]), strict=True)
+            self.known |= zip((keys[i] for i in batch), answers(gone[batch]), strict=True)
         return torch.stack([self.known[key] for key in keys])
 
     def changes(self, gone: Bools) -> Changes:
@@ -85,14 +112,35 @@ class Erased:
         nothing = np.zeros((1, len(self.places)), bool)
         return changes(self.of(gone), self.of(nothing)[0], self.classifier.head)
 
+    def faster(self, tangent: Problem | None, rng: torch.Generator) -> Erased:
+        """The same without passes, where the tangent equals the model: with all, and with two halves, erased."""
+        if tangent is None:
+            return self
+        half = torch.rand(len(self.places), generator=rng).numpy() < 0.5
+        probes = np.stack([np.ones_like(half), half, ~half])
+        real, computed = self.of(probes), replace(self, affine=tangent)
+        tolerance = AFFINE_TOLERANCE * max(1.0, largest_logit(real))
+        return computed if float((computed._computed(probes) - real).abs().max()) <= tolerance else self
+
+    def _table(self, gone: Bools) -> Tensor:
+        """Which of the keys [m,k] are erased."""
+        # subtle: a network may have keys without a token, padding that it adds itself
+        table = torch.zeros(len(gone), self.sites[0].allowed.shape[-1], dtype=torch.bool)
+        for place, erased in zip(self.places, torch.from_numpy(gone).T, strict=True):
+            table[:, list(place)] = erased[:, None]
+        return table
+
     def _run(self, gone: Bools) -> Tensor:
         layers, kind = [site.layer for site in self.sites], self.sites[0].kind
-        # subtle: a network may have keys without a token, padding that it adds itself
-        table = torch.zeros(1 + len(gone), self.sites[0].allowed.shape[-1], dtype=torch.bool)
-        for place, erased in zip(self.places, torch.from_numpy(gone).T, strict=True):
-            table[1:, list(place)] = erased[:, None]  # row 0 is the unchanged text
+        table = self._table(np.concatenate([np.zeros_like(gone[:1]), gone]))  # row 0 is the unchanged text
         with torch.no_grad(), self.classifier.attention(at(without_positions(table), layers, kind)):
             return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].double().cpu()
+
+    def _computed(self, gone: Bools) -> Tensor:
+        assert self.affine is not None
+        attention = torch.from_numpy(self.affine.attention)[:, None].expand(len(gone), -1, 1, -1)
+        erased = without_positions(self._table(gone))(self.sites[0], attention)[:, :, 0]
+        return torch.from_numpy(self.affine.answers(erased.numpy()))
 
 
 @dataclass(frozen=True)
@@ -103,7 +151,8 @@ class Erasure(Checked):
     the one to erase; in others, `unit` is what an item is. With `special`, special tokens are items too. The top item
     is compared with `draws` random other items: ΔJS and the difference of weights are means over them, the flip is that
     of the first; the paper has draws=1. `random` is `orders` random orders: the share of them that never flip, and the
-    means over the others.
+    means over the others. The item with the highest attention is also compared with the second highest, and the lowest
+    with the second lowest.
     """
 
     layer: LayerChoice = -1
@@ -136,6 +185,10 @@ class Erasure(Checked):
         "fraction": Share("fraction of items erased when the label first changes", better="lower"),
         "mass": Share("attention erased when the label first changes"),
         "never": Share("the label never changes, up to all items", "rate", "lower"),
+        "delta js second": Measure("JS divergence without the top item minus that without the second", compared=False),
+        "alpha second": Correlation("attention of the top item minus that of the second", compared=False),
+        "js from uniform": Divergence("JS divergence of attention over the items from uniform", compared=False),
+        "kl from uniform": Measure("KL(attention ‖ uniform) over the items", compared=False),
     }
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("delta js", "erasing the top attention weight instead of another (ΔJS)", method="attention"),
@@ -163,8 +216,9 @@ class Erasure(Checked):
         sites, items = self._items(case)
         if len(items) < 2:  # the paper's exclusion: there is no other item, and no order
             names = [*RANKINGS, *(name for name in case.attributions if name != "random"), "random"]
-            return [_finding(n, m, np.nan) for n in names for m in self.measures if n != "random" or m in STOPS]
-        erased = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
+            return [_finding(n, m, np.nan) for n in names for m in _measures_of(n)]
+        every_set = Erased(case.classifier, case.classifier.batch([case.tokens]), sites, items.places)
+        erased = every_set.faster(items.tangent, case.rng(self.name, "probes"))
         scores = dict(zip(RANKINGS, (items.weights, -items.weights, items.slopes, items.products), strict=True))
         for name, why in case.attributions.items():
             if name != "random":
@@ -175,17 +229,21 @@ class Erasure(Checked):
         every = {name: [order] for name, order in orders.items()} | {"random": random}
         stops = iter(first_flips(erased, [order for group in every.values() for order in group]))
         findings = [f for name, order in orders.items() for f in self._single(case, erased, items, name, order)]
+        findings += [f for name in BY_WEIGHT for f in _second(erased, items, name, orders[name])]
+        findings += _from_uniform(items)
         for name, group in every.items():
             findings += _stopped(name, group, [next(stops) for _ in group], items.weights)
         return findings
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
-        """At most: every prefix of every order, and the random other items."""
+        """At most: every prefix of every order, the random other items, and the second item of two orders."""
         n = len(features(tokens, self.unit)) + (len(tokens) - len(tokens.content) if self.special else 0)
         rankings = len(RANKINGS) + len([name for name in methods if name != "random"])
-        sets = 1 + (rankings + self.orders) * n + rankings * self.draws
+        sets = 1 + (rankings + self.orders) * n + rankings * self.draws + len(BY_WEIGHT)
         runs = n.bit_length() + 2 + -(-sets // copies_per_batch(len(tokens)))  # each with the unchanged text
-        return Passes(1 + sets + runs, 1, exactly=False)
+        # the papers' networks have a single query, and the slopes of every logit
+        labels = len(classifier.labels) if hasattr(classifier.model, "attention_sites") else 0
+        return Passes(1 + sets + runs, 1 + labels * (labels <= MAX_AFFINE_LABELS), exactly=False)
 
     def _items(self, case: Case) -> tuple[list[Site], Items]:
         """The sites and the items, from one forward and one backward pass."""
@@ -194,6 +252,7 @@ class Erasure(Checked):
         kind = "sentence" if by_sentence else kind_of(classifier, None)
         reading, shares = read_shares(classifier, [tokens])
         text, sites = shares[0], sites_of(reading.layers(kind), self.layer)
+        tangent = _tangent(classifier, reading, sites[0]) if len(sites) == 1 else None
         # subtle: in float32 the probability of a confident model has gradient 0
         p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
@@ -210,7 +269,8 @@ class Erasure(Checked):
         weights = torch.stack([shared @ a.mean(0) for a, _, shared in each]).mean(0)
         slope = torch.stack([d.sum((0, 1)) for _, d, _ in each]).sum(0)
         product = torch.stack([(a * d).sum((0, 1)) for a, d, _ in each]).sum(0)
-        return sites, Items(places, groups, *(by_unit(array(x), places) for x in (weights, slope, product)))
+        alpha, slope_sums, products = (by_unit(array(x), places) for x in (weights, slope, product))
+        return sites, Items(places, groups, alpha, slope_sums, products, tangent)
 
     def _places(self, tokens: Tokens, keys: Bools) -> list[list[int]]:
         """Words (or tokens) that may be attended to, and single special tokens, in reading order."""
@@ -242,11 +302,59 @@ class Erasure(Checked):
         )
 
 
+def _tangent(classifier: Classifier, reading: Reading, site: Site) -> Problem | None:
+    """The logits to first order in the weights of a single query; None where there are more, or too many labels."""
+    weights, logits = reading.weights[site], reading.logits[0]
+    if site.allowed.shape[2] > 1 or len(logits) > MAX_AFFINE_LABELS:
+        return None
+    effects = logit_slopes(classifier, logits, weights)[0, :, 0]
+    return Problem(array(weights[0, :, 0]), array(effects), array(logits), classifier.head)
+
+
+SINGLE = ("delta js", "alpha difference", "flip top", "flip random")
 STOPS = ("fraction", "mass", "never")
+SECOND = ("delta js second", "alpha second")
+FROM_UNIFORM = ("js from uniform", "kl from uniform")
+
+
+def _measures_of(name: str) -> tuple[str, ...]:
+    """The measures of an order."""
+    single, second = SINGLE if name != "random" else (), SECOND if name in BY_WEIGHT else ()
+    return (*single, *STOPS, *second, *(FROM_UNIFORM if name == RANKINGS[0] else ()))
 
 
 def _finding(method: str, measure: str, value: float, details: Mapping[str, Any] | None = None) -> Finding:
     return Finding(Erasure.name, method, measure, float(value), {}, details or {})
+
+
+def _second(erased: Erased, items: Items, name: str, order: Ints) -> list[Finding]:
+    """The top item compared with the second of the same order."""
+    top, second = order[:2].tolist()
+    moved = erased.changes(np.eye(len(items), dtype=bool)[[top, second]])
+    return [
+        _finding(name, "delta js second", moved.jsd[0] - moved.jsd[1], {"second": items.places[second]}),
+        _finding(name, "alpha second", items.weights[top] - items.weights[second]),
+    ]
+
+
+def _from_uniform(items: Items) -> list[Finding]:
+    js, kl = from_uniform(items.weights, np.array([len(place) for place in items.places]))
+    return [_finding(RANKINGS[0], "js from uniform", js), _finding(RANKINGS[0], "kl from uniform", kl)]
+
+
+def from_uniform(weights: Floats, sizes: Ints) -> tuple[float, float]:
+    """JS divergence and KL(α ‖ u) of attention over items, rescaled to a sum of one, from uniform attention.
+
+    Uniform attention is equal over positions, so an item of two positions has twice the weight: [.5, .25, .25] of
+    items of 2, 1 and 1 positions -> (0, 0). NaN where all weights are zero.
+    """
+    total = weights.sum()
+    if not total > 0:
+        return np.nan, np.nan
+    p, q = weights / total, sizes / sizes.sum()
+    rows = [torch.from_numpy(x)[None, None] for x in (p, q)]
+    kl = float(attention_divergence(rows[0], rows[1], torch.ones_like(rows[0], dtype=torch.bool))[0])
+    return float(jensen_shannon(p, q)), max(0.0, kl)
 
 
 def first_flips(erased: Erased, orders: Sequence[Ints]) -> list[int | None]:
@@ -309,8 +417,20 @@ def box_numbers(stops: Floats) -> Stops:
     flipped = there[np.isfinite(there)]
     never = len(there) - len(flipped)
     share = never / len(there) if len(there) else np.nan
-    box = np.quantile(flipped, (0, 0.25, 0.5, 0.75, 1)).tolist() if len(flipped) else ()
-    return Stops(len(flipped), never, share, *box)
+    if not len(flipped):
+        return Stops(0, never, share)
+    lower, median, upper = np.quantile(flipped, (0.25, 0.5, 0.75)).tolist()
+    low, high = whiskers(flipped)
+    outliers = int(((flipped < low) | (flipped > high)).sum())
+    return Stops(len(flipped), never, share, low, lower, median, upper, high, outliers)
+
+
+def whiskers(x: Floats) -> tuple[float, float]:
+    """Tukey 1977: the least and the largest value within 1.5 interquartile ranges of the quartiles, or these."""
+    lower, upper = np.quantile(x, (0.25, 0.75)).tolist()
+    reach = WHISKER * (upper - lower)
+    within = x[(x >= lower - reach) & (x <= upper + reach)]
+    return min(float(within.min()), lower), max(float(within.max()), upper)
 
 
 def negative(delta: Floats, difference: Floats) -> tuple[NegativeShare, ...]:

@@ -173,16 +173,20 @@ class Fewer:
 
 @dataclass(frozen=True)
 class Stops:
-    """A box plot of the fraction erased when the label first changes, over the n texts where it does."""
+    """A box plot of the fraction erased when the label first changes, over the n texts where it does.
+
+    Whiskers are from `low` to `high`, at most 1.5 interquartile ranges from the box; `outliers` texts are beyond them.
+    """
 
     n: int
     never: int
     never_share: float = np.nan
-    lowest: float = np.nan
+    low: float = np.nan
     lower: float = np.nan
     median: float = np.nan
     upper: float = np.nan
-    highest: float = np.nan
+    high: float = np.nan
+    outliers: int = 0
 
 
 @dataclass(frozen=True)

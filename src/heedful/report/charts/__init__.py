@@ -1,7 +1,7 @@
 """Charts: plain numbers in, a `Figure` with its own SVG out. The same numbers give the same bytes.
 
 dots        means with intervals, one to a row
-boxes       five numbers of a distribution to a row
+boxes       quartiles, whiskers and outliers of a distribution to a row
 marked_boxes boxes of a few values with marks beside them, one to a row
 violins     densities, one to a row
 lines       curves with bands

@@ -46,21 +46,26 @@ class Interval:
 
 @dataclass(frozen=True)
 class Box:
-    """The five-number summary of n values."""
+    """Quartiles of n values, with whiskers from `low` to `high` and the values beyond them, `outliers`.
+
+    `series` decides the colour; `note` is written at the right.
+    """
 
     label: str
-    lowest: float
+    low: float
     lower: float
     median: float
     upper: float
-    highest: float
+    high: float
     note: str = ""
     n: int = 0
+    outliers: tuple[float, ...] = ()
+    series: str = ""
 
     @property
     def numbers(self) -> tuple[float, float, float, float, float]:
-        """From the lowest to the highest."""
-        return (self.lowest, self.lower, self.median, self.upper, self.highest)
+        """From the end of one whisker to that of the other."""
+        return (self.low, self.lower, self.median, self.upper, self.high)
 
 
 @dataclass(frozen=True)
@@ -119,32 +124,44 @@ def _words_of(row: Interval, digits: int) -> str:
     return f"{name} {bracketed(row.mean, row.low, row.high, digits)}" + (f" ({row.note})" if row.note else "")
 
 
-def boxes(words: Words, boxes: Sequence[Box]) -> Figure:
-    """Quartiles as a box, the median as a line, and whiskers to the lowest and the highest value."""
+def boxes(words: Words, boxes: Sequence[Box], limits: tuple[float, float] | None = None) -> Figure:
+    """Quartiles as a box, the median as a line, whiskers, and outliers as points; boxes with one label share it."""
     known = [box for box in boxes if all(exists(x) for x in box.numbers)]
     if not known:
         return nothing(words, without(len(boxes), "row"))
-    ends = [x for box in known for x in box.numbers]
-    above, top = chart_head(words, {}, spot)
+    ends = [x for box in known for x in (*box.numbers, *box.outliers)]
+    series = numbered(box.series for box in boxes)
+    above, top = chart_head(words, series, _swatch)
     frame = RowLayout([box.label for box in boxes], [box.note for box in boxes], top)
-    scale = AxisScale(*reach(ends), frame.left, frame.right)
+    scale = AxisScale(*reach(ends, limits), frame.left, frame.right)
     places = zip(boxes, frame.centres, strict=True)
-    shapes = [_box(box, scale, y) if box in known else _none(scale, y) for box, y in places]
-    numbers = [_five(box, digits_of(ends)) for box in known] + [without(len(boxes) - len(known), "row")]
+    shapes = [_box(box, scale, y, series[box.series]) if box in known else _none(scale, y) for box, y in places]
+    numbers = [_five(box, digits_of(ends, limits)) for box in known] + [without(len(boxes) - len(known), "row")]
     return _chart(words, above, frame, scale, shapes, numbers)
 
 
-def _box(box: Box, scale: AxisScale, y: float) -> str:
+def _swatch(series: int, at: Point) -> str:
+    """The key of a colour: a small box."""
+    return svg.rectangle((at[0] - 8, at[1] - 5), 16, 10, f"{svg.colour(series)} c-box")
+
+
+def _box(box: Box, scale: AxisScale, y: float, series: int) -> str:
     a, b, c, d, e = (scale(x) for x in box.numbers)
-    whiskers = svg.path(_whiskers(y, (a, b), (d, e)), "c-s0 c-stroke")
-    quartiles = svg.rectangle((b, y - 7), d - b, 14, "c-s0 c-box")
-    return whiskers + quartiles + svg.line((c, y - 7), (c, y + 7), "c-mid")
+    colour = svg.colour(series)
+    whiskers = svg.path(_whiskers(y, (a, b), (d, e)), f"{colour} c-stroke")
+    quartiles = svg.rectangle((b, y - 7), d - b, 14, f"{colour} c-box")
+    places = sorted({round(scale(x), 1) for x in box.outliers})  # points on each other are drawn once
+    points = "".join(svg.element("circle", {"cx": x, "cy": y, "r": 1.8}) for x in places)
+    outliers = svg.group(f"{colour} c-cloud", points)
+    return whiskers + quartiles + svg.line((c, y - 7), (c, y + 7), "c-mid") + outliers
 
 
 def _five(box: Box, digits: int) -> str:
+    name = f"{box.label}, {box.series}" if box.series else box.label
     half = f"half within {fixed(box.lower, digits)} and {fixed(box.upper, digits)}"
-    whole = f"all within {fixed(box.lowest, digits)} and {fixed(box.highest, digits)}"
-    return f"{box.label}: median {fixed(box.median, digits)}, {half}, {whole}" + (f" (n = {box.n:,})" if box.n else "")
+    beyond = len(box.outliers)
+    whole = f"all {f'but {beyond:,} ' if beyond else ''}within {fixed(box.low, digits)} and {fixed(box.high, digits)}"
+    return f"{name}: median {fixed(box.median, digits)}, {half}, {whole}" + (f" (n = {box.n:,})" if box.n else "")
 
 
 def violins(words: Words, groups: Sequence[Group], limits: tuple[float, float] | None = None) -> Figure:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from heedful.audits.record import Record
 from heedful.audits.summary import Row
-from heedful.checks.tables import ErasureTables, Flips
+from heedful.checks.tables import ErasureTables, Flips, Stops
+from heedful.core.arrays import Floats
+from heedful.core.finding import FRACTION
 from heedful.report.charts import Box, Words, boxes, scatter
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import MARKS, Cell, cautious, count_texts, exists, interval, mark, number, p_value
@@ -17,16 +19,18 @@ from heedful.report.sections.parts import TEXTS_COLUMN, check_section, own_check
 CHECK = own_check(__name__)
 EMPTY = ErasureTables({}, (), {}, {})
 ORDER = "attention"  # the order of the verdict: attention itself, highest first
-# the check's own orders
-CHECK_ORDERS = (ORDER, "attention-slope", "attention-x-slope", "random", "attention-ascending")
+ASCENDING = "attention-ascending"
+CHECK_ORDERS = (ORDER, "attention-slope", "attention-x-slope", "random", ASCENDING)  # the check's own orders
+WHISKERS = "Median, quartiles, whiskers of at most 1.5 interquartile ranges, and outliers"
 
 
 def section(record: Record) -> Section:
     """Does the label depend on the items that attention points at?"""
     tables = record.tables(CHECK, ErasureTables) or EMPTY
-    findings = (_delta_sentence(record, tables), _fractions_sentence(record, tables), *_fewer_sentences(tables))
+    findings: tuple[str | None, ...] = (_delta_sentence(record, tables), _fractions_sentence(record, tables))
+    findings += (*_fewer_sentences(tables), _second_sentence(record), _uniform_sentence(record))
     evidence = (*_flips_table(record, tables), *_stops_table(record), *_negative_table(tables))
-    return check_section(record, CHECK, findings, (*_scatter(record), *_boxes(record, tables)), evidence)
+    return check_section(record, CHECK, findings, (*delta_scatter(record), *_boxes(record, tables)), evidence)
 
 
 def _orders(record: Record, names: Iterable[str]) -> list[str]:
@@ -82,7 +86,23 @@ def _fewer_sentences(tables: ErasureTables) -> list[str]:
     return sentences
 
 
-def _scatter(record: Record) -> tuple[Figure, ...]:
+def _second_sentence(record: Record) -> str | None:
+    """The highest weight compared with the second highest, and the lowest with the second lowest."""
+    words = {ORDER: "the highest weight instead of the second highest", ASCENDING: "the lowest instead of the second"}
+    rows = {order: record.row(CHECK, "delta js second", order) for order in words}
+    parts = [f"{words[order]} {interval(row)}" for order, row in rows.items() if row is not None]
+    first = rows[ORDER]
+    return cautious(f"ΔJS of erasing {'; '.join(parts)} ({count_texts(first.n)}).", first.n) if first else None
+
+
+def _uniform_sentence(record: Record) -> str | None:
+    js, kl = (record.row(CHECK, f"{name} from uniform", ORDER) for name in ("js", "kl"))
+    if js is None or kl is None:
+        return None
+    return f"Attention over the items, from uniform: JS {interval(js)}, KL(attention ‖ uniform) {interval(kl)}."
+
+
+def delta_scatter(record: Record) -> tuple[Figure, ...]:
     """Serrano & Smith 2019: ΔJS against the difference of attention."""
     findings = record.findings(CHECK)
     x, y = (findings.values(measure, ORDER) for measure in ("alpha difference", "delta js"))
@@ -97,36 +117,56 @@ def _scatter(record: Record) -> tuple[Figure, ...]:
 
 def _boxes(record: Record, tables: ErasureTables) -> tuple[Figure, ...]:
     orders = [(name, tables.fractions[name]) for name in _orders(record, tables.fractions)]
+    findings = record.findings(CHECK)
     drawn = [
-        Box(name, s.lowest, s.lower, s.median, s.upper, s.highest, note=f"never: {s.never:,}", n=s.n)
-        for name, s in orders
-        if s.n
+        stops_box(name, stops, findings.values("fraction", name), f"never: {stops.never:,}")
+        for name, stops in orders
+        if stops.n
     ]
     title = "Fraction of items erased when the label first changes"
     caption = (
-        "Median, quartiles and range over the texts whose label changes. For random, each text has the mean over those "
-        "of its orders that change the label."
+        f"{WHISKERS}, over the texts whose label changes. For random, each text has the mean over those of its orders "
+        "that change the label."
     )
     words = Words(f"{CHECK}-first-flip", title, "fraction erased", caption=caption)
-    return (boxes(words, drawn),) if drawn else ()
+    return (boxes(words, drawn, FRACTION),) if drawn else ()
+
+
+def stops_box(label: str, stops: Stops, fractions: Floats, note: str = "", series: str = "") -> Box:
+    """The box of an order, with the fractions beyond its whiskers."""
+    beyond = tuple(fractions[(fractions < stops.low) | (fractions > stops.high)].tolist())
+    numbers = (stops.low, stops.lower, stops.median, stops.upper, stops.high)
+    return Box(label, *numbers, note, stops.n, beyond, series)
 
 
 def _flips_table(record: Record, tables: ErasureTables) -> tuple[Table, ...]:
-    rows = tuple(
-        (name, flips.n, flips.only_top, flips.both, flips.only_random, flips.neither)
-        for name in _orders(record, tables.flips)
-        for flips in [tables.flips[name]]
-    )
-    columns = (
-        Column("order"),
-        TEXTS_COLUMN,
-        Column("only the top item", 0, "texts whose label changes without the top item, but not without the other"),
-        Column("both", 0, "texts whose label changes without either item"),
-        Column("only the other", 0, "texts whose label changes without the other item only"),
-        Column("neither", 0, "texts whose label does not change without either item"),
-    )
-    title, caption = "Which item's erasure changes the label", "Counts of texts; the other item is drawn at random."
+    """The paper's table of each order: percentages of texts, two by two."""
+    flips = {name: tables.flips[name] for name in _orders(record, tables.flips) if tables.flips[name].n}
+    rows = tuple(row for name, one in flips.items() for row in two_by_two((name, one.n), flip_percentages(one)))
+    title = "Which item's erasure changes the label, in percent of texts"
+    caption = "Two rows for each order: four cells that add up to 100 %. The other item is drawn at random."
+    columns = (Column("order"), TEXTS_COLUMN, *FLIP_COLUMNS)
     return (Table(f"{CHECK}-flips", title, columns, rows, caption),) if rows else ()
+
+
+FLIP_COLUMNS = (
+    Column("top item", says="whether the label changes without it"),
+    Column("other: changes", 1, "% of texts whose label changes without the other item"),
+    Column("other: does not", 1, "% of texts whose label does not change without it"),
+)
+
+
+def flip_percentages(flips: Flips) -> tuple[float, float, float, float]:
+    """Both, only the top item, only the other, neither."""
+    counts = (flips.both, flips.only_top, flips.only_random, flips.neither)
+    both, top, other, neither = (100 * count / flips.n for count in counts)
+    return both, top, other, neither
+
+
+def two_by_two(first: tuple[Cell, ...], percentages: Sequence[float | None]) -> tuple[tuple[Cell, ...], ...]:
+    """Two rows that begin with these cells: the label changes without the top item, and it does not."""
+    both, top, other, neither = percentages
+    return (*first, "changes", both, top), (*first, "does not", other, neither)
 
 
 def _stops_table(record: Record) -> tuple[Table, ...]:

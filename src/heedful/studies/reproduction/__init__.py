@@ -12,6 +12,7 @@ PAPERS = Catalogue(
         "lopardo2024": "lopardo2024:Lopardo2024",
         "jain2019": "jain2019:Jain2019",
         "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
+        "serrano2019": "serrano2019:Serrano2019",
         "poster": "poster:Poster",
         "hao2021": "hao2021:Hao2021",
     },

@@ -20,9 +20,9 @@ class DataSet:
     """A data set of a paper: its name in the published tables, what it is, and the form that its files must have.
 
     It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
-    paper uses, as different copies spell them; empty: all. `text` is the text's column in the published files, if they
-    have no header. `kind`, `min_words` and `max_words` are those of `heedful.data.splits`. Without --data, the embedded
-    corpus takes the place of a data set that may be `embedded`.
+    paper uses, as different copies spell them; empty: all. `text` are the columns of the text in the published files,
+    if they have no header. `kind`, `min_words` and `max_words` are those of `heedful.data.splits`. Without --data, the
+    embedded corpus takes the place of a data set that may be `embedded`.
     """
 
     name: str
@@ -127,3 +127,21 @@ BABI1, BABI2, BABI3 = (
 MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
 RTE = DataSet("rte", "RTE, entailment", _PAIRS)
 MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)
+IMDB10 = DataSet(
+    "imdb10",
+    "IMDB with ten ratings",
+    "the files imdb.train.txt.ss, imdb.dev.txt.ss and imdb.test.txt.ss, or train and test with a review and its rating",
+    ("imdb-10",),
+)
+_ZHANG = "train.csv and test.csv without a header: the class, then the text in {}; or with the columns text and label"
+YAHOO = DataSet(
+    "yahoo",
+    "Yahoo Answers, ten topics",
+    _ZHANG.format("three columns"),
+    ("yahoo_answers_csv", "yahoo_answers"),
+    text="2,3,4",
+)
+AMAZON = DataSet(
+    "amazon", "Amazon reviews, five ratings", _ZHANG.format("two columns"), ("amazon_review_full_csv",), text="2,3"
+)
+YELP = DataSet("yelp", "Yelp reviews, five ratings", _ZHANG.format("one column"), ("yelp_review_full_csv",))
