@@ -12,7 +12,7 @@ from heedful.core.errors import BadInput
 from heedful.data.columns import GUESSED, Columns, resolve_pair
 from heedful.data.division import Splits, splits
 from heedful.data.example import Example
-from heedful.data.examples import DataSource, source_name, source_rows, text_value
+from heedful.data.examples import DataSource, selected, source_name, source_rows, text_value
 from heedful.data.rows import Drop
 from heedful.data.selection import EVERYTHING, Selection
 
@@ -30,6 +30,20 @@ def pair_splits(
 
     All else is as for `splits`; `select` may limit the words of the sources, and there are no labels to select.
     """
+    _check_options(columns, select)
+    return splits(source, columns, dev=dev, test=test, kind=kind, select=select, read=pair_items)
+
+
+def load_pairs(
+    source: DataSource, columns: Columns = GUESSED, *, kind: str | None = None, select: Selection = EVERYTHING
+) -> list[Example]:
+    """All pairs of one source, undivided."""
+    _check_options(columns, select)
+    return selected(pair_items(source, columns, kind), select, source_name(source))[0]
+
+
+def _check_options(columns: Columns, select: Selection) -> None:
+    """Refuse options that pairs have no use for."""
     for wrong, option in (
         (columns.pair, "--pair-column"),
         (select.labels, "--labels"),
@@ -37,7 +51,6 @@ def pair_splits(
     ):
         if wrong:
             raise BadInput(f"{option} is for classifiers, and an encoder-decoder reads pairs; leave it out.")
-    return splits(source, columns, dev=dev, test=test, kind=kind, select=select, read=pair_items)
 
 
 def pair_items(source: DataSource, columns: Columns, kind: str | None) -> Iterator[Example | Drop]:

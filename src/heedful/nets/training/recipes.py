@@ -51,16 +51,12 @@ _ENCODERS = {
 _SENTENCE_ENCODERS = {"rnn": "BiGRU", "conv": "convolutions", "none": "no encoder"}
 _SLOW = {"none": {"epochs": 60, "patience": 10}}
 _FLAT = {"flat": True, "dropout_document": 0.444, "dropout_output": 0.346}
+_FED_BACK = {"attention": "additive", "order": "bahdanau"}
 _DECODERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("additive", "additive attention", "Bahdanau et al. 2015", {}),
     ("multiplicative", 'multiplicative attention ("general")', "Luong et al. 2015", {}),
     ("none", "one vector between them", "Cho et al. 2014", {}),
-    (
-        "bahdanau",
-        "additive attention, fed back",
-        "Bahdanau et al. 2015",
-        {"attention": "additive", "order": "bahdanau"},
-    ),
+    ("bahdanau", "additive attention, fed back", "Bahdanau et al. 2015", _FED_BACK),
     ("dot", "attention by dot products", "Luong et al. 2015", {}),
     ("concat", "attention by concatenation", "Luong et al. 2015", {}),
 )
@@ -87,11 +83,11 @@ def _recipes() -> Iterator[Recipe]:
     yield Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER)
     new_head = "any Hugging Face encoder with a new head (encoder=FOLDER)"
     yield Recipe("finetune", FineTune, new_head, "Devlin et al. 2019")
-    for name, what, paper, more in _DECODERS:
+    for name, what, paper, different in _DECODERS:
         summary = f"GRU encoder and decoder, {what}"
         aliases = ("seq2seq-general",) if name == "multiplicative" else ()
-        defaults = {"attention": name} | more
-        yield Recipe(f"seq2seq-{name}", Seq2SeqSettings, summary, paper, defaults, translates=True, aliases=aliases)
+        own = {"attention": name} | different
+        yield Recipe(f"seq2seq-{name}", Seq2SeqSettings, summary, paper, own, translates=True, aliases=aliases)
 
 
 RECIPES = Catalogue("recipe", "recipes", __name__, {recipe.name: recipe for recipe in _recipes()})

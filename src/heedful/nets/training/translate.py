@@ -1,8 +1,4 @@
-"""Translation: an encoder-decoder with its symbols; its alignments, and exact match by the length of the texts.
-
-Translator      translate, align, classifier          right         which texts are translated correctly
-exact_match     the share of them                     by_length     the same, by the length of the texts
-"""
+"""Translation: an encoder-decoder with its symbols, its alignments, and the share of correct translations."""
 
 from __future__ import annotations
 
@@ -23,7 +19,6 @@ from torch import Tensor, nn
 from heedful.core.arrays import Bools
 from heedful.core.errors import BadInput
 from heedful.core.tokens import check_text
-from heedful.maths.stats import wilson
 from heedful.nets import base
 from heedful.nets.seq2seq import END, Seq2Seq, Seq2SeqShape, decode_greedily
 from heedful.nets.training.pairs import GAPS, PAD, STOP, UNK, SymbolKind, TextPair, cut, join
@@ -232,49 +227,3 @@ def right(translator: Translator, pairs: Sequence[TextPair]) -> Bools:
 def exact_match(translator: Translator, pairs: Sequence[TextPair]) -> float:
     """The share of correctly translated texts."""
     return float(right(translator, pairs).mean())
-
-
-@dataclass(frozen=True)
-class Bin:
-    """Texts of `low` to `high` symbols: their number, and the share of correct translations."""
-
-    low: int
-    high: int
-    n: int
-    share: float
-
-    @property
-    def middle(self) -> float:
-        """The length in the middle of the bin."""
-        return (self.low + self.high) / 2
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the share (Wilson 1927)."""
-        return wilson(round(self.share * self.n), self.n)
-
-
-BIN_WIDTHS: dict[SymbolKind, int] = {"character": 15, "word": 5}
-MIN_BIN_TEXTS = 25  # of a bin that is drawn
-
-
-def by_length(
-    translator: Translator,
-    pairs: Sequence[TextPair],
-    width: int = BIN_WIDTHS["character"],
-    fewest: int = MIN_BIN_TEXTS,
-    kind: SymbolKind = "character",
-) -> list[Bin]:
-    """Exact match by length of the texts in characters or words; bins with fewer texts than `fewest` are left out."""
-    return bins(right(translator, pairs), [len(cut(pair.source, kind)) for pair in pairs], width, fewest)
-
-
-def bins(correct: Bools, lengths: Sequence[int], width: int, fewest: int = 1) -> list[Bin]:
-    """The share of correct translations among texts of like length."""
-    places = np.array(lengths) // width
-    members = [(place * width, correct[places == place]) for place in range(int(places.max()) + 1)]
-    return [
-        Bin(low, low + width - 1, len(inside), float(inside.mean()))
-        for low, inside in members
-        if len(inside) >= max(1, fewest)
-    ]

@@ -151,9 +151,8 @@ def job(settings: Seq2SeqSettings, data: Splits | None = None) -> TranslationJob
     """
     if data is None:
         source, target = (PAD, UNK, *SOURCE), (STOP, *TARGET)
-        pairs = date_splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
-        return TranslationJob(settings, _translator(settings, source, target, LONGEST), pairs)
-    every = PairSplits(*(tuple(map(_pair, part)) for part in (data.train, data.dev, data.test)))
+        return TranslationJob(settings, _translator(settings, source, target, LONGEST), date_examples(settings))
+    every = PairSplits(*(tuple(map(pair_of, part)) for part in (data.train, data.dev, data.test)))
     if not every.train or not every.dev:
         raise BadInput(f"the data have {len(every.train)} training and {len(every.dev)} validation pairs; give more.")
     reasons = [_too_long(pair, settings) for pair in every.train]
@@ -190,7 +189,13 @@ def _translator(
     return Translator(model, source, f"seq2seq-{settings.attention}{order}", settings.symbols, longest)
 
 
-def _pair(example: Example) -> TextPair:
+def date_examples(settings: Seq2SeqSettings) -> PairSplits:
+    """The dates that these settings generate."""
+    return date_splits(settings.n_train, settings.n_dev, settings.n_test, settings.seed, (1, settings.most))
+
+
+def pair_of(example: Example) -> TextPair:
+    """The pair of an example whose label is the target."""
     if not isinstance(example.label, str):
         raise BadInput(f"{example.where or 'a text'} has no target; give one text for each source.")
     return TextPair(example.text, example.label)
