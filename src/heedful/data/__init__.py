@@ -9,6 +9,6 @@ from heedful.data.selection import EVERYTHING, Selection, drop_note, selection_r
 
 __all__ = [
     "EVERYTHING", "Columns", "Example", "Label", "Selection", "Splits", "check_labels", "drop_note", "fingerprint",
-    "gold_index", "label_names", "load", "load_counted", "load_pairs", "pair_splits", "read", "selection_record", "splits",
-    "unknown_label",
+    "gold_index", "label_names", "load", "load_counted", "load_pairs", "pair_splits", "read", "selection_record",
+    "splits", "unknown_label",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ PAPERS = Catalogue(
         "wiegreffe2019": "wiegreffe2019:Wiegreffe2019",
         "poster": "poster:Poster",
         "hao2021": "hao2021:Hao2021",
+        "seq2seq": "seq2seq:Seq2SeqPapers",
     },
     listing="heedful reproduce --list",
 )
