@@ -81,7 +81,7 @@ class Seq2SeqPapers(Paper):
         "seeds": 2, "train": 60, "tested": 40, "most": 2, "epochs": 1, "hidden": 8,
     }  # fmt: skip
     quick: ClassVar[Mapping[str, Any]] = {
-        "train": 4000, "tested": 600, "most": 2, "epochs": 8, "hidden": 64, "lr": 6e-3, "batch": 32,
+        "train": 3000, "tested": 600, "most": 2, "epochs": 8, "hidden": 64, "lr": 6e-3, "batch": 32,
     }  # fmt: skip
     measures: ClassVar[Mapping[str, Measure]] = {
         "exact match": Measure("share of texts whose translation is right", kind="rate", range=FRACTION),
