@@ -109,7 +109,7 @@ def slowly(model: Any, text: Sequence[int], before: Sequence[int]) -> tuple[Tens
     zero = torch.zeros(model.config.hidden, dtype=torch.float64)
     words = [model.words.weight[i] for i in text]
     onward, back = run(model.encoder.onward, words, zero), run(model.encoder.back, words[::-1], zero)[::-1]
-    both = sum if model.config.attention == "dot" else torch.cat
+    both: Any = sum if model.config.attention == "dot" else torch.cat
     states = [both(pair) for pair in zip(onward, back, strict=True)]
     last = both((onward[-1], back[0]))
     s = torch.tanh(model.start.weight @ last + model.start.bias)

@@ -102,13 +102,17 @@ def resolve(names: Sequence[str], columns: Columns, where: str) -> Columns:
     return Columns(text, *(_column(w, by_plain, getattr(columns, w), where) for w in ("pair", "label", "rationale")))
 
 
-def resolve_pair(names: Sequence[str], columns: Columns, where: str) -> Columns:
-    """The columns of a row of parallel data: the source as `text`, the target as `label`."""
+def resolve_pair(names: Sequence[str], columns: Columns, where: str, labelled: bool = False) -> Columns:
+    """The columns of a row of parallel data: the source as `text`, the target as `label`.
+
+    They are called source and target; where a row is known to be a pair (`labelled`), also text and label.
+    """
     by_plain = {_plain(name): name for name in names}
     places = []
     for what, known in _PAIR_NAMES.items():
         chosen = _by_number(names, getattr(columns, what))
-        place = chosen if chosen is not None else next((by_plain[name] for name in known if name in by_plain), None)
+        likely = (by_plain[name] for name in known[: 1 + labelled] if name in by_plain)
+        place = next(likely, None) if chosen is None else chosen
         if place not in names:
             lacking = f"'{chosen}'" if chosen else f"for the {known[0]}"
             found = f"{where} has no column {lacking} ({name_list(names)})"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from heedful.core.errors import BadInput
 from heedful.data.columns import GUESSED, Columns, resolve_pair
@@ -62,7 +63,8 @@ def pair_items(source: DataSource, columns: Columns, kind: str | None) -> Iterat
         if isinstance(row, Drop):
             yield row
             continue
-        at = resolve_pair(tuple(row), columns, where)
+        # a list may have Examples or tuples; a file with texts and labels is most likely no parallel data
+        at = resolve_pair(tuple(row), columns, where, labelled=not isinstance(source, (str, Path)))
         text, target = (
             text_value(row[column or ""], where, what) for column, what in ((at.text, "source"), (at.label, "target"))
         )
