@@ -56,12 +56,16 @@ def train(
     from heedful.nets.training.translation_job import DATES
     from heedful.report.progress import progress
 
+    generated = chosen.translates and data == DATES
     if chosen.translates and names is not None:
         raise BadInput(f"--names is for classifiers, and {chosen.name} writes texts; leave it out.")
+    for option, value in (("--dev", dev), ("--test", test), ("--limit", limit)):
+        if generated and value is not None:
+            raise BadInput(f"{option} is for data of your own, and dates are generated; set n_train, n_dev or n_test.")
     with progress() as show:
         show("reading the data")
         source: Any = data
-        if not (chosen.translates and data == DATES):
+        if not generated:
             read = pair_splits if chosen.translates else splits
             source = _limited(read(data, dev=dev, test=test, **reading), limit)
             if source.note:
@@ -138,9 +142,9 @@ def _unused(result: Trained) -> list[str]:
     for name, part in parts.items():
         used, texts = part.get("used"), part.get("texts")
         if used and used < texts:
-            dropped = part.get("dropped")
-            reason = drop_reasons(dropped) if dropped else "min_length, max_length and long drop the others"
-            lines.append(f"{used:,} of {texts:,} {name} texts were used; {'not used: ' * bool(dropped)}{reason}")
+            settings = "min_length, max_length and long drop the others"
+            why = f"dropped: {drop_reasons(part['dropped'])}" if "dropped" in part else settings
+            lines.append(f"{used:,} of {texts:,} {name} texts were used; {why}")
         if wrong := part.get("impossible"):
             what = "with a symbol, or a length, that no training target has: they count as wrong"
             lines.append(f"{wrong:,} of {texts:,} {name} texts have a target {what}")

@@ -277,6 +277,7 @@ MAX_NAME = 14  # characters of a name
 _HEAD, _NAMES, _FOOT, _BAR = 0.62, 0.55, 0.1, 0.75
 _COLOURS = (WEIGHT, FOR, AGAINST, INK, "#8a6d00", "#7a3b69")
 _MARKS = ("o", "s", "D", "^", "v", "P")
+_NAME_HEIGHT = 0.065  # of a line's name, in shares of the axis
 
 
 def draw_alignment(alignment: Alignment) -> Picture:
@@ -370,11 +371,14 @@ def draw_lengths(alignment: Mapping[str, Sequence[Bin]], unit: str = "characters
 
 
 def _names(sheet: Sheet, axes: Axes, alignment: Mapping[str, Sequence[Bin]]) -> None:
-    """Each name at the end of its line, moved down where two would overlap."""
-    lowest = np.inf
-    for name in sorted(alignment, key=lambda name: -alignment[name][-1].share):
-        end = alignment[name][-1]
-        lowest = min(end.share, lowest - 0.065)
+    """Each name at the end of its line, moved down where two would overlap, or up from below the axis."""
+    order = sorted(alignment, key=lambda name: -alignment[name][-1].share)
+    places: list[float] = []
+    for name in order:
+        places.append(min([alignment[name][-1].share, *(place - _NAME_HEIGHT for place in places[-1:])]))
+    lowest = [_NAME_HEIGHT * (len(order) - 1 - i) for i in range(len(order))]
+    for name, place, least in zip(order, places, lowest, strict=True):
         colour = _COLOURS[list(alignment).index(name)]
         spot: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
-        axes.annotate(name, (end.middle, lowest), (10, 0), **spot, **sheet.style(9, colour))
+        at = (alignment[name][-1].middle, max(place, least))
+        axes.annotate(name, at, (10, 0), **spot, **sheet.style(9, colour))

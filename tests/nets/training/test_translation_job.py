@@ -209,6 +209,7 @@ def test_the_command_trains_on_pairs_and_translates(trained: Path) -> None:
         (["pairs.tsv", "--label-column", "goal"], "has no column 'goal'"),
         (["corpus", "--set", "symbols=syllable"], "symbols"),
         (["nowhere.tsv"], "'nowhere.tsv' does not exist"),
+        (["dates", "--limit", "5"], "--limit is for data of your own, and dates are generated"),
     ],
 )
 def test_a_wrong_command_is_one_sentence(
