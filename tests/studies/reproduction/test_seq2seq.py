@@ -112,9 +112,20 @@ def test_findings_hold_where_only_the_bottleneck_falls() -> None:
     held = {(claim.finding, claim.measure): claim.holds for claim in claims}
     assert len(held) == len(claims) == 19
     wrong = [key[1] for key, holds in held.items() if holds is not True]
-    assert wrong == ["exact match, concat − general", "exact match, concat − dot"]  # they do not differ here
+    both = " (over texts and trainings)"
+    assert wrong == [f"exact match, concat − general{both}", f"exact match, concat − dot{both}"]  # they do not differ
     drop = next(c for c in claims if "shortest third" in c.measure and "additive" in c.measure)
     assert drop.difference.mean == pytest.approx(0 - 38 / 40)
+
+
+def test_a_difference_that_changes_with_the_training_is_undecided() -> None:
+    kinds, uniform, lengths = synthetic([0.0] * 120)
+    kinds["concat"]["exact match"] = Scores(np.array([[0.98] * 120, [0.5] * 120]))
+    claims = {claim.measure: claim for claim in _claims(kinds, uniform, lengths)}
+    claim = next(claim for measure, claim in claims.items() if "concat − dot" in measure)
+    assert claim.difference.mean == pytest.approx(-0.26)
+    assert claim.difference.low < -0.5 < 0 < claim.difference.high
+    assert claim.holds is None
 
 
 def test_few_texts_decide_nothing() -> None:

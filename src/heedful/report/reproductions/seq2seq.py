@@ -15,7 +15,7 @@ from heedful.studies.outcome import Outcome
 
 PARTS = ("all", "shortest third", "longest third")
 ALIGNMENTS = ("on the digit", "near the digit", "top near the digit")
-CELL = (16.0, 15.0)  # units, width and height
+CELL = (16.0, 15.0)  # units, the largest width, and the height
 LEFT, TOP = 34.0, 22.0  # units, for the names of rows and columns
 SPACE = "␣"
 
@@ -85,29 +85,31 @@ def _alignments(outcome: Outcome) -> Section:
 def _alignment(kind: str, example: Mapping[str, Any], weights: Sequence[Sequence[float]]) -> Figure:
     """A heat map, with a frame around each digit that is copied."""
     source, symbols = str(example["source"]), [*example["target"], "end"]
-    wide, high = CELL
+    high = CELL[1]
+    wide = min(CELL[0], (CHART_WIDTH - LEFT - 2) / len(source))
     shapes = [_name((LEFT + wide * (t + 0.5), TOP - 7), c, "c-soft c-middle") for t, c in enumerate(source)]
     for s, (symbol, row) in enumerate(zip(symbols, weights, strict=True)):
         shapes.append(_name((LEFT - 6, TOP + high * s + 11.5), symbol, "c-soft c-end"))
-        shapes += [_weight(x, (s, t), f"{symbol} ← {c}") for t, (c, x) in enumerate(zip(source, row, strict=True))]
+        for t, (c, x) in enumerate(zip(source, row, strict=True)):
+            shapes.append(_weight(x, (LEFT + wide * t, TOP + high * s, wide), f"{symbol} ← {c}"))
     for there, here in example["copies"]:
         place = {"x": LEFT + wide * here + 0.5, "y": TOP + high * there + 0.5, "width": wide - 1, "height": high - 1}
         shapes.append(element("rect", {"class": "c-zero", "fill": "none", **place}))
     on = [weights[there][here] for there, here in example["copies"]]
     alt = f"Attention on the {len(on)} copied digits: {', '.join(fixed(x) for x in on)}."
     words = Words(f"alignment-{kind}", f"Alignment, {kind}", caption="Each row adds up to 1.")
-    width = max(CHART_WIDTH, LEFT + wide * len(source) + 2)
-    return figure(words, TOP + high * len(symbols) + 4, "".join(shapes), alt, width)
+    return figure(words, TOP + high * len(symbols) + 4, "".join(shapes), alt)
 
 
 def _name(at: tuple[float, float], symbol: str, kind: str) -> str:
     return write_line(at, SPACE if symbol == " " else symbol, kind)
 
 
-def _weight(x: float, at: tuple[int, int], words: str) -> str:
+def _weight(x: float, at: tuple[float, float, float], words: str) -> str:
+    """A cell at (left, top) and so wide."""
     if x < 0.005:  # invisible
         return ""
-    s, t = at
-    place: dict[str, str | float] = {"class": "c-weight", "x": LEFT + CELL[0] * t, "y": TOP + CELL[1] * s}
-    size: dict[str, str | float] = {"width": CELL[0], "height": CELL[1], "fill-opacity": f"{min(1.0, x):.2f}"}
+    left, top, wide = at
+    place: dict[str, str | float] = {"class": "c-weight", "x": left, "y": top}
+    size: dict[str, str | float] = {"width": wide, "height": CELL[1], "fill-opacity": f"{min(1.0, x):.2f}"}
     return element("rect", place | size, f"<title>{escaped(words)} {fixed(x)}</title>")
