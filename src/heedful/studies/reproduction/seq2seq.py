@@ -287,7 +287,7 @@ def _claims(kinds: Mapping[str, Mapping[str, Scores]], uniform: Floats, lengths:
             "concat does not perform well",
             f"exact match, {CONCAT} − {kind}",
             _over_both(match[CONCAT], match[kind]),
-            "Luong et al. 2015, whose concat has no matrix for h",
+            "Luong et al. 2015, where a part of W is the identity",
         )
         claims.append(replace(worse, expected="lower"))
     decided = decide([claim.difference for claim in claims])
