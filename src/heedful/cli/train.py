@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,13 @@ from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.data import Splits
+    from heedful.nets.training.lengths import Bin, LengthComparison
     from heedful.nets.training.loop import TrainingProgress, WatchTraining
     from heedful.nets.training.recipes import Recipe
     from heedful.nets.training.train import Trained
     from heedful.report.progress import Show
+
+_TRANSLATOR = "A model folder from `heedful train seq2seq-…`; several with --lengths."
 
 
 @click.command()
@@ -38,21 +41,33 @@ def train(
     recipe: str, data: str, out: str, assignments: tuple[str, ...], dev: str | None, test: str | None,
     reading: dict[str, Any], names: str | None, limit: int | None, restart: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Train the network of RECIPE on DATA: a file, a folder with train, dev and test, or a folder for each class."""
+    """Train the network of RECIPE on DATA: a file, a folder with train, dev and test, or a folder for each class.
+
+    The data of a seq2seq recipe are pairs with the columns source and target (or --text-column and --label-column), or
+    "dates", which are generated.
+    """
     from heedful.nets.training.recipes import RECIPES
 
     chosen: Recipe = RECIPES[recipe]
     settings = chosen.read(assignments)
     chosen.settings(settings)  # refuses a wrong value before anything is read
-    from heedful.data import splits
+    from heedful.data import pair_splits, splits
     from heedful.nets.training.train import train as train_network
+    from heedful.nets.training.translation_job import DATES
     from heedful.report.progress import progress
 
+    generated = chosen.translates and data == DATES
+    if chosen.translates and names is not None:
+        raise BadInput(f"--names is for classifiers, and {chosen.name} writes texts; leave it out.")
+    for option, value in (("--dev", dev), ("--test", test), ("--limit", limit)):
+        if generated and value is not None:
+            raise BadInput(f"{option} is for data of your own, and dates are generated; set n_train, n_dev or n_test.")
     with progress() as show:
         show("reading the data")
         source: Any = data
-        if not chosen.generates:
-            source = _limited(splits(data, dev=dev, test=test, **reading), limit)
+        if not generated:
+            read = pair_splits if chosen.translates else splits
+            source = _limited(read(data, dev=dev, test=test, **reading), limit)
             if source.note:
                 click.echo(source.note, err=True)
         result = train_network(
@@ -118,16 +133,22 @@ def _print(result: Trained, as_json: bool) -> None:
 
 
 def _unused(result: Trained) -> list[str]:
-    """A line for each part of the data of which the recipe dropped texts that are too short or too long."""
+    """A line for each part of the data of which texts were dropped, or cannot be translated correctly."""
+    from heedful.data.selection import drop_reasons
     from heedful.nets.training.train import finished_record
 
     parts: dict[str, dict[str, Any]] = (finished_record(result.folder) or {})["data"]
-    counts = {name: (part["used"], part["texts"]) for name, part in parts.items() if part.get("used")}
-    return [
-        f"{used:,} of {texts:,} {name} texts were used; min_length, max_length and long drop the others"
-        for name, (used, texts) in counts.items()
-        if used < texts
-    ]
+    lines = []
+    for name, part in parts.items():
+        used, texts = part.get("used"), part.get("texts")
+        if used and used < texts:
+            settings = "min_length, max_length and long drop the others"
+            why = f"dropped: {drop_reasons(part['dropped'])}" if "dropped" in part else settings
+            lines.append(f"{used:,} of {texts:,} {name} texts were used; {why}")
+        if wrong := part.get("impossible"):
+            what = "with a symbol, or a length, that no training target has: they count as wrong"
+            lines.append(f"{wrong:,} of {texts:,} {name} texts have a target {what}")
+    return lines
 
 
 @click.command()
@@ -171,12 +192,34 @@ def _draw(recipe: Recipe | None, figure: str) -> None:
 
 
 @click.command()
-@click.argument("text")
-@click.option("--model", "-m", required=True, help="A model folder from `heedful train seq2seq-…`.")
-@click.option("--figure", help="Draw the alignment to this file, which ends in .png, .pdf or .svg.")
+@click.argument("text", required=False)
+@click.option("--model", "-m", "folders", required=True, multiple=True, help=_TRANSLATOR)
+@click.option("--lengths", metavar="DATA", help="Exact match by length, on a file of pairs or on dates, not of TEXT.")
+@opt.data_options
+@click.option("--figure", help="Draw the alignment, or the lengths, to this file, which ends in .png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the alignment.")
-def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
-    """Translate TEXT ('-' reads it from stdin) with a trained encoder-decoder."""
+def translate(
+    text: str | None, folders: tuple[str, ...], lengths: str | None, reading: dict[str, Any], figure: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Translate TEXT ('-' reads it from stdin) with a trained encoder-decoder.
+
+    With --lengths DATA, compare the translations of several models with the targets of DATA, by the length of the
+    texts. DATA is a file or folder of pairs, of which the test part is used if there is one, or "dates".
+    """
+    if (text is None) == (lengths is None):
+        raise BadInput("give either a text to translate or --lengths DATA, not both.")
+    if lengths is not None:
+        _lengths(lengths, folders, reading, figure, as_json)
+    else:
+        _alignment(text or "", folders, figure, as_json)
+    opt.announce(figure)
+
+
+def _alignment(text: str, folders: Sequence[str], figure: str | None, as_json: bool) -> None:
+    """One translation with its alignment."""
+    if len(folders) > 1:
+        raise BadInput(f"a text is translated by one model, not by {len(folders)}; give one --model.")
     from heedful.core.files import output
 
     read = opt.read_text(text, None)
@@ -184,7 +227,7 @@ def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
     with output(figure, "figure") as draw:
         from heedful.nets.training.translate import Translator
 
-        alignment = Translator.load(model).align(read or "")
+        alignment = Translator.load(folders[0]).align(read or "")
         if draw is not None:
             from heedful.report.figures import encode
             from heedful.report.figures.maps import draw_alignment
@@ -194,4 +237,41 @@ def translate(text: str, model: str, figure: str | None, as_json: bool) -> None:
         click.echo(alignment.to_json().encode("utf-8"))  # JSON is UTF-8 whatever the terminal's encoding
     else:
         click.echo(alignment.written)
-    opt.announce(figure)
+
+
+def _lengths(data: str, folders: Sequence[str], reading: Mapping[str, Any], figure: str | None, as_json: bool) -> None:
+    """Exact match by length of several models."""
+    from heedful.core.files import output
+
+    kind = opt.figure_kind(figure)
+    with output(figure, "figure") as draw:
+        from heedful.nets.training.lengths import MIN_BIN_TEXTS, compare_lengths, scored_pairs
+        from heedful.nets.training.translate import Translator
+
+        translators = {folder: Translator.load(folder) for folder in dict.fromkeys(folders)}
+        comparison = compare_lengths(translators, scored_pairs(data, **reading))
+        if draw is not None:
+            from heedful.report.figures import encode
+            from heedful.report.figures.maps import draw_lengths
+
+            draw(encode(draw_lengths(comparison.drawn(MIN_BIN_TEXTS), comparison.unit), kind))
+    if as_json:
+        click.echo(comparison.to_json().encode("utf-8"))
+    else:
+        click.echo(_lengths_table(comparison))
+
+
+def _lengths_table(comparison: LengthComparison) -> str:
+    """A row for each bin and one for all texts, a column for each model: share and 95 % interval."""
+    from heedful.core.table import align_columns
+
+    def cell(one: Bin) -> str:
+        return f"{one.share:.3f} ({one.interval[0]:.3f} – {one.interval[1]:.3f})"
+
+    rows = [(comparison.unit, "texts", *comparison.bins)]
+    for at, first in enumerate(next(iter(comparison.bins.values()))):
+        own = (cell(bins[at]) for bins in comparison.bins.values())
+        rows.append((f"{first.low} – {first.high}", f"{first.n:,}", *own))
+    total = next(iter(comparison.overall.values())).n
+    rows.append(("all", f"{total:,}", *map(cell, comparison.overall.values())))
+    return align_columns(rows, right={1})

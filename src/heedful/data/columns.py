@@ -41,6 +41,7 @@ _NAMES = {
     ),
     "rationale": ("rationale_characters", "rationale rationales"),
 }
+_PAIR_NAMES = {"text": ("source", "text"), "label": ("target", "label")}  # of parallel data, the first one first
 _KNOWN = {name for tiers in _NAMES.values() for tier in tiers for name in tier.split()}
 _COUPLES = (("question", "sentence"), ("question", "passage"))  # QNLI and BoolQ put the question first
 
@@ -99,6 +100,25 @@ def resolve(names: Sequence[str], columns: Columns, where: str) -> Columns:
     for part in several if len(several) > 1 else [text]:
         by_plain.pop(_plain(_column("text", by_plain, part, where) or ""), None)
     return Columns(text, *(_column(w, by_plain, getattr(columns, w), where) for w in ("pair", "label", "rationale")))
+
+
+def resolve_pair(names: Sequence[str], columns: Columns, where: str, labelled: bool = False) -> Columns:
+    """The columns of a row of parallel data: the source as `text`, the target as `label`.
+
+    They are called source and target; where a row is known to be a pair (`labelled`), also text and label.
+    """
+    by_plain = {_plain(name): name for name in names}
+    places = []
+    for what, known in _PAIR_NAMES.items():
+        chosen = _by_number(names, getattr(columns, what))
+        likely = (by_plain[name] for name in known[: 1 + labelled] if name in by_plain)
+        place = next(likely, None) if chosen is None else chosen
+        if place not in names:
+            lacking = f"'{chosen}'" if chosen else f"for the {known[0]}"
+            found = f"{where} has no column {lacking} ({name_list(names)})"
+            raise BadInput(f"{found}; name it {known[0]}, or choose it with --{what}-column.")
+        places.append(place)
+    return Columns(text=places[0], label=places[1])
 
 
 def _by_number(names: Sequence[str], chosen: str | None) -> str | None:

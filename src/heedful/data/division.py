@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -16,7 +16,10 @@ from heedful.data.corpora import class_folders
 from heedful.data.example import Example, label_names
 from heedful.data.examples import DataSource, items, selected, source_name
 from heedful.data.formats import FORMATS, format_of
+from heedful.data.rows import Drop
 from heedful.data.selection import EVERYTHING, Selection, drop_note, selection_record
+
+ReadItems = Callable[[DataSource, Columns, str | None], Iterator[Example | Drop]]
 
 SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
 _DEV = ("dev", "val", "valid", "validation", "eval")
@@ -62,12 +65,14 @@ def splits(
     keep: Sequence[str] | None = None,
     kind: str | None = None,
     select: Selection = EVERYTHING,
+    read: ReadItems = items,
 ) -> Splits:
     """Train, dev and test of a folder, a mapping of datasets, or one source that is divided.
 
     A missing dev is split off train. A missing test stays empty, unless the source is a single file or list, which is
     divided into three. Equal texts are in one split, splits are stratified by label, and row order has no effect.
     `select` says which texts are used, in all parts alike, before anything is divided; `keep` is short for its labels.
+    `read` reads the examples of one source.
     """
     if not (min(dev_share, test_share) >= 0 and dev_share + test_share < 1):
         raise BadInput(f"dev_share {dev_share} and test_share {test_share} must be at least 0 and sum to less than 1.")
@@ -77,7 +82,7 @@ def splits(
     alone = not sources and dev is None and test is None
     sources = sources or {"train": [source]}
     sources |= {role: [part] for role, part in (("dev", dev), ("test", test)) if part is not None}
-    every = {role: [item for part in parts for item in items(part, columns, kind)] for role, parts in sources.items()}
+    every = {role: [item for part in parts for item in read(part, columns, kind)] for role, parts in sources.items()}
     select.check(label_names(e for part in every.values() for e in part if isinstance(e, Example)))
     place = source_name(source)
     chosen = {role: selected(e, select, place if alone else f"the {role} part of {place}") for role, e in every.items()}

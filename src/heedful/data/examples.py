@@ -98,18 +98,20 @@ def source_name(source: DataSource) -> str:
 
 def items(source: DataSource, columns: Columns, kind: str | None) -> Iterator[Example | Drop]:
     """Every example of a source, and every text that its reader drops."""
-    name = source_name(source)
+    return _examples(source_rows(source, columns, kind), columns, source_name(source))
+
+
+def source_rows(source: DataSource, columns: Columns, kind: str | None) -> Iterator[FileRow]:
+    """The rows of a file, a folder, a dataset or a list."""
     if source == CORPUS and not Path(CORPUS).exists():
         source = Path(str(files("heedful.data") / "assets" / "corpus.jsonl"))
     if isinstance(source, (str, Path)):
-        rows = _file_rows(Path(source).expanduser(), kind, columns)
-    elif isinstance(source, Mapping):
+        return _file_rows(Path(source).expanduser(), kind, columns)
+    if isinstance(source, Mapping):
         raise BadInput(f"the data has parts ({name_list(source)}); give one of them, or use heedful.data.splits.")
-    elif isinstance(source, Iterable):
-        rows = objects(source)
-    else:
-        raise BadInput(f"the data is a {type(source).__name__}; give a path, a dataset or a list of examples.")
-    return _examples(rows, columns, name)
+    if isinstance(source, Iterable):
+        return objects(source)
+    raise BadInput(f"the data is a {type(source).__name__}; give a path, a dataset or a list of examples.")
 
 
 def _file_rows(path: Path, kind: str | None, columns: Columns) -> Iterator[FileRow]:
@@ -153,8 +155,8 @@ def _examples(rows: Iterator[FileRow], columns: Columns, name: str) -> Iterator[
 def _example(where: str, row: Mapping[str, Any], at: Columns) -> Example | Drop:
     if is_gold_label(at.label) and row[at.label or ""] == "-":
         return Drop("without a gold label")
-    text = _text(_joined(row, at.text or ""), where, "text")
-    pair = None if at.pair is None or row[at.pair] is None else _text(row[at.pair], where, "pair")
+    text = text_value(_joined(row, at.text or ""), where, "text")
+    pair = None if at.pair is None or row[at.pair] is None else text_value(row[at.pair], where, "pair")
     label = None if at.label is None else _label(row[at.label], where)
     spans = None
     if at.rationale is not None and row[at.rationale] is not None:
@@ -169,7 +171,8 @@ def _joined(row: Mapping[str, Any], columns: str) -> Any:
     return [part for part in (row[name] for name in parts_of(columns)) if part is not None and str(part).strip()]
 
 
-def _text(value: Any, where: str, what: str) -> str:
+def text_value(value: Any, where: str, what: str) -> str:
+    """A text, checked; tokens are joined by spaces."""
     if isinstance(value, (list, tuple)) and all(isinstance(token, str) for token in value):
         value = " ".join(value)
     # subtle: check_text loops over characters, so valid texts skip it

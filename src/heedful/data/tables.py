@@ -85,7 +85,8 @@ def _names_without_header(path: Path, records: Sequence[Sequence[str]], columns:
     if numbers_a_column(columns):
         return [str(i) for i in range(1, width + 1)]
     unknown = f"'{path}' line 1 has no known column name ({name_list(records[0])}) and no column is clearly the label"
-    raise BadInput(f"{unknown}; add a header such as text,label or choose columns by number with --text-column 2.")
+    header = f"{columns.text or 'text'},{columns.label or 'label'}"
+    raise BadInput(f"{unknown}; add a header such as {header} or choose columns by number with --text-column 2.")
 
 
 def _whole(values: Sequence[str]) -> bool:

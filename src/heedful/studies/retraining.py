@@ -70,7 +70,7 @@ def recipe_settings(subject: Subject) -> Any:
 def require_attention(subject: Subject, study: str) -> Any:
     """The settings of a recipe with attention over the text that is learned; an error for any other."""
     settings = recipe_settings(subject)
-    if RECIPES[subject.recipe].generates:
+    if RECIPES[subject.recipe].translates:
         raise BadInput(f"{study} needs a classifier, and {subject.recipe} writes texts; give a recipe such as bilstm.")
     if RECIPES[subject.recipe].kind is HierarchicalSettings and not settings.flat:
         flat = subject.recipe.replace("han", "flan")

@@ -636,4 +636,4 @@ def test_an_encoder_and_decoder_is_trained_on_dates(tmp_path: Path) -> None:
     assert "exact match" in out.stdout
     assert run("translate", "due the 3rd of March, 2026", "--model", tmp_path / "m").exit_code == 0
     wrong = run("train", "seq2seq-none", "corpus", "--out", tmp_path / "n")
-    assert "is trained on generated dates, not on 'corpus'" in wrong.stderr
+    assert "has no column for the source (found: text, label" in wrong.stderr

@@ -11,9 +11,11 @@ import datetime
 import string
 from collections.abc import Container
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 
 from heedful.core.errors import BadInput
+from heedful.nets.training.pairs import PairSplits, TextPair
 
 SOURCE = string.ascii_letters + string.digits + " ,./-'"
 TARGET = string.digits + "- "
@@ -48,20 +50,13 @@ _AFTER = (" at the latest", ", as agreed", ", I think", " in the old town", " an
 
 
 @dataclass(frozen=True)
-class DatePair:
-    """A text and its translation."""
+class DatePair(TextPair):
+    """A text and its translation.
 
-    source: str
-    target: str
+    `copies` are the digits of the translation that stand in the text: for each, its place there and in the text.
+    """
 
-
-@dataclass(frozen=True)
-class DateSplits:
-    """Examples for training, validation and test; no text is in two of them."""
-
-    train: tuple[DatePair, ...]
-    dev: tuple[DatePair, ...]
-    test: tuple[DatePair, ...]
+    copies: tuple[tuple[int, int], ...] = ()
 
 
 def date_pairs(
@@ -93,28 +88,47 @@ def date_pairs(
 
 def date_splits(
     n_train: int, n_dev: int, n_test: int, seed: int = 0, dates: tuple[int, int] = (1, MAX_DATES)
-) -> DateSplits:
+) -> PairSplits:
     """Three sets from three seeds; no text is in two of them."""
     train = date_pairs(n_train, 3 * seed, dates=dates)
     known = {pair.source for pair in train}
     dev = date_pairs(n_dev, 3 * seed + 1, dates=dates, without=known)
     test = date_pairs(n_test, 3 * seed + 2, dates=dates, without=known | {pair.source for pair in dev})
-    return DateSplits(train, dev, test)
+    return PairSplits(train, dev, test)
 
 
-def _text(rng: Random, dates: int) -> DatePair:
-    source, target = [], []
-    for i in range(dates):
-        written, iso = _date(rng)
-        source += [rng.choice(_BETWEEN), written] if i else [written]
-        target.append(iso)
+@dataclass(frozen=True)
+class _Date:
+    """A date as it is written and in ISO 8601, and the digits that both share, as in `DatePair`."""
+
+    written: str
+    iso: str
+    copies: tuple[tuple[int, int], ...]
+
+
+def _text(rng: Random, count: int) -> DatePair:
+    source: list[str] = []
+    dates: list[_Date] = []
+    for i in range(count):
+        date = _date(rng)
+        source += [rng.choice(_BETWEEN), date.written] if i else [date.written]
+        dates.append(date)
     before = rng.choice(_BEFORE) if rng.random() < 0.6 else ""
     after = rng.choice(_AFTER) if rng.random() < 0.3 else ""
-    return DatePair(before + "".join(source) + after, " ".join(target))
+    starts = list(accumulate(map(len, [before, *source])))[::2]  # of each date in the text
+    copies = tuple(
+        (11 * i + there, start + here)
+        for i, (date, start) in enumerate(zip(dates, starts, strict=True))
+        for there, here in date.copies
+    )
+    return DatePair(before + "".join(source) + after, " ".join(date.iso for date in dates), copies)
 
 
-def _date(rng: Random) -> tuple[str, str]:
-    """A date in one of the formats, and in ISO 8601."""
+_LAST_DIGITS = {"y": 4, "yy": 4, "m": 7, "mm": 7, "d": 10, "dd": 10, "dth": 10}  # where a number ends in ISO 8601
+
+
+def _date(rng: Random) -> _Date:
+    """A date in one of the formats."""
     how = rng.choice(_FORMATS)
     first, last = (1970, 2069) if "{yy}" in how else (1900, 2099)
     start = datetime.date(first, 1, 1)
@@ -126,5 +140,13 @@ def _date(rng: Random) -> tuple[str, str]:
         "m": str(day.month), "mm": f"{day.month:02}", "month": month, "mon": month[:3],
         "y": str(day.year), "yy": f"{day.year % 100:02}", "weekday": weekday, "wd": weekday[:3],
     }  # fmt: skip
-    text, case = how.format_map(parts), rng.random()
-    return (text.lower() if case < 0.15 else text.upper() if case < 0.2 else text), day.isoformat()
+    text, copies = "", []
+    for words, name, _, _ in string.Formatter().parse(how):
+        text += words
+        if name in _LAST_DIGITS:
+            digits = sum(map(str.isdigit, parts[name]))
+            copies += [(_LAST_DIGITS[name] - digits + k, len(text) + k) for k in range(digits)]
+        text += parts[name] if name else ""
+    case = rng.random()
+    written = text.lower() if case < 0.15 else text.upper() if case < 0.2 else text
+    return _Date(written, day.isoformat(), tuple(sorted(copies)))

@@ -16,7 +16,7 @@ from heedful.nets.training.settings import (
     SingleSettings,
     TransformerSettings,
 )
-from heedful.nets.training.translate import Seq2SeqSettings
+from heedful.nets.training.translation_job import Seq2SeqSettings
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class Recipe:
     summary: str
     paper: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    generates: bool = False  # its data, by name
+    translates: bool = False  # reads pairs of texts; it is no classifier
+    aliases: tuple[str, ...] = ()
 
     def settings(self, arguments: Mapping[str, Any] | None = None) -> Any:
         """The recipe's defaults, updated by these settings, which are checked."""
@@ -50,10 +51,14 @@ _ENCODERS = {
 _SENTENCE_ENCODERS = {"rnn": "BiGRU", "conv": "convolutions", "none": "no encoder"}
 _SLOW = {"none": {"epochs": 60, "patience": 10}}
 _FLAT = {"flat": True, "dropout_document": 0.444, "dropout_output": 0.346}
-_SCORES = (
-    ("additive", "additive attention", "Bahdanau et al. 2015"),
-    ("multiplicative", "multiplicative attention", "Luong et al. 2015"),
-    ("none", "one vector between them", "Cho et al. 2014"),
+_FED_BACK = {"attention": "additive", "order": "bahdanau"}
+_DECODERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
+    ("additive", "additive attention", "Bahdanau et al. 2015", {}),
+    ("multiplicative", 'multiplicative attention ("general")', "Luong et al. 2015", {}),
+    ("none", "one vector between them", "Cho et al. 2014", {}),
+    ("bahdanau", "additive attention, fed back", "Bahdanau et al. 2015", _FED_BACK),
+    ("dot", "attention by dot products", "Luong et al. 2015", {}),
+    ("concat", "attention by concatenation", "Luong et al. 2015", {}),
 )
 
 
@@ -78,9 +83,11 @@ def _recipes() -> Iterator[Recipe]:
     yield Recipe("transformer", TransformerSettings, "small Transformer encoder, states added up", _POSTER)
     new_head = "any Hugging Face encoder with a new head (encoder=FOLDER)"
     yield Recipe("finetune", FineTune, new_head, "Devlin et al. 2019")
-    for name, what, paper in _SCORES:
+    for name, what, paper, different in _DECODERS:
         summary = f"GRU encoder and decoder, {what}"
-        yield Recipe(f"seq2seq-{name}", Seq2SeqSettings, summary, paper, {"attention": name}, generates=True)
+        aliases = ("seq2seq-general",) if name == "multiplicative" else ()
+        own = {"attention": name} | different
+        yield Recipe(f"seq2seq-{name}", Seq2SeqSettings, summary, paper, own, translates=True, aliases=aliases)
 
 
 RECIPES = Catalogue("recipe", "recipes", __name__, {recipe.name: recipe for recipe in _recipes()})

@@ -34,7 +34,8 @@ from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, spli
 from heedful.nets.training.loop import LOG, STATE, Fitted, TrainingPlan, WatchTraining, delete_state, fit
 from heedful.nets.training.recipes import RECIPES, Recipe
 from heedful.nets.training.settings import Batches, Given, TextSettings
-from heedful.nets.training.translate import exact_match, job
+from heedful.nets.training.translate import exact_match
+from heedful.nets.training.translation_job import DATES, FOR_DATES, FOR_PAIRS, job
 from heedful.nets.vocabulary import learned, specials
 
 RECORD, CURVE = "training.json", "training.svg"
@@ -73,11 +74,12 @@ def train(
     """Train the network of a recipe on a data set: a file, a folder, a Hugging Face data set, or `heedful.data.Splits`.
 
     The model is saved in the folder `out`. A run that was killed is resumed; `restart` starts it again. `names` are
-    new names of the labels, in their sorted order.
+    new names of the labels, in their sorted order. An encoder-decoder is trained on "dates", which are generated, or on
+    pairs: what `heedful.data.pair_splits` takes or gives.
     """
     chosen: Recipe = RECIPES[name]
-    if chosen.generates:
-        return _generated(chosen, data, check_folder(out, restart), settings, restart, watch)
+    if chosen.translates:
+        return _translator(chosen, data, check_folder(out, restart), settings, restart, watch)
     ready: Batches = chosen.settings(settings)
     split = data if isinstance(data, Splits) else datasets.splits(data)
     if not split.train or not split.dev:
@@ -97,7 +99,7 @@ def train(
     return Trained(load(folder), folder, fitted.history, fitted.best, dev, test)
 
 
-def _generated(
+def _translator(
     chosen: Recipe,
     data: Any,
     folder: Path,
@@ -105,17 +107,21 @@ def _generated(
     restart: bool,
     watch: WatchTraining | None,
 ) -> Trained:
-    """An encoder-decoder, trained on generated dates."""
-    if data != "dates":
-        raise BadInput(f"{chosen.name} is trained on generated dates, not on '{data}'; give dates as the data.")
+    """An encoder-decoder, trained on generated dates or on pairs."""
+    generated = isinstance(data, str) and data == DATES
+    for name in FOR_PAIRS if generated else FOR_DATES:
+        if name in (settings or {}):
+            wanted = "pairs of your own, and the data are generated" if generated else "generated dates"
+            raise BadInput(f"{name} is a setting for {wanted}; leave it out.")
     ready = chosen.settings(settings)
-    task = job(ready)
+    split = None if generated else data if isinstance(data, Splits) else datasets.pair_splits(data)
+    task = job(ready, split)
     fitted = fit(task, ready, prepare_folder(folder, restart), watch)
     task.translator.save(folder)
-    test = {"exact match": exact_match(task.translator, task.data.test)}
-    sizes = {name: {"texts": len(getattr(task.data, name))} for name in ("train", "dev", "test")}
+    test = {"exact match": exact_match(task.translator, task.data.test)} if task.data.test else None
     about = {"recipe": chosen.name, "paper": chosen.paper}
-    dev = finish(about, ready, folder, fitted, test, {"data": sizes})
+    more = {"data": task.record(split) | ({} if split is None else split.record())}
+    dev = finish(about, ready, folder, fitted, test, more)
     return Trained(task.translator, folder, fitted.history, fitted.best, dev, test)
 
 

@@ -33,7 +33,8 @@ from heedful.report.figures.sheet import (
 from heedful.report.phrases import details, format_number, score_text
 
 if TYPE_CHECKING:
-    from heedful.nets.training.translate import Alignment, Bin
+    from heedful.nets.training.lengths import Bin
+    from heedful.nets.training.translate import Alignment
 
 
 MAX_BINS = 48  # bins on a side of one heat map among many
@@ -271,44 +272,61 @@ def tiled(why: Interaction) -> NDArray[np.float32]:
 
 
 SPACE = "␣"
-MAX_SYMBOLS = 400  # characters, or symbols, that a figure can name
+MAX_SYMBOLS = 400  # symbols that a figure can name
+MAX_NAME = 14  # characters of a name
 _HEAD, _NAMES, _FOOT, _BAR = 0.62, 0.55, 0.1, 0.75
-_COLOURS = (WEIGHT, FOR, AGAINST, INK)
-_MARKS = ("o", "s", "D", "^")
+_COLOURS = (WEIGHT, FOR, AGAINST, INK, "#8a6d00", "#7a3b69")
+_MARKS = ("o", "s", "D", "^", "v", "P")
+_NAME_HEIGHT = 0.065  # of a line's name, in shares of the axis
 
 
 def draw_alignment(alignment: Alignment) -> Picture:
-    """A heat map: a row for each output symbol, a column for each character of the text."""
+    """A heat map: a row for each output symbol, a column for each symbol of the text."""
     if not alignment.weights.any():
         name = alignment.model or "the translator"
         raise Unsupported(f"{name} has no attention, so there is no alignment to draw; give a network with attention.")
     if max(alignment.weights.shape) > MAX_SYMBOLS:
-        raise BadInput(f"the text has {len(alignment.text):,} characters and a figure names {MAX_SYMBOLS}; shorten it.")
+        unit = "characters" if _by_characters(alignment) else "words"
+        raise BadInput(f"the text has {len(alignment.read):,} {unit} and a figure names {MAX_SYMBOLS}; shorten it.")
     rows, columns = alignment.weights.shape
+    characters = _by_characters(alignment)
     cell = float(np.clip(9.5 / columns, 0.1, 0.17))
     tall = max(cell, 0.14)
+    left, above = (_NAMES, _NAMES / 2) if characters else map(_names_room, (alignment.symbols, alignment.read))
     with plainly():
         letters = Letters.of([alignment.text, alignment.written, alignment.model, SPACE])
-        width = 2 * MARGIN_INCHES + _NAMES + max(3.6, cell * columns) + _BAR
-        sheet = Sheet.of(width, _HEAD + _NAMES / 2 + tall * rows + _FOOT + MARGIN_INCHES / 2, letters)
+        width = 2 * MARGIN_INCHES + left + max(3.6, cell * columns) + _BAR
+        sheet = Sheet.of(width, _HEAD + above + tall * rows + _FOOT + MARGIN_INCHES / 2, letters)
         title = f"{alignment.model or 'the translator'} writes {alignment.written}"
         sheet.write(MARGIN_INCHES, 0.14, title, sheet.style(11))
-        caption = "attention of each output symbol (rows) over the input characters (columns); each row sums to 1"
+        unit = "characters" if characters else "words"
+        caption = f"attention of each output symbol (rows) over the input {unit} (columns); each row sums to 1"
         for n, line in enumerate(sheet.fitted(caption, width - 2 * MARGIN_INCHES, sheet.style(8.5))):
             sheet.write(MARGIN_INCHES, 0.37 + 0.15 * n, line, sheet.style(8.5, SOFT))
-        axes = sheet.axes(MARGIN_INCHES + _NAMES, _HEAD + _NAMES / 2, cell * columns, tall * rows)
+        axes = sheet.axes(MARGIN_INCHES + left, _HEAD + above, cell * columns, tall * rows)
         _heat(sheet, axes, alignment, min(7.5, cell * 62))
     return sheet.figure
+
+
+def _by_characters(alignment: Alignment) -> bool:
+    """Whether the symbols are characters; those of a text of one-letter words look the same."""
+    return "".join(alignment.read) == alignment.text
+
+
+def _names_room(names: Sequence[str]) -> float:
+    """Inches for the longest name."""
+    return 0.12 + 0.062 * min(MAX_NAME, max(map(len, names)))
 
 
 def _heat(sheet: Sheet, axes: Axes, alignment: Alignment, size: float) -> None:
     rows, columns = alignment.weights.shape
     image = axes.imshow(alignment.weights, _WEIGHT_COLOURS, aspect="auto", interpolation="nearest", vmin=0, vmax=1)
     axes.xaxis.tick_top()
-    axes.set_xticks(range(columns), [_shown(sheet, c) for c in alignment.text], **sheet.style(size))
+    turned = 0 if _by_characters(alignment) else 90
+    axes.set_xticks(range(columns), [_shown(sheet, s) for s in alignment.read], rotation=turned, **sheet.style(size))
     axes.set_yticks(range(rows), [_shown(sheet, s) for s in alignment.symbols], **sheet.style(min(size + 0.5, 7.5)))
     # a faint line at each space of the text and of the output
-    for at in (i for i, c in enumerate(alignment.text) if c.isspace()):
+    for at in (i for i, s in enumerate(alignment.read) if s.isspace()):
         axes.axvline(at, color=LINE, linewidth=0.4)
     for at in (i for i, s in enumerate(alignment.symbols) if s.isspace()):
         axes.axhline(at, color=LINE, linewidth=0.4)
@@ -324,10 +342,10 @@ def _heat(sheet: Sheet, axes: Axes, alignment: Alignment, size: float) -> None:
 
 
 def _shown(sheet: Sheet, symbol: str) -> str:
-    return SPACE if symbol.isspace() else sheet.letters.safe(symbol)
+    return SPACE if symbol.isspace() else sheet.letters.safe(symbol, MAX_NAME)
 
 
-def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
+def draw_lengths(alignment: Mapping[str, Sequence[Bin]], unit: str = "characters") -> Picture:
     """Exact match against the length of the text, a line for each network, with 95 % intervals (Wilson)."""
     if not alignment or not all(alignment.values()):
         raise BadInput("there is nothing to draw against length; give each network at least one bin.")
@@ -347,17 +365,20 @@ def draw_lengths(alignment: Mapping[str, Sequence[Bin]]) -> Picture:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(color=LINE, linewidth=0.5)
         axes.set_axisbelow(True)
-        axes.set_xlabel("characters of the text", **sheet.style(8.5, SOFT))
+        axes.set_xlabel(f"{unit} of the text", **sheet.style(8.5, SOFT))
         axes.set_ylabel("exact match", **sheet.style(8.5, SOFT))
     return sheet.figure
 
 
 def _names(sheet: Sheet, axes: Axes, alignment: Mapping[str, Sequence[Bin]]) -> None:
-    """Each name at the end of its line, moved down where two would overlap."""
-    lowest = np.inf
-    for name in sorted(alignment, key=lambda name: -alignment[name][-1].share):
-        end = alignment[name][-1]
-        lowest = min(end.share, lowest - 0.065)
+    """Each name at the end of its line, moved down where two would overlap, or up from below the axis."""
+    order = sorted(alignment, key=lambda name: -alignment[name][-1].share)
+    places: list[float] = []
+    for name in order:
+        places.append(min([alignment[name][-1].share, *(place - _NAME_HEIGHT for place in places[-1:])]))
+    lowest = [_NAME_HEIGHT * (len(order) - 1 - i) for i in range(len(order))]
+    for name, place, least in zip(order, places, lowest, strict=True):
         colour = _COLOURS[list(alignment).index(name)]
         spot: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
-        axes.annotate(name, (end.middle, lowest), (10, 0), **spot, **sheet.style(9, colour))
+        at = (alignment[name][-1].middle, max(place, least))
+        axes.annotate(name, at, (10, 0), **spot, **sheet.style(9, colour))

@@ -15,6 +15,7 @@ PAPERS = Catalogue(
         "serrano2019": "serrano2019:Serrano2019",
         "poster": "poster:Poster",
         "hao2021": "hao2021:Hao2021",
+        "seq2seq": "seq2seq:Seq2SeqPapers",
     },
     listing="heedful reproduce --list",
 )
