@@ -52,6 +52,19 @@ def test_a_study_says_what_it_wrote(study: Path) -> None:
     assert found.exit_code == 0, found.output
 
 
+def test_the_same_command_again_leaves_the_saved_model_and_another_folder_is_refused(
+    study: Path, tmp_path: Path
+) -> None:
+    args = ["study", "pruning", "corpus", *FEW, "--keep", "0.5", "--out", str(study / "s"), "--save"]
+    before = contents(study / "m")
+    assert run(*args, str(study / "m")).exit_code == 0
+    assert contents(study / "m") == before == contents(study / "s" / "models" / "pruned")
+    (tmp_path / "config.json").write_text("{}")
+    found = run(*args, str(tmp_path))
+    assert found.exit_code == 2
+    assert "exists; give a new folder for the pruned model (--save)" in found.stderr
+
+
 @pytest.mark.parametrize(("kind", "ending"), [("html", "html"), ("md", "md"), ("csv", "csv"), ("latex", "tex")])
 def test_a_study_is_reported_in_every_format(study: Path, kind: str, ending: str, tmp_path: Path) -> None:
     out, figures = tmp_path / f"r.{ending}", tmp_path / "figures"

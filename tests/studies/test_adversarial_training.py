@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.audits.run import order
 from heedful.core.errors import BadInput
-from heedful.data import Splits
+from heedful.data import Splits, fingerprint
 from heedful.maths.ranks import jensen_shannon
 from heedful.studies.adversarial_training import ADVERSARIES, UNIFORM, AdversarialTraining
 from heedful.studies.outcome import Outcome, load_outcome
@@ -117,6 +119,21 @@ def test_a_transformer_without_a_recipe_starts_from_its_own_weights(layers: str,
     assert row.mean > 0
 
 
+def test_fewer_training_texts_have_the_labels_in_proportion_and_train_every_network(tmp_path: Path) -> None:
+    whole = splits()
+    by_label = replace(whole, train=sorted(whole.train, key=lambda e: str(e.label)))
+    out = tmp_path / "s"
+    found = run("adversarial-training", out, "texts=20", "strengths=0", "adversary_epochs=1", "seeds=1", data=by_label)
+    records = [json.loads((folder / "training.json").read_bytes()) for folder in (out / "models").iterdir()]
+    used = found.result.texts[0]
+    assert len(records) == 4  # the base network, an adversary, a seed and uniform attention
+    assert {record["data"]["train"]["fingerprint"] for record in records} == {used.fingerprint}
+    share = sum(e.label == "1" for e in whole.train) / len(whole.train)
+    drawn = [by_label.train[i] for i in order(by_label.train, 0)[:20]]
+    assert (used.texts, used.fingerprint) == (20, fingerprint(drawn))
+    assert abs(sum(e.label == "1" for e in drawn) / 20 - share) <= 1 / 20
+
+
 @pytest.mark.thorough
 def test_a_fine_tuned_encoder_starts_from_its_pretrained_weights(tmp_path: Path) -> None:
     classifier = build("bert", labels=2)
@@ -163,6 +180,7 @@ def test_the_cost_is_known_before() -> None:
     [
         (("strengths=",), "strengths is a number of at least 0 or several with commas between, not ''"),
         (("strengths=0.1,0.1",), "strengths are 0.1, 0.1; give each λ once"),
+        (("strengths=0.12345678,0.12345679",), "strengths are 0.123457, 0.123457; give each λ once"),
         (("strengths=-1",), "strengths is a number of at least 0 or several with commas between, not '-1'"),
         (("attention=uniform",), "needs learned attention, and bilstm has attention=uniform"),
         (("direction=both",), "direction 'both' is not one of adversary-base, base-adversary"),

@@ -146,9 +146,10 @@ def test_transfer_is_on_one_data_set() -> None:
         heedful.study(SMALL, [splits(), more], preferring())
 
 
-def test_texts_that_are_too_short_are_refused() -> None:
-    with pytest.raises(BadInput, match="set a smaller shortest"):
-        heedful.study(replace(SMALL, shortest=50), splits(), preferring())
+def test_texts_that_are_too_short_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"0 of \d+ training texts have 50 tokens or more; set a smaller shortest"):
+        heedful.study(replace(SMALL, shortest=50), splits(), preferring(), out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_model_that_predicts_one_label_is_refused() -> None:

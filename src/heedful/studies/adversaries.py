@@ -39,7 +39,7 @@ class AdversaryTraining(Retraining):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.strengths or len(set(self.strengths)) < len(self.strengths):
+        if not self.strengths or len(set(map(adversary_name, self.strengths))) < len(self.strengths):
             listed = ", ".join(f"{x:g}" for x in self.strengths)
             raise BadInput(f"strengths are {listed or 'empty'}; give each λ once, at least one, such as 0,0.001.")
 
@@ -64,7 +64,6 @@ class Adversaries:
     trial: Trial
     base: Classifier
     training: AdversaryTraining
-    limit: int | None = None  # texts of train
 
     @cached_property
     def plan(self) -> AdversaryPlan:
@@ -77,15 +76,10 @@ class Adversaries:
         rate = {} if own.adversary_lr is None else {"lr": own.adversary_lr}
         seed = ready.seed + SEED_OFFSET
         ready = replace(ready, epochs=own.adversary_epochs, patience=own.adversary_patience, seed=seed, **rate)
-        parts = (subject.splits.train[: self.limit], subject.splits.dev)
+        parts = (subject.splits.train, subject.splits.dev)
         # labels as the base model has them ("1" may be its "positive"), although the loss does not use them
         named = [[replace(e, label=self.base.labels[gold_index(e, self.base.labels)]) for e in part] for part in parts]
         return AdversaryPlan(self.base, ready, Splits(named[0], named[1], []), fresh)
-
-    def used_by(self, subject: Subject) -> Subject:
-        """The subject with the training texts that adversaries are trained on."""
-        whole = subject.splits
-        return replace(subject, splits=Splits(whole.train[: self.limit], whole.dev, whole.test))
 
     @cached_property
     def outputs(self) -> tuple[BaseOutputs, BaseOutputs]:

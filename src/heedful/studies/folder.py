@@ -26,6 +26,7 @@ from heedful.core.files import compact, leftover, pretty, probe, sweep, write_er
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
 ADVERSARIES, PARTS = "adversaries", "parts"
+PRUNED = "pruned"  # the model without the least important heads
 STUDY_FORMAT = "heedful study 1"
 
 
