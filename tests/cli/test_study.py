@@ -138,3 +138,55 @@ def test_a_killed_study_ends_with_the_same_bytes(study: Path, steps: int, tmp_pa
     found = run(*args)
     assert found.exit_code == 0, found.output
     assert contents(tmp_path / "s") == contents(study / "s")
+
+
+def settings(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+NETWORK = settings("average.embedding=12", "average.hidden=8", "average.epochs=4", "average.batch=16")
+LONG = {
+    "adversarial-training": [
+        *("--recipe", "average", *NETWORK),
+        *settings("strengths=0,0.1", "adversary_epochs=4", "seeds=1", "scored=24", "steps=20"),
+    ],
+    "adversarial-keys": settings(
+        "trained=48", "chosen=16", "scored=24", "epochs=2", "each_layer=permuted", "draws=1", "batch=16", "hidden=16"
+    ),
+    "triggers": settings(
+        "extracted=40", "shortest=8", "tuned=24", "scored=40", "candidates=3", "kept=1", "draws=1", "max_tokens=24"
+    ),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", LONG)
+def test_a_study_that_trains_or_attacks_and_is_killed_ends_with_the_same_bytes(name: str, tmp_path: Path) -> None:
+    args = ["study", name, "corpus", *LONG[name], "--out"]
+    assert run(*args, str(tmp_path / "whole")).exit_code == 0
+    whole, out = contents(tmp_path / "whole"), tmp_path / "cut"
+
+    def progress() -> int:
+        """Finished steps, and trainings that have begun."""
+        return sum(len(list(out.rglob(name))) for name in ("steps/*.json", "resume.safetensors"))
+
+    reached = 0
+    for _ in range(3):
+        with command([*args, str(out)]) as running:
+            while progress() <= reached and running.code is None:
+                time.sleep(0.01)
+            os.kill(running.pid, signal.SIGKILL)
+            running.wait()
+        reached = progress()
+        assert not (out / "outcome.json").exists()
+    found = run(*args, str(out))
+    assert found.exit_code == 0, found.output
+    assert contents(out) == whole
+
+
+@pytest.mark.thorough
+def test_two_processes_that_train_end_with_the_bytes_of_one(tmp_path: Path) -> None:
+    name = "adversarial-training"
+    for jobs in ("1", "2"):
+        assert run("study", name, "corpus", *LONG[name], "--jobs", jobs, "--out", str(tmp_path / jobs)).exit_code == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
