@@ -15,6 +15,7 @@ from heedful.audits.run import order
 from heedful.core.errors import BadInput
 from heedful.data import Splits, fingerprint
 from heedful.maths.ranks import jensen_shannon
+from heedful.nets.training.train import train
 from heedful.studies.adversarial_training import ADVERSARIES, UNIFORM, AdversarialTraining
 from heedful.studies.outcome import Outcome, load_outcome
 from heedful.studies.retraining import BASE, JAIN_WALLACE
@@ -123,7 +124,8 @@ def test_fewer_training_texts_have_the_labels_in_proportion_and_train_every_netw
     whole = splits()
     by_label = replace(whole, train=sorted(whole.train, key=lambda e: str(e.label)))
     out = tmp_path / "s"
-    found = run("adversarial-training", out, "texts=20", "strengths=0", "adversary_epochs=1", "seeds=1", data=by_label)
+    short = ("strengths=0", "adversary_epochs=1", "seeds=1", "steps=5", "candidates=1", "scored=8")
+    found = run("adversarial-training", out, "texts=20", *short, data=by_label)
     records = [json.loads((folder / "training.json").read_bytes()) for folder in (out / "models").iterdir()]
     used = found.result.texts[0]
     assert len(records) == 4  # the base network, an adversary, a seed and uniform attention
@@ -157,6 +159,18 @@ def test_labels_may_be_numbers_where_the_model_has_names(tmp_path: Path) -> None
     short = ("strengths=1", "adversary_epochs=1", "texts=16", "scored=8")
     found = study("adversarial-training", splits(), classifier, settings=short, out=tmp_path / "study")
     assert heedful.load(found.models["λ = 1"]).labels == classifier.labels
+
+
+def test_an_adversary_of_a_model_with_names_in_another_order_keeps_its_predictions(tmp_path: Path) -> None:
+    small = {"embedding": 12, "hidden": 8, "lr": 0.02, "batch": 16, "epochs": 6}
+    train("average", splits(), tmp_path / "model", small, names=("yes", "no"))
+    short = ("strengths=0", "adversary_epochs=12", "seeds=1", "steps=5", "candidates=1")
+    found = study("adversarial-training", splits(), str(tmp_path / "model"), settings=short, out=tmp_path / "study")
+    assert {heedful.load(folder).labels for folder in found.models.values()} == {("yes", "no")}
+    for name in ("λ = 0", "seed 1", UNIFORM):
+        flips = found.result.row("flip", name, OVER_TEXTS)
+        assert flips is not None
+        assert flips.mean < 0.2, name
 
 
 @pytest.mark.thorough

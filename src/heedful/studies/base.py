@@ -189,8 +189,25 @@ class Trial:
         if (record := finished_record(folder)) is not None:  # killed before the step was stored
             return dict(record["test"])
         recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
-        result = train(recipe, subject.splits, folder, chosen, watch=self.watch_training(name))
+        splits, names = self._as_the_model_names_labels(subject.splits)
+        result = train(recipe, splits, folder, chosen, names=names, watch=self.watch_training(name))
         return dict(result.test or {})
+
+    def _as_the_model_names_labels(self, splits: Splits) -> tuple[Splits, tuple[str, ...] | None]:
+        """The data of a network that is compared with a given model, and names for its labels where they differ.
+
+        The data may have numbers for them, or the model another order: texts get the number of their label, in the
+        model's order.
+        """
+        model = self.subject.classifier
+        if model is None or tuple(label_names(splits.train)) == model.labels:
+            return splits, None
+
+        def numbered(part: Sequence[Example]) -> list[Example]:
+            return [replace(e, label=str(gold_index(e, model.labels))) for e in part]
+
+        parts = {name: numbered(getattr(splits, name)) for name in ("train", "dev", "test")}
+        return replace(splits, **parts), model.labels
 
     def watch_training(self, name: str) -> WatchTraining:
         """Reports the progress of a training of this name."""
