@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -71,6 +72,9 @@ def test_a_study_is_reported_in_every_format(study: Path, kind: str, ending: str
     found = run("report", str(study / "s"), "--format", kind, "--out", str(out), "--figures", str(figures))
     assert found.exit_code == 0, found.output
     assert "taylor" in out.read_text("utf-8")
+    links = re.findall(r"\]\((.+?\.svg)\)", out.read_text("utf-8"))
+    assert (kind == "md") == bool(links)
+    assert all((out.parent / link).is_file() for link in links)
     assert (figures / "pruning-areas.svg").exists()
 
 
