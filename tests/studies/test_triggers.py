@@ -243,6 +243,13 @@ def test_the_report_names_the_strongest_trigger(tmp_path: Path) -> None:
     assert "“yes”" in planted().to_html()
 
 
+def test_the_report_says_that_no_test_text_is_predicted_rightly() -> None:
+    other = {"LABEL_0": "LABEL_1", "LABEL_1": "LABEL_0"}
+    wrong = [replace(e, label=other[str(e.label)]) for e in splits().test]
+    page = heedful.study(SMALL, replace(splits(), test=wrong), preferring()).to_html()
+    assert "No test text was predicted rightly" in page
+
+
 def test_the_outcome_is_json() -> None:
     assert json.loads(json.dumps(planted().to_dict()))["study"] == "triggers"
 
