@@ -206,8 +206,8 @@ class Trial:
         def numbered(part: Sequence[Example]) -> list[Example]:
             return [replace(e, label=str(gold_index(e, model.labels))) for e in part]
 
-        parts = {name: numbered(getattr(splits, name)) for name in ("train", "dev", "test")}
-        return replace(splits, **parts), model.labels
+        train, dev, test = (numbered(part) for part in (splits.train, splits.dev, splits.test))
+        return replace(splits, train=train, dev=dev, test=test), model.labels
 
     def watch_training(self, name: str) -> WatchTraining:
         """Reports the progress of a training of this name."""
