@@ -17,8 +17,9 @@ from heedful.data import Splits, fingerprint
 from heedful.maths.ranks import jensen_shannon
 from heedful.nets.training.train import train
 from heedful.studies.adversarial_training import ADVERSARIES, UNIFORM, AdversarialTraining
+from heedful.studies.adversaries import constant_notes
 from heedful.studies.outcome import Outcome, load_outcome
-from heedful.studies.retraining import BASE, JAIN_WALLACE
+from heedful.studies.retraining import BASE, JAIN_WALLACE, Answers
 from heedful.studies.study import StudyRequest, forecast, prepare, study
 from tests.studies.retrained import TINY, run, splits
 from tests.studies.test_seeds import attention, probability
@@ -213,6 +214,18 @@ def test_recipes_with_two_attentions_or_none_are_refused_before_training(name: s
         study(name, splits(), recipe="cnn", settings=("attention=none",))
     with pytest.raises(BadInput, match="needs a classifier, and seq2seq-additive writes texts"):
         study(name, splits(), recipe="seq2seq-additive")
+
+
+def test_an_adversary_that_always_predicts_one_label_is_named() -> None:
+    def answers(*chances: float) -> Answers:
+        nothing = np.zeros(len(chances))
+        return Answers(np.array([[1 - p, p] for p in chances]), nothing, nothing)
+
+    base, one, both = answers(0.9, 0.8, 0.1), answers(0.9, 0.7, 0.6), answers(0.9, 0.2, 0.4)
+    (note,) = constant_notes({"λ = 0": one, "λ = 1": both}, base)
+    assert "One label is predicted for every text by: λ = 0. " in note
+    assert constant_notes({"λ = 1": both}, base) == ()
+    assert constant_notes({"λ = 0": one}, one) == ()
 
 
 def test_no_strength_is_refused() -> None:

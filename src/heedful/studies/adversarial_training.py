@@ -16,7 +16,7 @@ from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
 from heedful.nets.training.adversarial import Layers, Objective, check_adversary
 from heedful.nets.training.settings import AttendedSettings
-from heedful.studies.adversaries import Adversaries, AdversaryTraining, start_notes
+from heedful.studies.adversaries import Adversaries, AdversaryTraining, constant_notes, start_notes
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
 from heedful.studies.outcome import Curve, ExampleText, Result, WeightedWords
 from heedful.studies.retraining import (
@@ -118,7 +118,7 @@ class AdversarialTraining(AdversaryTraining):
             examples=self._examples(trial, panel, own, {name: answers[name] for name in dev}),
             texts=used_texts(subject, self.uses, texts.used),
             models=models,
-            notes=self._notes(subject, searched),
+            notes=self._notes(subject, searched) + constant_notes({name: answers[name] for name in dev}, own),
             details={
                 "strengths": list(self.strengths),
                 "dev": dev,

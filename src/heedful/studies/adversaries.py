@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ from heedful.nets.training.adversarial import (
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.train import finished_record
 from heedful.studies.base import Cost, Subject, Trial, gold_index
-from heedful.studies.retraining import Retraining
+from heedful.studies.retraining import Answers, Retraining
 
 SEED_OFFSET = 1000  # an adversary has other initial weights than the base model and its other seeds
 FINE_TUNING = "finetune"
@@ -103,6 +104,23 @@ class Adversaries:
     def models(self) -> dict[str, str]:
         """Their folders, by name."""
         return {name: self.trial.model_path(name) for name in map(adversary_name, self.training.strengths)}
+
+
+def constant_notes(adversaries: Mapping[str, Answers], own: Answers) -> tuple[str, ...]:
+    """A sentence on adversaries that predict one label for every text, which the base model does not.
+
+    TVD is smallest for a constant at the median, where a saturated output has no gradient.
+    """
+    if len(set(own.predicted.tolist())) < 2:
+        return ()
+    names = [name for name, answers in adversaries.items() if len(set(answers.predicted.tolist())) < 2]
+    if not names:
+        return ()
+    return (
+        f"One label is predicted for every text by: {', '.join(names)}. Training did not reach the base model's "
+        "predictions, and such an adversary says nothing about attention; give more texts or epochs, or another "
+        "adversary_lr.",
+    )
 
 
 def start_notes(subject: Subject) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _success(outcome: Outcome, model: Mapping[str, Any]) -> Iterator[Figure]:
     words = Words(
         f"triggers-success{slug(who) if who else ''}",
         f"Success by gold label{who}",
-        "share of rightly predicted texts that the trigger makes wrong",
+        "share of rightly predicted texts made wrong",
         caption="95 % intervals. At the right: compared with random words.",
     )
     if marks:
