@@ -107,10 +107,7 @@ class Adversaries:
 
 
 def constant_notes(adversaries: Mapping[str, Answers], own: Answers) -> tuple[str, ...]:
-    """A sentence on adversaries that predict one label for every text, which the base model does not.
-
-    TVD is smallest for a constant at the median, where a saturated output has no gradient.
-    """
+    """A sentence on adversaries that predict one label for every text, which the base model does not."""
     if len(set(own.predicted.tolist())) < 2:
         return ()
     names = [name for name, answers in adversaries.items() if len(set(answers.predicted.tolist())) < 2]
