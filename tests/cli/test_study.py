@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -52,12 +53,28 @@ def test_a_study_says_what_it_wrote(study: Path) -> None:
     assert found.exit_code == 0, found.output
 
 
+def test_the_same_command_again_leaves_the_saved_model_and_another_folder_is_refused(
+    study: Path, tmp_path: Path
+) -> None:
+    args = ["study", "pruning", "corpus", *FEW, "--keep", "0.5", "--out", str(study / "s"), "--save"]
+    before = contents(study / "m")
+    assert run(*args, str(study / "m")).exit_code == 0
+    assert contents(study / "m") == before == contents(study / "s" / "models" / "pruned")
+    (tmp_path / "config.json").write_text("{}")
+    found = run(*args, str(tmp_path))
+    assert found.exit_code == 2
+    assert "exists; give a new folder for the pruned model (--save)" in found.stderr
+
+
 @pytest.mark.parametrize(("kind", "ending"), [("html", "html"), ("md", "md"), ("csv", "csv"), ("latex", "tex")])
 def test_a_study_is_reported_in_every_format(study: Path, kind: str, ending: str, tmp_path: Path) -> None:
     out, figures = tmp_path / f"r.{ending}", tmp_path / "figures"
     found = run("report", str(study / "s"), "--format", kind, "--out", str(out), "--figures", str(figures))
     assert found.exit_code == 0, found.output
     assert "taylor" in out.read_text("utf-8")
+    links = re.findall(r"\]\((.+?\.svg)\)", out.read_text("utf-8"))
+    assert (kind == "md") == bool(links)
+    assert all((out.parent / link).is_file() for link in links)
     assert (figures / "pruning-areas.svg").exists()
 
 
@@ -125,3 +142,55 @@ def test_a_killed_study_ends_with_the_same_bytes(study: Path, steps: int, tmp_pa
     found = run(*args)
     assert found.exit_code == 0, found.output
     assert contents(tmp_path / "s") == contents(study / "s")
+
+
+def settings(*assignments: str) -> list[str]:
+    return [word for assignment in assignments for word in ("--set", assignment)]
+
+
+NETWORK = settings("average.embedding=12", "average.hidden=8", "average.epochs=4", "average.batch=16")
+LONG = {
+    "adversarial-training": [
+        *("--recipe", "average", *NETWORK),
+        *settings("strengths=0,0.1", "adversary_epochs=4", "seeds=1", "scored=24", "steps=20"),
+    ],
+    "adversarial-keys": settings(
+        "trained=48", "chosen=16", "scored=24", "epochs=2", "each_layer=permuted", "draws=1", "batch=16", "hidden=16"
+    ),
+    "triggers": settings(
+        "extracted=40", "shortest=8", "tuned=24", "scored=40", "candidates=3", "kept=1", "draws=1", "max_tokens=24"
+    ),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", LONG)
+def test_a_study_that_trains_or_attacks_and_is_killed_ends_with_the_same_bytes(name: str, tmp_path: Path) -> None:
+    args = ["study", name, "corpus", *LONG[name], "--out"]
+    assert run(*args, str(tmp_path / "whole")).exit_code == 0
+    whole, out = contents(tmp_path / "whole"), tmp_path / "cut"
+
+    def progress() -> int:
+        """Finished steps, and trainings that have begun."""
+        return sum(len(list(out.rglob(name))) for name in ("steps/*.json", "resume.safetensors"))
+
+    reached = 0
+    for _ in range(3):
+        with command([*args, str(out)]) as running:
+            while progress() <= reached and running.code is None:
+                time.sleep(0.01)
+            os.kill(running.pid, signal.SIGKILL)
+            running.wait()
+        reached = progress()
+        assert not (out / "outcome.json").exists()
+    found = run(*args, str(out))
+    assert found.exit_code == 0, found.output
+    assert contents(out) == whole
+
+
+@pytest.mark.thorough
+def test_two_processes_that_train_end_with_the_bytes_of_one(tmp_path: Path) -> None:
+    name = "adversarial-training"
+    for jobs in ("1", "2"):
+        assert run("study", name, "corpus", *LONG[name], "--jobs", jobs, "--out", str(tmp_path / jobs)).exit_code == 0
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")

@@ -481,6 +481,17 @@ def test_texts_of_a_class_may_have_no_suffix(write: Callable[..., str]) -> None:
     assert Counter(e.label for e in load("news")) == {"sport": 1, "space": 2}
 
 
+def test_parts_may_have_no_suffix(write: Callable[..., str]) -> None:
+    for role, n in (("train", 6), ("valid", 2), ("test", 3)):
+        folder = str(Path(write(f"d/qa1_{role}", "".join(f"{i % 2}\ta {role} text {i}\n" for i in range(n)))).parent)
+    write("d/README", "about these data\n")
+    parts = splits(folder, kind="tsv")
+    assert [len(part) for part in (parts.train, parts.dev, parts.test)] == [6, 2, 3]
+    write("d/train.tsv", "0\tone\n1\ttwo\n")
+    with_suffix = splits(folder, kind="tsv", dev_share=0.5)
+    assert sorted(e.text for e in (*with_suffix.train, *with_suffix.dev)) == ["one", "two"]
+
+
 def test_files_without_a_suffix_are_no_texts_beside_txt_files(write: Callable[..., str]) -> None:
     write("data/pos/1.txt", "good")
     write("data/pos/LICENSE", "no text")

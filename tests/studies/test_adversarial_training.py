@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 
 import heedful
+from heedful.audits.run import order
 from heedful.core.errors import BadInput
-from heedful.data import Splits
+from heedful.data import Splits, fingerprint
 from heedful.maths.ranks import jensen_shannon
+from heedful.nets.training.train import train
 from heedful.studies.adversarial_training import ADVERSARIES, UNIFORM, AdversarialTraining
+from heedful.studies.adversaries import constant_notes
 from heedful.studies.outcome import Outcome, load_outcome
-from heedful.studies.retraining import BASE, JAIN_WALLACE
+from heedful.studies.retraining import BASE, JAIN_WALLACE, Answers
 from heedful.studies.study import StudyRequest, forecast, prepare, study
 from tests.studies.retrained import TINY, run, splits
 from tests.studies.test_seeds import attention, probability
@@ -117,6 +121,22 @@ def test_a_transformer_without_a_recipe_starts_from_its_own_weights(layers: str,
     assert row.mean > 0
 
 
+def test_fewer_training_texts_have_the_labels_in_proportion_and_train_every_network(tmp_path: Path) -> None:
+    whole = splits()
+    by_label = replace(whole, train=sorted(whole.train, key=lambda e: str(e.label)))
+    out = tmp_path / "s"
+    short = ("strengths=0", "adversary_epochs=1", "seeds=1", "steps=5", "candidates=1", "scored=8")
+    found = run("adversarial-training", out, "texts=20", *short, data=by_label)
+    records = [json.loads((folder / "training.json").read_bytes()) for folder in (out / "models").iterdir()]
+    used = found.result.texts[0]
+    assert len(records) == 4  # the base network, an adversary, a seed and uniform attention
+    assert {record["data"]["train"]["fingerprint"] for record in records} == {used.fingerprint}
+    share = sum(e.label == "1" for e in whole.train) / len(whole.train)
+    drawn = [by_label.train[i] for i in order(by_label.train, 0)[:20]]
+    assert (used.texts, used.fingerprint) == (20, fingerprint(drawn))
+    assert abs(sum(e.label == "1" for e in drawn) / 20 - share) <= 1 / 20
+
+
 @pytest.mark.thorough
 def test_a_fine_tuned_encoder_starts_from_its_pretrained_weights(tmp_path: Path) -> None:
     classifier = build("bert", labels=2)
@@ -142,6 +162,18 @@ def test_labels_may_be_numbers_where_the_model_has_names(tmp_path: Path) -> None
     assert heedful.load(found.models["λ = 1"]).labels == classifier.labels
 
 
+def test_an_adversary_of_a_model_with_names_in_another_order_keeps_its_predictions(tmp_path: Path) -> None:
+    small = {"embedding": 12, "hidden": 8, "lr": 0.02, "batch": 16, "epochs": 6}
+    train("average", splits(), tmp_path / "model", small, names=("yes", "no"))
+    short = ("strengths=0", "adversary_epochs=12", "seeds=1", "steps=5", "candidates=1")
+    found = study("adversarial-training", splits(), str(tmp_path / "model"), settings=short, out=tmp_path / "study")
+    assert {heedful.load(folder).labels for folder in found.models.values()} == {("yes", "no")}
+    for name in ("λ = 0", "seed 1", UNIFORM):
+        flips = found.result.row("flip", name, OVER_TEXTS)
+        assert flips is not None
+        assert flips.mean < 0.2, name
+
+
 @pytest.mark.thorough
 def test_three_labels(tmp_path: Path) -> None:
     found = run("adversarial-training", tmp_path / "study", *SHORT, data=splits(labels=3))
@@ -163,6 +195,7 @@ def test_the_cost_is_known_before() -> None:
     [
         (("strengths=",), "strengths is a number of at least 0 or several with commas between, not ''"),
         (("strengths=0.1,0.1",), "strengths are 0.1, 0.1; give each λ once"),
+        (("strengths=0.12345678,0.12345679",), "strengths are 0.123457, 0.123457; give each λ once"),
         (("strengths=-1",), "strengths is a number of at least 0 or several with commas between, not '-1'"),
         (("attention=uniform",), "needs learned attention, and bilstm has attention=uniform"),
         (("direction=both",), "direction 'both' is not one of adversary-base, base-adversary"),
@@ -181,6 +214,18 @@ def test_recipes_with_two_attentions_or_none_are_refused_before_training(name: s
         study(name, splits(), recipe="cnn", settings=("attention=none",))
     with pytest.raises(BadInput, match="needs a classifier, and seq2seq-additive writes texts"):
         study(name, splits(), recipe="seq2seq-additive")
+
+
+def test_an_adversary_that_always_predicts_one_label_is_named() -> None:
+    def answers(*chances: float) -> Answers:
+        nothing = np.zeros(len(chances))
+        return Answers(np.array([[1 - p, p] for p in chances]), nothing, nothing)
+
+    base, one, both = answers(0.9, 0.8, 0.1), answers(0.9, 0.7, 0.6), answers(0.9, 0.2, 0.4)
+    (note,) = constant_notes({"λ = 0": one, "λ = 1": both}, base)
+    assert "One label is predicted for every text by: λ = 0. " in note
+    assert constant_notes({"λ = 1": both}, base) == ()
+    assert constant_notes({"λ = 0": one}, one) == ()
 
 
 def test_no_strength_is_refused() -> None:

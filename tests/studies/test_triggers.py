@@ -146,9 +146,10 @@ def test_transfer_is_on_one_data_set() -> None:
         heedful.study(SMALL, [splits(), more], preferring())
 
 
-def test_texts_that_are_too_short_are_refused() -> None:
-    with pytest.raises(BadInput, match="set a smaller shortest"):
-        heedful.study(replace(SMALL, shortest=50), splits(), preferring())
+def test_texts_that_are_too_short_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"0 of \d+ training texts have 50 tokens or more; set a smaller shortest"):
+        heedful.study(replace(SMALL, shortest=50), splits(), preferring(), out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
 
 
 def test_a_model_that_predicts_one_label_is_refused() -> None:
@@ -240,6 +241,13 @@ def test_each_step_can_be_lost_without_a_change(tmp_path: Path) -> None:
 
 def test_the_report_names_the_strongest_trigger(tmp_path: Path) -> None:
     assert "“yes”" in planted().to_html()
+
+
+def test_the_report_says_that_no_test_text_is_predicted_rightly() -> None:
+    other = {"LABEL_0": "LABEL_1", "LABEL_1": "LABEL_0"}
+    wrong = [replace(e, label=other[str(e.label)]) for e in splits().test]
+    page = heedful.study(SMALL, replace(splits(), test=wrong), preferring()).to_html()
+    assert "No test text was predicted rightly" in page
 
 
 def test_the_outcome_is_json() -> None:

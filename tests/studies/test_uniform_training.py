@@ -111,6 +111,18 @@ def test_a_trained_folder_is_the_base_network_and_is_not_trained_again(tmp_path:
     assert (record["recipe"], record["settings"]["seed"], record["settings"]["hidden"]) == ("average", 5, 8)
 
 
+def test_networks_have_the_labels_of_the_given_model_in_its_order(tmp_path: Path) -> None:
+    names = ("yes", "no")  # of 0 and 1
+    small = {"embedding": 12, "hidden": 8, "lr": 0.02, "batch": 16, "epochs": 6}
+    train("average", splits(), tmp_path / "model", small, names=names)
+    found = run("uniform-training", tmp_path / "study", "seeds=2", recipe=None, model=str(tmp_path / "model"))
+    assert {heedful.load(folder).labels for folder in found.models.values()} == {names}
+    for kind in (LEARNED_NAME, UNIFORM_NAME):
+        row = found.result.row("accuracy", kind, OVER_TRAININGS)
+        assert row is not None
+        assert row.mean > 0.8
+
+
 @pytest.mark.thorough
 def test_pairs_and_three_labels(tmp_path: Path) -> None:
     pairs = run("uniform-training", tmp_path / "pairs", "seeds=1", recipe="average-pair", data=splits(pairs=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,8 @@ def _write(document: Document, kind: str, out: str | None, default: Path, figure
     with output(path, "report") as write:
         assert write is not None
         written = _write_figures(document, figures)
-        write(writer(document, figures))
+        # links of a Markdown file are relative to it
+        write(writer(document, None if figures is None else Path(relpath(figures, Path(path).parent)).as_posix()))
     opt.announce(path, *written)
 
 

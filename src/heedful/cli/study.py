@@ -12,6 +12,7 @@ import click
 from heedful.cli import options as opt
 from heedful.cli.methods import list_catalogue, measures_text
 from heedful.core.errors import BadInput
+from heedful.studies.folder import MODELS, PRUNED
 
 if TYPE_CHECKING:
     from heedful.report.progress import Show
@@ -57,7 +58,7 @@ def study(
 
     name = STUDIES.full_name(name)
     STUDIES[name]  # refuses an unknown name before anything is read
-    assignments = (*assignments, *_pruned(name, keep, save))
+    assignments = (*assignments, *_pruned(name, keep, save, out))
     if out is None and not dry_run:
         raise BadInput("no folder was given for the study; add --out DIR.")
     import heedful
@@ -97,7 +98,7 @@ def studies(name: str | None, as_json: bool) -> None:
         click.echo(f"{measures_text(STUDIES[name])}\n\nparts of the data:\n{align_columns(uses)}")
 
 
-def _pruned(name: str, keep: float | None, save: str | None) -> list[str]:
+def _pruned(name: str, keep: float | None, save: str | None, out: str | None) -> list[str]:
     """--keep and --save as settings of the study pruning."""
     if keep is None and save is None:
         return []
@@ -105,20 +106,32 @@ def _pruned(name: str, keep: float | None, save: str | None) -> list[str]:
         raise BadInput(f"--keep and --save write a pruned model, and {name} prunes nothing; leave them out.")
     if keep is None:
         raise BadInput("--save needs the share of heads to keep; add --keep 0.6.")
-    if save is not None and Path(save).exists():
+    if save is not None and Path(save).exists() and not _same_files(Path(save), Path(out or "", MODELS, PRUNED)):
         raise BadInput(f"'{save}' exists; give a new folder for the pruned model (--save).")
     return [f"keep={keep}"]
 
 
+def _same_files(folder: Path, other: Path) -> bool:
+    """Whether two folders have the same files with the same bytes."""
+    a, b = ({file.relative_to(place): file for file in place.rglob("*") if file.is_file()} for place in (folder, other))
+    return folder.is_dir() and a.keys() == b.keys() and all(a[name].read_bytes() == b[name].read_bytes() for name in a)
+
+
 def _copy_model(outcome: Outcome, folder: str) -> None:
+    """Copy the pruned model, as a whole: a command that is killed leaves no half of it under this name."""
     import shutil
+    import tempfile
 
     from heedful.core.files import write_errors
 
-    if "pruned" not in outcome.models:
+    if PRUNED not in outcome.models:
         raise BadInput(" ".join(outcome.result.notes))
-    with write_errors(Path(folder)):
-        shutil.copytree(outcome.models["pruned"], folder)
+    target = Path(folder)
+    with write_errors(target):
+        if not target.exists():  # the same command was run before
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
+                shutil.copytree(outcome.models[PRUNED], Path(place) / PRUNED).replace(target)
     opt.announce(folder)
 
 

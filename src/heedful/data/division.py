@@ -105,6 +105,8 @@ def _parts(source: Any, kind: str | None) -> dict[str, list[Any]]:
         inside = sorted(Path(source).expanduser().iterdir())
         own = FORMATS[kind].suffixes if kind in FORMATS else ()  # SNLI has each part as .jsonl and as .txt
         what, named = f"'{source}'", {p.name: p for p in inside if p.suffix.lower() in (own or SUFFIXES) or p.is_dir()}
+        if not any(map(_ROLE.fullmatch, named)):  # "qa1_train", with no suffix
+            named |= {p.name: p for p in inside if not p.suffix and _ROLE.fullmatch(p.name)}
     else:
         return {}
     matches = {name: match for name in named if (match := _ROLE.fullmatch(name))}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from heedful.audits.run import order
 from heedful.audits.summary import Row
 from heedful.checks.adversarial import Adversarial
 from heedful.core.settings import Count, Ge, NotNegative
@@ -15,7 +16,7 @@ from heedful.maths.stats import estimate
 from heedful.model.classifier import Classifier
 from heedful.nets.training.adversarial import Layers, Objective, check_adversary
 from heedful.nets.training.settings import AttendedSettings
-from heedful.studies.adversaries import Adversaries, AdversaryTraining, start_notes
+from heedful.studies.adversaries import Adversaries, AdversaryTraining, constant_notes, start_notes
 from heedful.studies.base import Cost, Subject, Texts, Trial, epochs_of, row_of
 from heedful.studies.outcome import Curve, ExampleText, Result, WeightedWords
 from heedful.studies.retraining import (
@@ -46,10 +47,10 @@ class AdversarialTraining(AdversaryTraining):
     The loss is mean TVD − λ · mean KL over texts. `direction` is adversary-base, KL(adversary ‖ base), or
     base-adversary. An adversary is trained as the base model's recipe says, for at most `adversary_epochs` epochs; the
     epoch with the lowest loss on dev texts is kept, and training stops after `adversary_patience` epochs without a
-    lower one; `adversary_lr` is another learning rate. `texts` limits the training texts (default: all), `scored` the
-    test texts. For comparison: `seeds` other seeds, the network trained with uniform attention, and Jain & Wallace's
-    adversary of each text (`epsilon`, `candidates`, `steps`). Of a Transformer, attention is that of the pooled
-    position, in the last layer or in all `layers`, head by head.
+    lower one; `adversary_lr` is another learning rate. `texts` limits the training texts of every network that is
+    trained here (default: all), `scored` the test texts. For comparison: `seeds` other seeds, the network trained with
+    uniform attention, and Jain & Wallace's adversary of each text (`epsilon`, `candidates`, `steps`). Of a Transformer,
+    attention is that of the pooled position, in the last layer or in all `layers`, head by head.
     """
 
     strengths: tuple[NotNegative, ...] = (0.0, 0.0005, 0.001, 0.0015, 0.002, 0.004, 0.02)
@@ -97,10 +98,11 @@ class AdversarialTraining(AdversaryTraining):
 
     def __call__(self, trial: Trial) -> Result:
         """The distances of every adversary on test texts, those of the comparisons, and the curve."""
-        subject = trial.subject
+        subject = self._limited(trial)
+        trial = replace(trial, subjects=(subject,))
         base = trial.classifier()
         texts = trial.texts(base, "test", self.uses["test"], self.scored)
-        adversaries = Adversaries(trial, base, self, self.texts)
+        adversaries = Adversaries(trial, base, self)
         dev = adversaries.train()
         compared = self._compared(subject)
         models = base_model(trial) | adversaries.models() | trained(trial, subject, compared)
@@ -114,9 +116,9 @@ class AdversarialTraining(AdversaryTraining):
             rows=tuple(rows),
             curves=(_curve([answers[name] for name in dev], own, base),),
             examples=self._examples(trial, panel, own, {name: answers[name] for name in dev}),
-            texts=used_texts(adversaries.used_by(subject), self.uses, texts.used),
+            texts=used_texts(subject, self.uses, texts.used),
             models=models,
-            notes=self._notes(subject, searched),
+            notes=self._notes(subject, searched) + constant_notes({name: answers[name] for name in dev}, own),
             details={
                 "strengths": list(self.strengths),
                 "dev": dev,
@@ -128,6 +130,14 @@ class AdversarialTraining(AdversaryTraining):
     def objective(self, strength: float) -> Objective:
         """The loss with this λ, about these layers."""
         return Objective(strength, self.direction, self.layers)
+
+    def _limited(self, trial: Trial) -> Subject:
+        """The subject with the training texts that are used, with the labels in proportion."""
+        whole = trial.subject.splits
+        if self.texts is None or self.texts >= len(whole.train):
+            return trial.subject
+        drawn = [whole.train[i] for i in order(whole.train, trial.seed)[: self.texts]]
+        return replace(trial.subject, splits=replace(whole, train=drawn))
 
     def _compared(self, subject: Subject) -> dict[str, dict[str, Any]]:
         """Trainings for comparison, where the subject has a recipe: other seeds, and uniform attention."""
@@ -177,10 +187,10 @@ class AdversarialTraining(AdversaryTraining):
 
     def costs(self, trial: Trial) -> list[Cost]:
         """Trainings; a pass of each test text with each model and the base model; the search on each test text."""
-        subject = trial.subject
+        subject = self._limited(trial)
         n = len(subject.splits.test[: self.scored])
         compared = self._compared(subject)
-        costs = [self.cost(len(subject.splits.train[: self.texts]))]
+        costs = [self.cost(len(subject.splits.train))]
         if compared:
             costs.append(Cost("training networks", trained=(1 + len(compared)) * epochs_of(subject)))
         models = 1 + len(self.strengths) + len(compared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ from heedful.nets.training.adversarial import (
 )
 from heedful.nets.training.recipes import RECIPES
 from heedful.studies.base import Cost, Subject, Trial, gold_index
-from heedful.studies.retraining import Retraining
+from heedful.studies.retraining import Answers, Retraining
 
 SEED_OFFSET = 1000  # an adversary has other initial weights than the base model and its other seeds
 FINE_TUNING = "finetune"
@@ -38,7 +39,7 @@ class AdversaryTraining(Retraining):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.strengths or len(set(self.strengths)) < len(self.strengths):
+        if not self.strengths or len(set(map(adversary_name, self.strengths))) < len(self.strengths):
             listed = ", ".join(f"{x:g}" for x in self.strengths)
             raise BadInput(f"strengths are {listed or 'empty'}; give each λ once, at least one, such as 0,0.001.")
 
@@ -63,7 +64,6 @@ class Adversaries:
     trial: Trial
     base: Classifier
     training: AdversaryTraining
-    limit: int | None = None  # texts of train
 
     @cached_property
     def plan(self) -> AdversaryPlan:
@@ -76,15 +76,10 @@ class Adversaries:
         rate = {} if own.adversary_lr is None else {"lr": own.adversary_lr}
         seed = ready.seed + SEED_OFFSET
         ready = replace(ready, epochs=own.adversary_epochs, patience=own.adversary_patience, seed=seed, **rate)
-        parts = (subject.splits.train[: self.limit], subject.splits.dev)
+        parts = (subject.splits.train, subject.splits.dev)
         # labels as the base model has them ("1" may be its "positive"), although the loss does not use them
         named = [[replace(e, label=self.base.labels[gold_index(e, self.base.labels)]) for e in part] for part in parts]
         return AdversaryPlan(self.base, ready, Splits(named[0], named[1], []), fresh)
-
-    def used_by(self, subject: Subject) -> Subject:
-        """The subject with the training texts that adversaries are trained on."""
-        whole = subject.splits
-        return replace(subject, splits=Splits(whole.train[: self.limit], whole.dev, whole.test))
 
     @cached_property
     def outputs(self) -> tuple[BaseOutputs, BaseOutputs]:
@@ -115,6 +110,20 @@ class Adversaries:
     def models(self) -> dict[str, str]:
         """Their folders, by name."""
         return {name: self.trial.model_path(name) for name in map(adversary_name, self.training.strengths)}
+
+
+def constant_notes(adversaries: Mapping[str, Answers], own: Answers) -> tuple[str, ...]:
+    """A sentence on adversaries that predict one label for every text, which the base model does not."""
+    if len(set(own.predicted.tolist())) < 2:
+        return ()
+    names = [name for name, answers in adversaries.items() if len(set(answers.predicted.tolist())) < 2]
+    if not names:
+        return ()
+    return (
+        f"One label is predicted for every text by: {', '.join(names)}. Training did not reach the base model's "
+        "predictions, and such an adversary says nothing about attention; give more texts or epochs, or another "
+        "adversary_lr.",
+    )
 
 
 def start_notes(subject: Subject) -> tuple[str, ...]:

@@ -188,15 +188,16 @@ class Trial:
         To be called inside a step. A training that was killed is resumed.
         """
         recipe, chosen = subject.require_recipe(), {**subject.settings, **(settings or {})}
-        parts = (subject.splits.train, subject.splits.dev, subject.splits.test)
+        splits, names = self._as_the_model_names_labels(subject.splits)
         identity = {
             "recipe": recipe,
             "settings": asdict(RECIPES[recipe].settings(chosen)),
-            "data": [datasets.fingerprint(part) for part in parts],
+            "data": [datasets.fingerprint(part) for part in (splits.train, splits.dev, splits.test)],
+            "names": names,
         }
         watch = self.watch_training(name)
         record = self.train_once(
-            name, identity, lambda folder: train(recipe, subject.splits, folder, chosen, watch=watch)
+            name, identity, lambda folder: train(recipe, splits, folder, chosen, names=names, watch=watch)
         )
         return dict(record["test"] or {})
 
@@ -215,6 +216,22 @@ class Trial:
         record = finished_record(folder)
         assert record is not None
         return record
+
+    def _as_the_model_names_labels(self, splits: Splits) -> tuple[Splits, tuple[str, ...] | None]:
+        """The data of a network that is compared with a given model, and names for its labels where they differ.
+
+        The data may have numbers for them, or the model another order: texts get the number of their label, in the
+        model's order.
+        """
+        model = self.subjects[0].classifier if self.subjects else None
+        if model is None or tuple(label_names(splits.train)) == model.labels:
+            return splits, None
+
+        def numbered(part: Sequence[Example]) -> list[Example]:
+            return [replace(e, label=str(gold_index(e, model.labels))) for e in part]
+
+        train, dev, test = (numbered(part) for part in (splits.train, splits.dev, splits.test))
+        return replace(splits, train=train, dev=dev, test=test), model.labels
 
     def watch_training(self, name: str) -> WatchTraining:
         """Reports the progress of a training of this name."""

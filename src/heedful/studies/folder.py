@@ -30,6 +30,7 @@ from heedful.core.files import compact, json_value, leftover, pretty, probe, swe
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
 ADVERSARIES, PARTS, TRAININGS = "adversaries", "parts", "trainings"
+PRUNED = "pruned"  # the model without the least important heads
 STUDY_FORMAT = "heedful study 1"
 
 

@@ -13,7 +13,7 @@ from heedful.core.settings import Between, Count, NotNegative
 from heedful.maths.stats import decide, paired
 from heedful.model.classifier import Classifier
 from heedful.nets.training.settings import SingleSettings
-from heedful.studies.adversaries import Adversaries, AdversaryTraining
+from heedful.studies.adversaries import Adversaries, AdversaryTraining, constant_notes
 from heedful.studies.base import Cost, Subject, Trial, epochs_of, row_of
 from heedful.studies.outcome import PairedDifference, Result
 from heedful.studies.retraining import (
@@ -113,7 +113,7 @@ class Guides(AdversaryTraining):
             differences=tuple(_differences(answers, texts.gold)),
             texts=used_texts(trial.subject, self.uses, texts.used),
             models=models,
-            notes=self._notes(dev, chosen),
+            notes=self._notes(dev, chosen) + constant_notes({chosen: away}, teachers[BASE]),
             details={"adversaries": dev, "chosen": chosen, "guides": list(GUIDES)},
         )
 

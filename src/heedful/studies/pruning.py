@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import factorial
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -30,6 +30,7 @@ from heedful.studies.base import (
     right,
     row_of,
 )
+from heedful.studies.folder import PRUNED
 from heedful.studies.heads import (
     Head,
     Importance,
@@ -111,13 +112,16 @@ class Pruning(Checked):
             raise BadInput(f"importances are {', '.join(self.importances) or 'empty'}; give each once, at least one.")
 
     def check(self, subjects: Sequence[Subject]) -> None:
-        """Refuse a model without heads."""
+        """Refuse a model without heads, or with too many for every order of them."""
         check_heads(subjects[0])
+        if (classifier := subjects[0].classifier) is not None:
+            self._check_draws(math.prod(require_heads(classifier)))
 
     def __call__(self, trial: Trial) -> Result:
         """The curves, their areas, and paired differences between orders."""
         classifier = trial.classifier()
         shape = require_heads(classifier)
+        self._check_draws(math.prod(shape))
         ranked = trial.texts(classifier, "dev", self.uses["dev"], self.ranked)
         scored = trial.texts(classifier, "test", self.uses["test"], self.scored)
         scores = importances(trial, classifier, ranked, self.importances, shape)
@@ -147,7 +151,7 @@ class Pruning(Checked):
         """Passes of the importances, then one for each distinct set of heads, of which copies branch off."""
         layers, heads = require_heads(trial.classifier())
         ranked, scored = (min(n, len(part)) for n, part in self._parts(trial))
-        draws = factorial(layers * heads) if self.draws == "all" else self.draws
+        draws = math.factorial(layers * heads) if self.draws == "all" else self.draws
         paths = 2 * len(self.importances) + min(draws, MAX_ENUMERATED)
         sets = paths * (len(RATES) - 2) + (paths * layers * (heads - 1) if self.each_layer else 0)
         ranking = [
@@ -155,6 +159,10 @@ class Pruning(Checked):
             for kind in self.importances
         ]
         return [*ranking, Cost("scoring without heads", scored * sets)]
+
+    def _check_draws(self, heads: int) -> None:
+        if self.draws == "all" and math.factorial(heads) > MAX_ENUMERATED:
+            raise BadInput(f"draws=all has {heads}! orders of {heads} heads; give a number of draws.")
 
     def _parts(self, trial: Trial) -> list[tuple[int, Sequence[Any]]]:
         return [(self.ranked, trial.subject.splits.dev), (self.scored, trial.subject.splits.test)]
@@ -183,8 +191,6 @@ class Pruning(Checked):
 
     def _drawn(self, trial: Trial, layer: object, heads: Sequence[Head]) -> list[Order]:
         if self.draws == "all":
-            if factorial(len(heads)) > MAX_ENUMERATED:
-                raise BadInput(f"draws=all has {len(heads)}! orders of {len(heads)} heads; give a number of draws.")
             return list(permutations(heads))
         generators = (trial.rng("random order", layer, i) for i in range(self.draws))
         return [tuple(heads[i] for i in torch.randperm(len(heads), generator=rng).tolist()) for rng in generators]
@@ -202,7 +208,7 @@ class Pruning(Checked):
         def write() -> dict[str, str]:
             try:
                 copy = silenced_copy(classifier, gone, texts.tokens[:8])
-                save_classifier(copy, trial.store.model("pruned"))
+                save_classifier(copy, trial.store.model(PRUNED))
             except Unsupported as e:
                 return {"why": e.reason}
             return {}
@@ -211,7 +217,7 @@ class Pruning(Checked):
         if fault:
             return (f"The pruned model was not written: {fault}.",), {}
         note = f"models/pruned has {kept} of {len(order)} heads, those with the largest {self.importances[0]}."
-        return (note,), {"pruned": trial.model_path("pruned")}
+        return (note,), {PRUNED: trial.model_path(PRUNED)}
 
 
 def importances(

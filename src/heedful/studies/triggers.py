@@ -9,13 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from heedful import data as datasets
-from heedful.core.errors import BadInput, Unsupported
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.finding import FRACTION, Measure, Place
 from heedful.core.settings import Checked, Count, Fraction, Ge, NotNegative
 from heedful.data import Example
@@ -40,6 +42,7 @@ from heedful.studies.patterns import Pattern, Trigger, extract, pattern_of, stro
 from heedful.studies.words import Lexicon, counted_examples, lexicon_of, words_of
 
 MAX_EXAMPLES = 6  # triggers that are shown
+MIN_LONG_TEXTS = 2  # of `shortest` tokens
 
 
 @dataclass(frozen=True)
@@ -106,11 +109,12 @@ class Triggers(Checked):
     }
 
     def check(self, subjects: Sequence[Subject]) -> None:
-        """Refuse a model without attention or two labels, and other models with other labels or data."""
+        """Refuse a model without attention or two labels, short texts, and other models with other labels or data."""
         names = task_names(subjects)
         first = subjects[0].classifier
         if first is not None:
             check_labels(first)
+            self._check_lengths(subjects[0].splits.train, first)
         for name, subject in zip(names[1:], subjects[1:], strict=True):
             if subject.splits != subjects[0].splits:
                 raise BadInput(
@@ -192,11 +196,7 @@ class Triggers(Checked):
         # subtle: short texts are left out after the draw, so more are drawn than are wanted
         drawn = trial.texts(classifier, "train", self.uses["train"], 4 * self.extracted)
         long = [i for i, tokens in enumerate(drawn.tokens) if len(tokens.content) >= self.shortest][: self.extracted]
-        if len(long) < 2:
-            raise BadInput(
-                f"{len(long)} of {len(drawn)} training texts have {self.shortest} tokens or more; set a smaller "
-                "shortest."
-            )
+        self._check_number(len(long), len(drawn))
         train = drawn.take(long)
         used = replace(train.used, texts=len(train), fingerprint=datasets.fingerprint(list(train.examples)))
         train = cut_texts(replace(train, used=used), self.max_tokens)
@@ -205,6 +205,23 @@ class Triggers(Checked):
             for split, limit in (("dev", self.tuned), ("test", self.scored))
         )
         return train, tuned, scored
+
+    def _check_lengths(self, examples: Sequence[Example], classifier: Classifier) -> None:
+        """Refuse data without two texts of enough tokens."""
+
+        def long(example: Example) -> bool:
+            with suppress(HeedfulError):  # a text that the model cannot read is left out later
+                tokens = classifier.tokens(example.text, example.pair).cut(classifier.limit)
+                return len(tokens.content) >= self.shortest
+            return False
+
+        self._check_number(len(list(islice(filter(long, examples), MIN_LONG_TEXTS))), len(examples))
+
+    def _check_number(self, enough: int, texts: int) -> None:
+        if enough < MIN_LONG_TEXTS:
+            raise BadInput(
+                f"{enough} of {texts} training texts have {self.shortest} tokens or more; set a smaller shortest."
+            )
 
     def _patterns(self, trial: Trial, classifier: Classifier, train: Texts) -> list[Pattern]:
         """The pattern of each training text that has one."""

@@ -57,7 +57,7 @@ def _sentences(outcome: Outcome) -> Iterator[str]:
     yield from _controls(outcome)
     before, after = (outcome.result.row("accuracy", name, ALL) for name in (UNCHANGED, ATTRIBUTION))
     if before is not None and after is not None:
-        yield f"Accuracy falls from {interval(before)} to {interval(after)}; {_strongest(outcome)}"
+        yield f"Accuracy goes from {interval(before)} to {interval(after)}; {_strongest(outcome)}"
     for model in outcome.result.details["models"]:
         there = outcome.result.row("success", ATTRIBUTION, {"model": model, **ALL})
         chance = outcome.result.row("success", RANDOM, {"model": model, **ALL})
@@ -101,7 +101,7 @@ def _strongest(outcome: Outcome) -> str:
     )
     return (
         f"the strongest trigger is {_quoted(trigger['words'][ATTRIBUTION])}, which makes {percentage(best)} of the "
-        f"{trigger['gold']} texts wrong."
+        f"texts with the label {trigger['gold']} wrong."
     )
 
 
@@ -122,7 +122,7 @@ def _success(outcome: Outcome, model: Mapping[str, Any]) -> Iterator[Figure]:
     words = Words(
         f"triggers-success{slug(who) if who else ''}",
         f"Success by gold label{who}",
-        "share of rightly predicted texts that the trigger makes wrong",
+        "share of rightly predicted texts made wrong",
         caption="95 % intervals. At the right: compared with random words.",
     )
     if marks:
