@@ -24,6 +24,7 @@ RULE = (
 )
 FINDINGS_NOTE = "Intervals at 95 %, over texts for these trainings unless the measure says otherwise."
 HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
+HOLD = {True: "hold", False: "do not hold", None: "undecided"}  # of several
 MAX_ROWS = 40  # numbers of one figure
 
 
@@ -181,7 +182,7 @@ def _findings(claims: Sequence[Claim]) -> list[Section]:
     table = Table("published-findings", "Published findings", columns, rows, FINDINGS_NOTE)
     question = "Do the paper's findings that are no single number hold here?"
     held = Counter(claim.holds for claim in claims)
-    counts = ", ".join(f"{held[key]} {HOLDS[key]}" for key in HOLDS if held[key])
+    counts = ", ".join(f"{held[key]} {(HOLDS if held[key] == 1 else HOLD)[key]}" for key in HOLDS if held[key])
     return [Section("findings", "Findings", question, (f"{capital(counts)}.",), tables=(table,))]
 
 

@@ -177,6 +177,7 @@ class Jain2019(Paper):
         BABI2,
         BABI3,
     )
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.1, "quick": 30}
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1,
         "words": 600,
