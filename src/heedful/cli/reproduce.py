@@ -111,7 +111,7 @@ def _list() -> str:
             ("yields", paper.yields),
         ]
         parts.append(f"{name}: {paper.title} ({paper.paper})\n{align_columns(rows, indent='  ')}")
-    sets = {known.name: f"{known.title}: {known.form}" for paper in PAPERS.values() for known in paper.data}
+    sets = {known.name: f"{known.title}; {known.form}" for paper in PAPERS.values() for known in paper.data}
     return "\n\n".join(
         [*parts, f"data sets, each a folder in --data:\n{align_columns(list(sets.items()), indent='  ')}"]
     )

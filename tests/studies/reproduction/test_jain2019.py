@@ -156,6 +156,7 @@ def test_the_overview_has_one_row_for_the_paper_and_names_what_is_outside(outcom
     assert f"| jain2019 | {' | '.join(f'{n:,}' for n in counts)} |" in text
     assert "| 0.125 | fewer texts |" in text
     assert "encoders=bilstm,average" in text
+    assert f"{far.published.table}, SST-2, " in text  # not "sst"
     assert "Published numbers that are outside" not in overview([outcome])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.charts.frame import LABELS
@@ -16,6 +17,7 @@ from heedful.report.studies import sections as study_sections
 from heedful.report.studies import study_section
 from heedful.studies.folder import is_study
 from heedful.studies.outcome import Outcome, load_outcome
+from heedful.studies.reproduction import PAPERS
 from heedful.studies.reproduction.published import Claim, Comparison, Judgement
 
 RULE = (
@@ -30,6 +32,7 @@ MAX_ROWS = 40  # numbers of one figure
 
 def sections(outcome: Outcome) -> list[Section]:
     """What agrees; every published table; the findings; what was not run; the paper's own sections."""
+    outcome = with_names(outcome)
     comparisons, claims = outcome.result.comparisons, outcome.result.claims
     measured = [c for c in comparisons if c.ours is not None]
     tables = list(dict.fromkeys(c.published.table for c in measured))
@@ -43,6 +46,32 @@ def sections(outcome: Outcome) -> list[Section]:
         *_not_run([c for c in comparisons if c.ours is None]),
         *_parts(outcome),
     ]
+
+
+def with_names(outcome: Outcome) -> Outcome:
+    """The outcome with data sets as the world calls them: "SST-2" for "sst"."""
+    names = {known.name: known.short for known in PAPERS[outcome.study].data}
+
+    def name(data: str) -> str:
+        return " and ".join(names.get(part, part) for part in data.split(" and "))
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: name(x) if key == "data" and isinstance(x, str) else rename(x) for key, x in value.items()}
+        return [rename(x) for x in value] if isinstance(value, list) else value
+
+    result = outcome.result
+    numbers = (replace(c, published=replace(c.published, data=name(c.published.data))) for c in result.comparisons)
+    return replace(
+        outcome,
+        result=replace(
+            result,
+            comparisons=tuple(numbers),
+            claims=tuple(replace(c, data=name(c.data)) for c in result.claims),
+            rows=tuple(replace(row, at=rename(row.at)) for row in result.rows),
+            details=rename(result.details),
+        ),
+    )
 
 
 def summary_sentences(outcome: Outcome) -> list[str]:
@@ -91,9 +120,9 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         Column("reason", 2, "why it was not compared, or how our set-up differs"),
     )
     rows = [_row(c) for c in comparisons]
-    caption = ""
-    if len(reasons := {c.reason for c in comparisons}) == 1:  # said once, below
-        columns, rows, caption = columns[:-1], [row[:-1] for row in rows], f"{capital(reasons.pop())}."
+    caption = _shared_reason(comparisons)
+    if caption:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     judged = Counter(c.judgement for c in comparisons)
     counts = ", ".join(f"{judged[judgement]} {judgement.value}" for judgement in Judgement if judged[judgement])
     return Section(
@@ -105,6 +134,16 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, tuple(rows), caption),),
         reading=RULE,
     )
+
+
+def _shared_reason(comparisons: Sequence[Comparison]) -> str:
+    """A reason that all numbers share, or all of a data set: said once, below the table. Empty where they differ."""
+    if len(reasons := {c.reason for c in comparisons}) == 1:
+        return f"{capital(reasons.pop())}."
+    by_data = list(dict.fromkeys((c.published.data, c.reason) for c in comparisons))
+    if len({data for data, _ in by_data}) < len(by_data):
+        return ""
+    return f"{capital('; '.join(f'{data}: {reason}' for data, reason in by_data if reason))}."
 
 
 def _row(c: Comparison) -> tuple[Cell, ...]:

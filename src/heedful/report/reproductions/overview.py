@@ -12,7 +12,7 @@ from heedful.core.settings import text_of
 from heedful.report.document import Column, Document, Section, Table
 from heedful.report.markdown import markdown
 from heedful.report.phrases import fixed
-from heedful.report.reproductions import RULE, sections
+from heedful.report.reproductions import RULE, sections, with_names
 from heedful.report.study import report
 from heedful.studies.outcome import Outcome
 from heedful.studies.reproduction.published import Judgement
@@ -46,7 +46,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Section:
     """A row for each paper; then every number that is outside, with what differs."""
     rows, outside = [], []
     for outcome in outcomes:
-        comparisons, claims = outcome.result.comparisons, outcome.result.claims
+        comparisons, claims = with_names(outcome).result.comparisons, outcome.result.claims
         judged, held = Counter(c.judgement for c in comparisons), Counter(claim.holds for claim in claims)
         measured = sum(c.ours is not None for c in comparisons)
         counts = (judged[Judgement.INSIDE], judged[Judgement.OUTSIDE], held[True], held[False], held[None])

@@ -19,10 +19,11 @@ STANDS_IN = "the embedded corpus takes the place of {}"
 class DataSet:
     """A data set of a paper: its name in the published tables, what it is, and the form that its files must have.
 
-    It is looked for in the folder --data under `name` and the other names in `folders`. `labels` are those that the
-    paper uses, as different copies spell them; empty: all. `text` are the columns of the text in the published files,
-    if they have no header. `kind`, `min_words` and `max_words` are those of `heedful.data.splits`. Without --data, the
-    embedded corpus takes the place of a data set that may be `embedded`.
+    Reports call it by its `title` up to the colon. It is looked for in the folder --data under `name` and the other
+    names in `folders`. `labels` are those that the paper uses, as different copies spell them; empty: all. `text` are
+    the columns of the text in the published files, if they have no header. `kind`, `min_words` and `max_words` are
+    those of `heedful.data.splits`. Without --data, the embedded corpus takes the place of a data set that may be
+    `embedded`.
     """
 
     name: str
@@ -35,6 +36,11 @@ class DataSet:
     min_words: int | None = None
     max_words: int | None = None
     embedded: bool = False
+
+    @property
+    def short(self) -> str:
+        """Its name in reports."""
+        return self.title.partition(":")[0]
 
     def find(self, folder: Path) -> Path | None:
         """Its folder or file inside this folder; upper and lower case are the same."""
@@ -74,12 +80,12 @@ class DataSet:
     @property
     def absence(self) -> str:
         """What is said where it is missing."""
-        return f"{self.title} is not in the data; it must be a folder '{self.name}': {self.form}"
+        return f"{self.short} is not in the data; it must be a folder '{self.name}': {self.form}"
 
 
 SST = DataSet(
     "sst",
-    "the Stanford Sentiment Treebank",
+    "SST-2: the Stanford Sentiment Treebank, two labels",
     "train, dev and test with a sentence and its label, 0 or 1",
     ("sst2", "sst-2"),
     embedded=True,
@@ -87,7 +93,7 @@ SST = DataSet(
 IMDB = DataSet("imdb", "IMDB", "train and test with a review and its label, 0 or 1")
 AGNEWS = DataSet(
     "agnews",
-    "AG News, World against Business",
+    "AG News: World against Business",
     "train and test with a description and its label",
     ("ag_news", "ag-news"),
     (("0", "2"), ("World", "Business"), ("1", "3")),
@@ -95,7 +101,7 @@ AGNEWS = DataSet(
 )
 NEWSGROUPS = DataSet(
     "20news",
-    "20 Newsgroups, baseball against hockey",
+    "20 Newsgroups: baseball against hockey",
     "a folder for each group, a file for each message",
     ("20news_sports", "20newsgroups"),
     (("rec.sport.baseball", "rec.sport.hockey"),),
@@ -107,41 +113,50 @@ NEWSGROUPS = DataSet(
 SST_JW, IMDB_JW = replace(SST, min_words=6), replace(IMDB, min_words=7, max_words=399)
 TWEET = DataSet(
     "tweet",
-    "tweets on adverse drug reactions",
+    "ADR tweets: adverse drug reactions",
     "train and test with a tweet and its label, 0 or 1",
     ("adr",),
     min_words=6,
     max_words=99,
 )
 DIABETES, ANEMIA = (
-    DataSet(name, f"MIMIC-III, {name}", "train, dev and test with a discharge summary and its label, 0 or 1")
+    DataSet(
+        name,
+        f"MIMIC {name}: discharge summaries of MIMIC-III",
+        "train, dev and test with a discharge summary and its label, 0 or 1",
+    )
     for name in ("diabetes", "anemia")
 )
 _PAIRS = "train, dev and test with text, text_pair and label"
-SNLI = DataSet("snli", "SNLI, entailment", _PAIRS)
-CNN = DataSet("cnn", "CNN, questions on news", "train, dev and test with .question files, or text, text_pair and label")
+SNLI = DataSet("snli", "SNLI: entailment", _PAIRS)
+CNN = DataSet("cnn", "CNN: questions on news", "train, dev and test with .question files, or text, text_pair and label")
 BABI1, BABI2, BABI3 = (
-    DataSet(f"babi{n}", f"bAbI, task {n}", f"the files qa{n}_…_train.txt and qa{n}_…_test.txt", (f"babi_{n}", f"qa{n}"))
+    DataSet(
+        f"babi{n}",
+        f"bAbI {n}: questions on stories",
+        f"the files qa{n}_…_train.txt and qa{n}_…_test.txt",
+        (f"babi_{n}", f"qa{n}"),
+    )
     for n in (1, 2, 3)
 )
-MRPC = DataSet("mrpc", "MRPC, paraphrases", _PAIRS)
-RTE = DataSet("rte", "RTE, entailment", _PAIRS)
-MNLI = DataSet("mnli", "MNLI, entailment", _PAIRS)
+MRPC = DataSet("mrpc", "MRPC: paraphrases", _PAIRS)
+RTE = DataSet("rte", "RTE: entailment", _PAIRS)
+MNLI = DataSet("mnli", "MNLI: entailment", _PAIRS)
 IMDB10 = DataSet(
     "imdb10",
-    "IMDB with ten ratings",
+    "IMDB-10: IMDB with ten ratings",
     "the files imdb.train.txt.ss, imdb.dev.txt.ss and imdb.test.txt.ss, or train and test with a review and its rating",
     ("imdb-10",),
 )
 _ZHANG = "train.csv and test.csv without a header: the class, then the text in {}; or with the columns text and label"
 YAHOO = DataSet(
     "yahoo",
-    "Yahoo Answers, ten topics",
+    "Yahoo Answers: ten topics",
     _ZHANG.format("three columns"),
     ("yahoo_answers_csv", "yahoo_answers"),
     text="2,3,4",
 )
 AMAZON = DataSet(
-    "amazon", "Amazon reviews, five ratings", _ZHANG.format("two columns"), ("amazon_review_full_csv",), text="2,3"
+    "amazon", "Amazon: reviews, five ratings", _ZHANG.format("two columns"), ("amazon_review_full_csv",), text="2,3"
 )
-YELP = DataSet("yelp", "Yelp reviews, five ratings", _ZHANG.format("one column"), ("yelp_review_full_csv",))
+YELP = DataSet("yelp", "Yelp: reviews, five ratings", _ZHANG.format("one column"), ("yelp_review_full_csv",))

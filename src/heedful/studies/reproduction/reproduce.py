@@ -110,7 +110,7 @@ def _subjects(paper: Paper, data: str | Path | None) -> list[Subject]:
     if data is None:
         stand_ins = [known for known in paper.data if known.embedded]
         return [
-            replace(known.subject(CORPUS), note=f"Nothing is judged: {STANDS_IN.format(known.title)}.")
+            replace(known.subject(CORPUS), note=f"Nothing is judged: {STANDS_IN.format(known.short)}.")
             for known in stand_ins
         ]
     folder = Path(data).expanduser()
