@@ -78,10 +78,11 @@ class Poster(Paper):
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "train": 4000,
-        "scored": 300,
-        "adversary_texts": 400,
+        "scored": 200,
+        "adversary_texts": 300,
         "adversary_epochs": 3,
         "spaces": 40,
+        "draws": 3,
         "epochs": 4,
     }
 
