@@ -117,6 +117,7 @@ def test_classes_are_in_the_papers_order(data: str, labels: tuple[str, ...], ord
 # a whole reproduction
 
 
+@pytest.mark.thorough
 def test_every_measured_number_is_that_of_the_audits(outcome: Outcome) -> None:
     measured = {c.published.key: c for c in outcome.result.comparisons if c.ours is not None}
     assert {c.judgement for c in measured.values()} == {Judgement.NOT_COMPARED}
@@ -131,11 +132,13 @@ def test_every_measured_number_is_that_of_the_audits(outcome: Outcome) -> None:
     assert {key[0] for key in measured} >= {"Table 2", "All configurations", "Test scores", "First version"}
 
 
+@pytest.mark.thorough
 def test_findings_are_of_the_networks_that_were_run(outcome: Outcome) -> None:
     assert len(outcome.result.claims) == 5
     assert {claim.holds for claim in outcome.result.claims} == {None}  # six texts
 
 
+@pytest.mark.thorough
 def test_the_report_has_the_papers_figures_and_both_networks_in_one_table(outcome: Outcome) -> None:
     ours, figures = report.sections(outcome)
     heads = [column.head for column in ours.tables[0].columns]
@@ -147,6 +150,7 @@ def test_the_report_has_the_papers_figures_and_both_networks_in_one_table(outcom
     assert any("Table 2" in section.title for section in whole_report(outcome).sections)
 
 
+@pytest.mark.thorough
 def test_the_overview_has_one_row_for_the_paper_and_names_what_is_outside(outcome: Outcome) -> None:
     measured = next(c for c in outcome.result.comparisons if c.ours is not None)
     far = replace(measured, judgement=Judgement.OUTSIDE, limit=0.125, reason="fewer texts")

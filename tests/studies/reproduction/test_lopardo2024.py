@@ -58,6 +58,7 @@ def ours(outcome: Outcome, *key: str) -> float:
     return found.mean
 
 
+@pytest.mark.thorough
 def test_every_number_is_measured_but_those_of_a_review_that_is_not_published(outcome: Outcome) -> None:
     missing = [c for c in outcome.result.comparisons if c.ours is None]
     assert {c.reason for c in missing} == {UNPUBLISHED_REVIEW}
@@ -65,6 +66,7 @@ def test_every_number_is_measured_but_those_of_a_review_that_is_not_published(ou
 
 
 @pytest.mark.parametrize("kind", [ONE, SIX])
+@pytest.mark.thorough
 def test_accuracies_are_those_of_the_trainings_in_percent(kind: str, outcome: Outcome) -> None:
     record = json.loads((outcome.models[f"{kind}, seed 0"] / "training.json").read_text())
     accuracy = record["test"]["accuracy"]
@@ -78,6 +80,7 @@ def test_accuracies_are_those_of_the_trainings_in_percent(kind: str, outcome: Ou
     ("α-avg", "attention-mean"), ("α-max", "attention-max"), ("G-avg", "gradient-mean"), ("G-l1", "gradient-l1"),
     ("G-l2", "gradient-l2"), ("G×I", GradientXInput(positions=True)), ("lime", Lime(masking="delete", samples=5000)),
 ])  # fmt: skip
+@pytest.mark.thorough
 def test_the_sentence_is_explained_by_the_papers_seven(
     column: str, method: Any, outcome: Outcome, network: heedful.Classifier
 ) -> None:
@@ -100,6 +103,7 @@ def test_the_sentence_is_shown_and_not_judged_however_many_trainings() -> None:
     assert len(judged) == 53
 
 
+@pytest.mark.thorough
 def test_theorem_5_1_is_compared_with_lime_that_deletes_words(outcome: Outcome, network: heedful.Classifier) -> None:
     paper, runs = prepare("lopardo2024", profile="smoke").study, Trial(runs=2, samples=40)
     assert isinstance(paper, Lopardo2024)
@@ -159,12 +163,14 @@ def test_one_review_is_inside_what_reviews_spread_over() -> None:
     assert found.spread == pytest.approx(numbers.mean(1).std(ddof=1))
 
 
+@pytest.mark.thorough
 def test_findings_need_texts_and_nothing_is_judged_on_the_embedded_corpus(outcome: Outcome) -> None:
     assert {c.judgement for c in outcome.result.comparisons} == {Judgement.NOT_COMPARED}
     assert [claim.holds for claim in outcome.result.claims] == [None] * 7
     assert [claim.expected for claim in outcome.result.claims] == ["equal"] * 2 + ["higher"] * 5
 
 
+@pytest.mark.thorough
 def test_every_post_hoc_explainer_is_set_against_attention(outcome: Outcome) -> None:
     assert outcome.folder is not None
     findings = heedful.open(outcome.folder / outcome.result.parts["explainers"]).record.findings("input-erasure")
@@ -174,6 +180,7 @@ def test_every_post_hoc_explainer_is_set_against_attention(outcome: Outcome) -> 
     assert [claim.difference.mean for claim in outcome.result.claims[2:]] == pytest.approx(twin, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_report_has_the_papers_figures(outcome: Outcome, network: heedful.Classifier) -> None:
     explainers, heads, lime, gradients = sections(outcome)
     assert explainers.tables[0].rows[6][1] == 0.1041
@@ -185,6 +192,7 @@ def test_the_report_has_the_papers_figures(outcome: Outcome, network: heedful.Cl
     assert "at [CLS] alone" in gradients.findings[0]
 
 
+@pytest.mark.thorough
 def test_the_folder_has_the_audit_of_the_explainers(outcome: Outcome) -> None:
     assert outcome.folder is not None
     audit = heedful.open(outcome.folder / outcome.result.parts["explainers"])

@@ -147,6 +147,7 @@ def test_findings_hold_where_they_are_planted(true: bool) -> None:
 # a whole reproduction
 
 
+@pytest.mark.thorough
 def test_two_labels_stand_beside_ten_and_are_not_judged(outcome: Outcome) -> None:
     measured = {c.published.column: c for c in outcome.result.comparisons if c.ours is not None}
     assert tuple(measured) == CELLS
@@ -157,6 +158,7 @@ def test_two_labels_stand_beside_ten_and_are_not_judged(outcome: Outcome) -> Non
     assert "it must be a folder 'yelp': train.csv and test.csv without a header" in others["yelp"]
 
 
+@pytest.mark.thorough
 def test_flips_and_boxes_are_those_of_the_audits(outcome: Outcome) -> None:
     assert outcome.folder is not None
     record = load_record(outcome.folder / outcome.result.parts["imdb han-rnn 0"])
@@ -172,6 +174,7 @@ def test_flips_and_boxes_are_those_of_the_audits(outcome: Outcome) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_report_has_all_networks_in_one_figure(outcome: Outcome) -> None:
     flips, sets, weights = report.sections(outcome)
     (grid,) = sets.figures
@@ -189,6 +192,7 @@ def test_the_report_has_all_networks_in_one_figure(outcome: Outcome) -> None:
     assert any(section.name == "importance-sets" for section in whole_report(outcome).sections)
 
 
+@pytest.mark.thorough
 def test_the_report_needs_no_folder(outcome: Outcome) -> None:
     *_, weights = report.sections(replace(outcome, folder=None))
     assert not weights.figures

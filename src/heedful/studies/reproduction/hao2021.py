@@ -65,6 +65,7 @@ class Hao2021(Paper):
     networks: ClassVar[str] = "finetune"
     yields: ClassVar[str] = "pruning curves, by layer and over all, heads across tasks, trees, trigger tables"
     data: ClassVar[tuple[DataSet, ...]] = (SST, MRPC, RTE, MNLI)
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.2, "quick": 29}
     smoke: ClassVar[Mapping[str, Any]] = {
         "train": 60,
         "epochs": 1,
@@ -172,7 +173,7 @@ class Hao2021(Paper):
                     claims.append(Claim(finding, "section 6 of the paper", data, measure, difference, "higher"))
         if TASKS in outcomes:
             for row in outcomes[TASKS].rows("pearson", "attribution"):
-                pair = f"{row.at['a']} and {row.at['b']}"
+                pair = " and ".join(str(row.at[side]).partition(" on ")[0] for side in ("a", "b"))  # models on data
                 difference = Difference(row.n, row.mean, row.low, row.high, float("nan"))
                 finding, measure = "important heads are similar across tasks", f"Pearson's r, {pair}"
                 claims.append(Claim(finding, "section 5 of the paper", pair, measure, difference, "higher"))
