@@ -60,6 +60,7 @@ class Wiegreffe2019(Paper):
     networks: ClassVar[str] = RECIPE
     yields: ClassVar[str] = "Tables 2 to 4, violins of the seeds, the curve of TVD against JSD"
     data: ClassVar[tuple[DataSet, ...]] = (SST_JW, IMDB_JW, AGNEWS, NEWSGROUPS, DIABETES, ANEMIA)
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.2, "quick": 48}
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1,
         "words": 1200,
