@@ -101,7 +101,7 @@ class Lopardo2024(Paper):
     networks: ClassVar[str] = "multihead, multihead-6"
     yields: ClassVar[str] = "accuracies, the seven explainers of Figure 1, maps of all heads, Figures 4 and 5"
     data: ClassVar[tuple[DataSet, ...]] = (replace(IMDB, embedded=True),)
-    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.1, "quick": 42}
+    minutes: ClassVar[Mapping[str, float]] = {"smoke": 0.1, "quick": 23}
     smoke: ClassVar[Mapping[str, Any]] = {
         "seeds": 1, "deep_seeds": 1, "train": 60, "deep_train": 20, "tested": 20, "epochs": 1, "deep_epochs": 1,
         "scored": 2, "shortest": 4, "longest": 40, "runs": 2, "samples": 40, "audited": 4,
