@@ -33,7 +33,7 @@ from heedful.nets.training.loop import TrainingProgress, WatchTraining
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.settings import FineTune, MultiHeadSettings, TransformerSettings
 from heedful.nets.training.train import RECORD, finished_record, train
-from heedful.studies.folder import MODELS, Library, StudyFolder, file_name
+from heedful.studies.folder import MODELS, Trainings, StudyFolder, file_name
 from heedful.studies.outcome import Result, TextsUsed
 
 CHUNK_TEXTS = 32  # texts of a step
@@ -112,7 +112,7 @@ class Trial:
 
     `step` and `steps` store what they compute: a study that was killed is called again, reads its finished steps, and
     goes on. So a study is a pure function of its subjects, settings and seed, and all that is slow is inside a step.
-    `only` is set in a worker process: the number of the one step to compute. `library` has the trainings that the
+    `only` is set in a worker process: the number of the one step to compute. `trainings` has the trainings that the
     studies of a reproduction share.
     """
 
@@ -123,7 +123,7 @@ class Trial:
     workers: Workers = in_process
     shared: Callable[[Work], Work] = lambda work: work  # as work that other processes can do too
     only: int | None = None
-    library: Library | None = None
+    trainings: Trainings | None = None
 
     @property
     def subject(self) -> Subject:
@@ -209,10 +209,10 @@ class Trial:
         folder = self.store.model(name)
         if (record := finished_record(folder)) is not None:  # killed before the step was stored
             return record
-        if self.library is None or not self.library.copy(identity, folder, RECORD):
+        if self.trainings is None or not self.trainings.copy(identity, folder, RECORD):
             run(folder)
-        if self.library is not None:
-            self.library.add(identity, folder)
+        if self.trainings is not None:
+            self.trainings.add(identity, folder)
         record = finished_record(folder)
         assert record is not None
         return record

@@ -82,7 +82,7 @@ class StudyFolder:
 
 
 @dataclass(frozen=True)
-class Library:
+class Trainings:
     """The finished trainings of a reproduction's studies, each under a hash of all that it depends on."""
 
     root: Path  # of the reproduction

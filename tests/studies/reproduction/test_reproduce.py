@@ -11,7 +11,7 @@ import heedful
 from heedful.core.errors import BadInput
 from heedful.nets.training.train import RECORD
 from heedful.studies.base import Trial
-from heedful.studies.folder import Library, StudyFolder, open_study
+from heedful.studies.folder import Trainings, StudyFolder, open_study
 from heedful.studies.reproduction import PAPERS
 from heedful.studies.reproduction.base import limited_words
 from heedful.studies.reproduction.published import Judgement
@@ -106,7 +106,7 @@ def test_a_training_that_another_study_has_done_is_copied(tmp_path: Path) -> Non
         trained.append(folder)
 
     first, second = (
-        Trial((), store(tmp_path / "parts" / name), library=Library(tmp_path)) for name in ("first", "second")
+        Trial((), store(tmp_path / "parts" / name), trainings=Trainings(tmp_path)) for name in ("first", "second")
     )
     for trial in (first, second, first):
         assert trial.train_once("seed 1", {"seed": 1}, train) == {"test": {"accuracy": 0.5}}

@@ -27,7 +27,7 @@ from heedful.maths.stats import Estimate, estimate
 from heedful.model.loading import load
 from heedful.studies import STUDIES
 from heedful.studies.base import Cost, Study, Subject, Texts, Trial
-from heedful.studies.folder import PARTS, REPORT, Library, file_name, open_study
+from heedful.studies.folder import PARTS, REPORT, Trainings, file_name, open_study
 from heedful.studies.outcome import Outcome, Result, load_outcome
 from heedful.studies.reproduction.data_sets import STANDS_IN, DataSet
 from heedful.studies.reproduction.published import Claim, Key, Measurement, compare, measurement, read_published
@@ -211,7 +211,7 @@ def run_study(trial: Trial, name: str, study: Study, *subjects: Subject) -> Outc
     store = open_study(part_folder(trial, name), job.manifest())
     if (store.folder / REPORT).exists():  # written last
         return load_outcome(store.folder)
-    outcome = finish(job, replace(trial, subjects=subjects, store=store, library=Library(trial.store.folder)))
+    outcome = finish(job, replace(trial, subjects=subjects, store=store, trainings=Trainings(trial.store.folder)))
     outcome.save_page()
     return outcome
 
