@@ -33,7 +33,7 @@ from heedful.nets.training.loop import TrainingProgress, WatchTraining
 from heedful.nets.training.recipes import RECIPES
 from heedful.nets.training.settings import FineTune, MultiHeadSettings, TransformerSettings
 from heedful.nets.training.train import RECORD, finished_record, train
-from heedful.studies.folder import MODELS, Trainings, StudyFolder, file_name
+from heedful.studies.folder import MODELS, StudyFolder, Trainings, file_name
 from heedful.studies.outcome import Result, TextsUsed
 
 CHUNK_TEXTS = 32  # texts of a step

@@ -11,7 +11,7 @@ import heedful
 from heedful.core.errors import BadInput
 from heedful.nets.training.train import RECORD
 from heedful.studies.base import Trial
-from heedful.studies.folder import Trainings, StudyFolder, open_study
+from heedful.studies.folder import StudyFolder, Trainings, open_study
 from heedful.studies.reproduction import PAPERS
 from heedful.studies.reproduction.base import limited_words
 from heedful.studies.reproduction.published import Judgement
