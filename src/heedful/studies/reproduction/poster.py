@@ -80,11 +80,11 @@ class Poster(Paper):
     }
     quick: ClassVar[Mapping[str, Any]] = {
         "train": 4000,
-        "scored": 200,
-        "adversary_texts": 300,
-        "adversary_epochs": 3,
+        "scored": 150,
+        "adversary_texts": 200,
+        "adversary_epochs": 2,
         "spaces": 40,
-        "draws": 3,
+        "draws": 2,
         "epochs": 4,
     }
 
