@@ -42,7 +42,7 @@ def limited(subject: Subject, train: int | None) -> Subject:
         return subject
     parts = subject.splits
     dev = max(100, train // 10)
-    return replace(subject, splits=Splits(_first(parts.train, train), _first(parts.dev, dev), parts.test))
+    return replace(subject, splits=Splits(first_texts(parts.train, train), first_texts(parts.dev, dev), parts.test))
 
 
 def limited_words(subject: Subject, words: int | None) -> Subject:
@@ -53,7 +53,8 @@ def limited_words(subject: Subject, words: int | None) -> Subject:
     return limited(subject, most if most < len(every) else None)
 
 
-def _first(examples: list[Example], n: int) -> list[Example]:
+def first_texts(examples: list[Example], n: int | None) -> list[Example]:
+    """At most n, in an order that mixes the labels, in proportion."""
     return [examples[i] for i in order(examples, 0)[:n]]
 
 
@@ -194,7 +195,7 @@ def run_audits(trial: Trial, plans: Mapping[str, AuditPlan]) -> dict[str, Audit]
 
     def compute(step: str) -> int:
         plan, folder = plans[names[step]], part_folder(trial, names[step])
-        texts = _first(plan.subject.splits.test, plan.limit or len(plan.subject.splits.test))
+        texts = first_texts(plan.subject.splits.test, plan.limit)
         audit(plan.subject.classifier, texts, out=folder, limit=len(texts), seed=trial.seed, **plan.arguments)
         return len(texts)
 

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from heedful.audits.record import Record
-from heedful.audits.run import order
 from heedful.checks.agreement import GRADIENT, LOO, PUBLISHED
 from heedful.checks.tables import AgreementTables
 from heedful.core.arrays import Bools, Floats, Ints
@@ -27,6 +26,7 @@ from heedful.studies.outcome import Result
 from heedful.studies.reproduction.base import (
     AuditPlan,
     Paper,
+    first_texts,
     limited_words,
     part_paths,
     probabilities,
@@ -248,7 +248,7 @@ class Jain2019(Paper):
         parts = limited_words(subject, self.words).splits
         share = TEST_SHARES.get(subject.name, 1.0)
         count = min(round(share * len(parts.test)), self.scored or len(parts.test))
-        test = [parts.test[i] for i in order(parts.test, 0)[:count]]
+        test = first_texts(parts.test, count)
         return replace(subject, splits=replace(parts, test=test))
 
     def _recipe(self, network: Network, subject: Subject, seed: int) -> Subject:

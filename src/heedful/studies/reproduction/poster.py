@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
-from heedful.audits.run import order
 from heedful.core.settings import Count
 from heedful.data import Example, Splits
 from heedful.studies.adversarial_keys import TABLE_1, AdversarialKeys
@@ -17,6 +16,7 @@ from heedful.studies.outcome import Outcome, Result
 from heedful.studies.reproduction.base import (
     AuditPlan,
     Paper,
+    first_texts,
     limited,
     part_paths,
     run_audits,
@@ -132,7 +132,7 @@ class Poster(Paper):
     def _sampled(self, subject: Subject) -> Subject:
         """With as many test reviews as it takes to find short ones, in an order that mixes the labels."""
         splits = limited(subject, self.train).splits
-        test = [splits.test[i] for i in order(splits.test, 0)[: TEST_FACTOR * self.scored]]
+        test = first_texts(splits.test, TEST_FACTOR * self.scored)
         return replace(subject, splits=replace(splits, test=test))
 
     def _short(self, subject: Subject) -> Subject:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from heedful.audits.run import order as text_order
 from heedful.audits.summary import Row
 from heedful.checks.erasure import ZERO_DIVERGENCE, Erasure, box_numbers, negative, stop_values
 from heedful.core.arrays import Bools, Floats
@@ -24,6 +23,7 @@ from heedful.studies.reproduction.base import (
     AuditPlan,
     Paper,
     Scores,
+    first_texts,
     limited,
     part_paths,
     run_audits,
@@ -230,7 +230,7 @@ class Serrano2019(Paper):
     def _parts(self, subject: Subject) -> Subject:
         """The texts that are used."""
         parts = limited(subject, self.train).splits
-        test = [parts.test[i] for i in text_order(parts.test, 0)[: self.audited]]
+        test = first_texts(parts.test, self.audited)
         return replace(subject, splits=replace(parts, test=test))
 
     def _recipe(self, network: Network, subject: Subject, seed: int) -> Subject:
