@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import re
 import signal
 import subprocess
@@ -419,17 +418,7 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
     asked = ["audit", str(tmp_path / "data.jsonl"), "--model", str(tmp_path / "model"), "--checks", "cost,complexity"]
     asked += ["--methods", "attention-mean,gradient-x-input", "--out"]
 
-    def die_at_the_second_part() -> None:
-        move = Path.replace
-
-        def replace(part: Path, target: Path) -> Path:
-            if target.name == "00001.parquet":
-                os.kill(os.getpid(), signal.SIGKILL)
-            return move(part, target)
-
-        Path.replace = replace  # type: ignore[assignment, method-assign]
-
-    with processes.command([*asked, str(tmp_path / "a")], before=die_at_the_second_part) as process:
+    with processes.command([*asked, str(tmp_path / "a")], before=processes.dies_at("00001.parquet")) as process:
         assert process.wait() == -signal.SIGKILL
     left = {file.name for file in (tmp_path / "a" / "parts").iterdir()}
     assert ("00000.parquet" in left, "00001.parquet" in left) == (True, False)

@@ -121,7 +121,7 @@ def test_a_worker_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("0\n")
     process.stdin.flush()
-    while not (tmp_path / "begun").exists():
+    while not (tmp_path / "begun").exists() and process.poll() is None:
         time.sleep(0.02)
     process.stdin.close()
     assert process.wait(timeout=10) == 0

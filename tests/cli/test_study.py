@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from click.testing import CliRunner, Result
 from heedful.cli import main
 from heedful.studies import STUDIES
 from tests.studies.test_study import contents
-from tests.support.processes import command
+from tests.support.processes import command, dies_at
 
 FEW = [
     "--profile",
@@ -133,11 +131,8 @@ def test_a_wrong_command_is_one_sentence(
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_killed_study_ends_with_the_same_bytes(study: Path, steps: int, tmp_path: Path) -> None:
     args = ["study", "pruning", "corpus", *FEW, "--keep", "0.5", "--out", str(tmp_path / "s")]
-    with command(args) as running:
-        while len(list((tmp_path / "s" / "steps").glob("*.json"))) < steps and running.code is None:
-            time.sleep(0.02)
-        os.kill(running.pid, signal.SIGKILL)
-        running.wait()
+    with command(args, before=dies_at("steps/*.json", steps)) as running:
+        assert running.wait() == -signal.SIGKILL
     assert not (tmp_path / "s" / "outcome.json").exists()
     found = run(*args)
     assert found.exit_code == 0, found.output
@@ -170,18 +165,10 @@ def test_a_study_that_trains_or_attacks_and_is_killed_ends_with_the_same_bytes(n
     assert run(*args, str(tmp_path / "whole")).exit_code == 0
     whole, out = contents(tmp_path / "whole"), tmp_path / "cut"
 
-    def progress() -> int:
-        """Finished steps, and trainings that have begun."""
-        return sum(len(list(out.rglob(name))) for name in ("steps/*.json", "resume.safetensors"))
-
-    reached = 0
-    for _ in range(3):
-        with command([*args, str(out)]) as running:
-            while progress() <= reached and running.code is None:
-                time.sleep(0.01)
-            os.kill(running.pid, signal.SIGKILL)
-            running.wait()
-        reached = progress()
+    # in the middle of a training, where there is one; then later, each time after what was left had been read
+    for pattern in ("resume.safetensors" if name != "triggers" else "steps/*.json", *["steps/*.json"] * 2):
+        with command([*args, str(out)], before=dies_at(pattern, 2)) as running:
+            assert running.wait() == -signal.SIGKILL
         assert not (out / "outcome.json").exists()
     found = run(*args, str(out))
     assert found.exit_code == 0, found.output

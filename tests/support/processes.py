@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from heedful.checks import CHECKS
@@ -72,6 +73,27 @@ def command(
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)  # whatever went wrong, do not wait for it
                 running.wait()
+
+
+def dies_at(pattern: str, count: int = 1) -> Callable[[], None]:
+    """For `before` of a command: it is killed when its `count`-th file that matches is written, not yet in its place.
+
+    A test that watches a process and kills it from outside may be too late, and then waits for ever.
+    """
+
+    def prepare() -> None:
+        move, left = Path.replace, count
+
+        def replace(part: Path, target: Path) -> Path:
+            nonlocal left
+            left -= target.match(pattern)
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return move(part, target)
+
+        Path.replace = replace  # type: ignore[assignment, method-assign]
+
+    return prepare
 
 
 def _run(
