@@ -9,8 +9,11 @@ import math
 import os
 import random
 import resource
+import secrets
+import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,6 +47,11 @@ MANIFEST = Manifest(
     seed=0,
     versions={"torch": "2.13.0", "heedful": "0.1.0"},
 )
+
+
+def part_name(name: str, pid: int, host: str = storing.HOST) -> str:
+    """The temporary name of a file that a process writes."""
+    return f".{name}.{host}.{pid}.{'0' * 16}.part"
 
 
 def row(number: int, **other: Any) -> dict[str, Any]:
@@ -357,15 +365,20 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(run: Run, monkeypatch: py
     assert contents(run.folder) == before
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("name", ["00000.texts.parquet", "00000.timing.json", "00000.parquet"])
-def test_a_disk_that_is_really_full_leaves_what_was_there(run: Run, name: str) -> None:
+def test_a_link_under_a_temporary_name_is_not_followed(
+    run: Run, name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if somebody guessed the name."""
     fill(run, 12)
+    monkeypatch.setattr(secrets, "token_hex", lambda n: "0" * 2 * n)
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "file"
+    (run.folder / "parts" / part_name(name, os.getpid())).symlink_to(elsewhere)
     before = contents(run.folder)
-    (run.folder / "parts" / f".{name}.{os.getpid()}.part").symlink_to("/dev/full")
-    with pytest.raises(BadInput, match=rf"{name}' cannot be written \(No space left on device\); free disk space"):
+    with pytest.raises(BadInput, match=rf"{name}' cannot be written \(File exists\)"):
         fill(run, 16)
     assert contents(run.folder) == before
+    assert not elsewhere.exists()
 
 
 def test_a_write_that_the_system_cuts_short_leaves_what_was_there(run: Run) -> None:
@@ -430,7 +443,7 @@ def look_and_write(folder):
     for total in range(1, 100):
         fill(run, total)
 
-parts.texts_part([row(0)], "")  # what is slow the first time
+parts.texts_part([row(0)], parts.chunk_stamp("", 0, [row(0)]))  # what is slow the first time
 chance, folder, killed, left = random.Random(7), Path(sys.argv[1]), 0, 0
 for again in itertools.count(1):
     child = os.fork()
@@ -446,7 +459,7 @@ for again in itertools.count(1):
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     killed += os.WIFSIGNALED(status)
-    left += len(list(folder.rglob(f".*.{child}.part"))) > 0
+    left += len(list(folder.rglob(f".*.{child}.*.part"))) > 0
     if (folder / "parts" / "00001.parquet").exists() and (killed >= 12 or not os.WIFSIGNALED(status)):
         break
 print(killed, "killed,", left, "while writing")
@@ -527,7 +540,7 @@ def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("content", ['{"name": "my extension"}', "[]", "{", "\xff", '{"format": "heedful run 2"}'])
+@pytest.mark.parametrize("content", ['{"name": "my extension"}', "[]", "{", "\xff", '{"format": "heedful run 3"}'])
 def test_a_manifest_of_something_else_is_refused_and_kept(tmp_path: Path, content: str, restart: bool) -> None:
     (tmp_path / "manifest.json").write_text(content, "latin-1")
     with pytest.raises(BadInput, match=r"manifest\.json' is not the manifest of a run"):
@@ -540,7 +553,7 @@ def test_a_run_of_a_later_version_is_refused(run: Run) -> None:
     (run.folder / "manifest.json").write_text(json.dumps(told), "utf-8")
     with pytest.raises(
         BadInput,
-        match=r"has the format 'heedful run 1' of another version of heedful, not 'heedful run 2'; run the command",
+        match=r"has the format 'heedful run 1' of another version of heedful, not 'heedful run 3'; run the command",
     ):
         open_run(run.folder, MANIFEST)
 
@@ -578,7 +591,7 @@ def test_a_read_only_file_system_is_refused_at_once(run: Run, monkeypatch: pytes
     def read_only(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(Path, "write_bytes", read_only)
+    monkeypatch.setattr(storing, "_new_part", read_only)
     with pytest.raises(BadInput, match=r"cannot be written \(Read-only file system\); choose another path"):
         open_run(run.folder, MANIFEST)
 
@@ -599,7 +612,8 @@ def alive() -> Iterator[int]:
 
 
 def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(run: Run, dead: int, alive: int) -> None:
-    names = [f"{where}.00000.parquet.{pid}.part" for where in ("", "parts/") for pid in (dead, alive, os.getpid())]
+    pids = (dead, alive, os.getpid())
+    names = [f"{where}{part_name('00000.parquet', pid)}" for where in ("", "parts/") for pid in pids]
     for name in (*names, "parts/.mine.part"):
         (run.folder / name).write_bytes(b"half")
     open_run(run.folder, MANIFEST)
@@ -609,7 +623,7 @@ def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(run:
 
 def test_a_folder_with_nothing_but_leftovers_is_as_good_as_empty(tmp_path: Path, dead: int) -> None:
     (tmp_path / "parts").mkdir()
-    (tmp_path / f".manifest.json.{dead}.part").write_bytes(b"{")
+    (tmp_path / part_name("manifest.json", dead)).write_bytes(b"{")
     open_run(tmp_path, MANIFEST)
     assert list(contents(tmp_path)) == ["manifest.json"]
 
@@ -619,9 +633,32 @@ def test_the_process_of_another_user_lives(monkeypatch: pytest.MonkeyPatch, tmp_
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", forbidden)
-    (tmp_path / ".a.1.part").touch()
+    file = tmp_path / part_name("a", 1)
+    file.touch()
     storing.sweep(tmp_path)
-    assert (tmp_path / ".a.1.part").exists()
+    assert file.exists()
+
+
+def test_what_another_machine_writes_is_left_for_a_day(tmp_path: Path, dead: int) -> None:
+    file = tmp_path / part_name("a", dead, "another-host")
+    file.touch()
+    storing.sweep(tmp_path)
+    assert file.exists()
+    os.utime(file, (0, time.time() - storing.ABANDONED_SECONDS - 60))
+    storing.sweep(tmp_path)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("kinds", [(".parquet", ".texts.parquet", ".timing.json"), (".parquet",), (".texts.parquet",)])
+def test_a_part_of_another_chunk_is_computed_again(run: Run, kinds: tuple[str, ...]) -> None:
+    fill(run, 48)
+    before = contents(run.folder)
+    for kind in kinds:
+        shutil.copy(run.folder / "parts" / f"00000{kind}", run.folder / "parts" / f"00002{kind}")
+    assert run.missing(48) == [(2, slice(32, 48))]
+    assert run.count() == 32
+    fill(run, 48)
+    assert contents(run.folder) == before
 
 
 def test_two_processes_may_write_the_same_chunk(run: Run) -> None:
@@ -633,7 +670,7 @@ def test_two_processes_may_write_the_same_chunk(run: Run) -> None:
 
 def test_reading_a_run_does_not_change_it(run: Run, dead: int) -> None:
     fill(run, 20)
-    (run.folder / f".x.{dead}.part").touch()
+    (run.folder / part_name("x", dead)).touch()
     before = contents(run.folder)
     assert read_run(str(run.folder)).findings().equals(run.findings())
     assert contents(run.folder) == before
@@ -746,7 +783,7 @@ def test_equal_summaries_are_equal_bytes(run: Run) -> None:
 
 
 def test_the_end_of_a_run_clears_up_after_workers(run: Run, dead: int) -> None:
-    (run.folder / "parts" / f".00000.parquet.{dead}.part").touch()
+    (run.folder / "parts" / part_name("00000.parquet", dead)).touch()
     run.finish({}, {})
     assert sorted(contents(run.folder)) == ["manifest.json", "summary.json", "timing.json"]
 

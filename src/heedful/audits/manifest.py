@@ -12,7 +12,7 @@ from typing import Any
 from heedful.core.errors import BadInput
 from heedful.core.files import compact, json_value, pretty
 
-RUN_FORMAT = "heedful run 2"
+RUN_FORMAT = "heedful run 3"
 ABSENT = object()  # stands for a missing value; None may be a value
 MAX_VALUE = 60  # characters of a value that are shown
 _LISTED = ("methods", "checks")  # settings by name
@@ -114,7 +114,7 @@ def encode_manifest(manifest: Manifest, form: str = RUN_FORMAT) -> bytes:
 
 
 def read_manifest(file: Path, form: str = RUN_FORMAT) -> Manifest:
-    """The manifest in a file of this format, such as "heedful run 2"."""
+    """The manifest in a file of this format, such as "heedful run 3"."""
     kind = form.split()[1]
     wrong = BadInput(f"'{file}' is not the manifest of a {kind}; give another folder (--out), or delete it.")
     try:

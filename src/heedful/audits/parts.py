@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -60,17 +61,32 @@ TEXTS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Stamp:
-    """The metadata of a part: the run it belongs to, its number of texts, and the check of each row group."""
+    """The metadata of a part: the run and the chunk it belongs to, its texts, and the check of each row group.
+
+    `fingerprint` is that of the texts with their numbers: a part is never taken for one of another chunk.
+    """
 
     run: str
+    chunk: int
     texts: int
+    fingerprint: str
     checks: tuple[str, ...] = ()
+
+
+def chunk_stamp(run: str, chunk: int, texts: Sequence[Mapping[str, Any]]) -> Stamp:
+    """The stamp of both parts of a chunk, from the rows of its texts, which must have the columns of TEXTS_SCHEMA."""
+    expected = set(TEXTS_SCHEMA.names)
+    for row in texts:
+        if row.keys() != expected:
+            raise ValueError(f"the row of a text has missing or unknown columns: {sorted(row.keys() ^ expected)}")
+    rows = [[row[name] for name in ("number", "index", "text", "pair", "label")] for row in texts]
+    return Stamp(run, chunk, len(texts), blake2b(compact(rows).encode(), digest_size=16).hexdigest())
 
 
 # writing
 
 
-def findings_part(findings: Sequence[tuple[int, Finding]], run: str, texts: int) -> bytes:
+def findings_part(findings: Sequence[tuple[int, Finding]], stamp: Stamp) -> bytes:
     """The findings on the texts of a chunk."""
     places = {at: f.place for at, f in {repr(f.at): f for _, f in findings}.items()}  # few, and slow to make
     rows = [
@@ -79,16 +95,12 @@ def findings_part(findings: Sequence[tuple[int, Finding]], run: str, texts: int)
     ]
     rows.sort(key=itemgetter(0, 1, 2, 3, 4))
     checks = {check: _table(list(of)) for check, of in groupby(rows, key=itemgetter(0))}
-    return _parquet(FINDINGS, checks.values(), Stamp(run, texts, tuple(checks)))
+    return _parquet(FINDINGS, checks.values(), replace(stamp, checks=tuple(checks)))
 
 
-def texts_part(texts: Sequence[Mapping[str, Any]], run: str) -> bytes:
+def texts_part(texts: Sequence[Mapping[str, Any]], stamp: Stamp) -> bytes:
     """The texts of a chunk, with the scores of every method."""
-    expected = set(TEXTS_SCHEMA.names)
-    for row in texts:
-        if row.keys() != expected:
-            raise ValueError(f"the row of a text has missing or unknown columns: {sorted(row.keys() ^ expected)}")
-    return _parquet(TEXTS_SCHEMA, [pa.Table.from_pylist(list(texts), schema=TEXTS_SCHEMA)], Stamp(run, len(texts)))
+    return _parquet(TEXTS_SCHEMA, [pa.Table.from_pylist(list(texts), schema=TEXTS_SCHEMA)], stamp)
 
 
 def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -99,7 +111,7 @@ def _table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def _parquet(schema: pa.Schema, groups: Iterable[pa.Table], stamp: Stamp) -> bytes:
-    metadata = {"heedful": compact({"run": stamp.run, "texts": stamp.texts, "checks": stamp.checks})}
+    metadata = {"heedful": compact(asdict(stamp))}
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema.with_metadata(metadata), compression="zstd", write_page_checksum=True) as writer:
         for group in groups:
@@ -140,7 +152,7 @@ def concat(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str]
 
 def _stamp(part: pq.ParquetFile) -> Stamp:
     metadata = json.loads(part.metadata.metadata[b"heedful"])
-    return Stamp(metadata["run"], metadata["texts"], tuple(metadata["checks"]))
+    return Stamp(**metadata | {"checks": tuple(metadata["checks"])})
 
 
 @contextmanager

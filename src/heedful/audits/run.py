@@ -16,7 +16,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,12 +74,12 @@ class Run:
             )
         if unknown := {n for n, _ in findings} - set(numbers):
             raise ValueError(f"texts {sorted(unknown)} are not in chunk {chunk}")
-        run = self.manifest.stamp
+        stamp = parts.chunk_stamp(self.manifest.stamp, chunk, texts)
         write_files(
             {
-                self._part(chunk, ".texts.parquet"): parts.texts_part(texts, run),
+                self._part(chunk, ".texts.parquet"): parts.texts_part(texts, stamp),
                 self._part(chunk, ".timing.json"): pretty(timing),
-                self._part(chunk, ".parquet"): parts.findings_part(findings, run, len(texts)),
+                self._part(chunk, ".parquet"): parts.findings_part(findings, stamp),
             }
         )
 
@@ -125,17 +125,17 @@ class Run:
     def _finished(self) -> dict[int, int]:
         """Chunks with all three files of this run, in order, each with its number of texts.
 
-        A process that is killed between the moves of an extended chunk leaves files that disagree on that number: such
-        a chunk is not finished.
+        Files of another chunk, or of other texts, do not count: a process that is killed between the moves of an
+        extended chunk leaves files that disagree on its texts.
         """
         files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, _names(self.folder / PARTS)) if match)
-        run = self.manifest.stamp
-        stamps = {
-            c: [parts.stamp(self._part(c, kind)) for kind in (".texts.parquet", ".parquet")]
-            for c, n in sorted(files.items())
-            if n == 3
-        }
-        return {c: a.texts for c, (a, b) in stamps.items() if a.run == b.run == run and a.texts == b.texts}
+        finished = {}
+        for chunk in (c for c, n in sorted(files.items()) if n == 3):
+            texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
+            own = (texts.run, texts.chunk) == (self.manifest.stamp, chunk)
+            if own and replace(findings, checks=()) == texts:
+                finished[chunk] = texts.texts
+        return finished
 
 
 def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run:

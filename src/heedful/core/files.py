@@ -6,7 +6,10 @@ import errno
 import json
 import math
 import os
+import platform
 import re
+import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +18,10 @@ from typing import Any
 from heedful.core.errors import BadInput
 
 JSON_WIDTH = 120  # of a line of JSON
-_PART = re.compile(r"\.(?P<name>.+)\.(?P<pid>[0-9]+)\.part")  # a file that a process is writing
+ABANDONED_SECONDS = 86_400  # after which the temporary file of another machine counts as left behind
+# a file that a process of a machine is writing
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]+)\.(?P<pid>[0-9]+)\.[0-9a-f]{16}\.part")
+HOST = re.sub(r"[^A-Za-z0-9]+", "-", platform.node())[:40] or "unknown"
 
 
 # files
@@ -27,12 +33,13 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
     A content is bytes, or a function that writes them to a path. After an error before the renames (a full disk, an
     interrupt) the former files are unchanged.
     """
-    parts = {file: _part(file) for file in files}
+    parts: dict[Path, Path] = {}
     try:
         for file, content in files.items():
             with write_errors(file):
-                content(parts[file]) if callable(content) else parts[file].write_bytes(content)
-                _sync(parts[file], os.O_RDWR)
+                part = parts[file] = _new_part(file)
+                content(part) if callable(content) else part.write_bytes(content)
+                _sync(part, os.O_RDWR)
         for file, part in parts.items():
             with write_errors(file):
                 part.replace(file)
@@ -59,11 +66,11 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
         if target.exists() and not target.is_file():  # /dev/null would be replaced by the page
             raise BadInput(f"'{path}' is not a regular file; give a file name for the {what}.")
         place = target.resolve()
-        _part(place).touch()
+        part = _new_part(place)
     try:
         yield lambda content: write_files({place: content})
     finally:
-        _part(place).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -90,9 +97,15 @@ def output_folder(path: str | None) -> Iterator[Path | None]:
                 folder.rmdir()
 
 
-def _part(file: Path) -> Path:
-    """The temporary name of a file. It contains the process id, so that others can see whether its writer runs."""
-    return file.with_name(f".{file.name[-60:]}.{os.getpid()}.part")
+def _new_part(file: Path) -> Path:
+    """A new empty file beside this one, under a temporary name.
+
+    The name has the machine and the process, so that others can see whether its writer runs, and a random token: nobody
+    can have put a file or a link of that name there before.
+    """
+    part = file.with_name(f".{file.name[-30:]}.{HOST}.{os.getpid()}.{secrets.token_hex(8)}.part")
+    part.open("xb").close()
+    return part
 
 
 def _sync(path: Path, mode: int) -> None:
@@ -117,10 +130,8 @@ def write_errors(path: Path) -> Iterator[None]:
 
 def probe(folder: Path) -> None:
     """Refuse a folder that cannot be written."""
-    part = _part(folder / "probe")
     with write_errors(folder):
-        part.write_bytes(b"")
-        part.unlink()
+        _new_part(folder / "probe").unlink()
 
 
 def leftover(name: str) -> bool:
@@ -129,12 +140,20 @@ def leftover(name: str) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Delete the temporary files of killed processes; those of running processes stay."""
+    """Delete the temporary files of killed processes; those of running processes stay.
+
+    A process of another machine counts as killed when its file is a day old.
+    """
     for file in folder.iterdir():
         match = _PART.fullmatch(file.name)
-        if match is not None and not _alive(int(match["pid"])):
-            with suppress(OSError):  # another process deleted it, or another user owns it
+        with suppress(OSError):  # another process deleted it, or another user owns it
+            if match is not None and not _written(file, match["host"], int(match["pid"])):
                 file.unlink()
+
+
+def _written(part: Path, host: str, pid: int) -> bool:
+    """Whether a process may still be writing a temporary file."""
+    return _alive(pid) if host == HOST else time.time() - part.lstat().st_mtime < ABANDONED_SECONDS
 
 
 def _alive(pid: int) -> bool:
