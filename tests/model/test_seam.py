@@ -174,6 +174,19 @@ def test_permuting_keeps_each_rows_weights(family: str, together: bool) -> None:
         assert torch.equal(before.sort(-1).values[rows], after.sort(-1).values[rows])
 
 
+@pytest.mark.parametrize("n", [1, 2, 60, 300])
+def test_a_random_order_is_a_stable_argsort(n: int) -> None:
+    """Where numbers are equal, too, as some of 24 bits are in every long row."""
+    rng = torch.Generator().manual_seed(n)
+    numbers = torch.rand(3, 40, n, generator=rng)
+    numbers[0] = (numbers[0] * 8).floor() / 8
+    numbers[0, 0, 0], numbers[0, 0, -1] = 0.0, 1 - 2.0**-24
+    allowed = torch.rand(3, 40, n, generator=rng) < 0.7
+    assert torch.equal(edits.random_order(numbers), numbers.argsort(dim=-1, stable=True))
+    last = numbers.masked_fill(~allowed, torch.inf)
+    assert torch.equal(edits.random_order(numbers, allowed), last.argsort(dim=-1, stable=True))
+
+
 def test_one_order_serves_every_row_when_permuted_together() -> None:
     allowed = torch.ones(2, 1, 3, 4).bool()
     weights = torch.arange(4.0).expand(2, 2, 3, 4).contiguous()

@@ -184,7 +184,7 @@ def shuffled(
         return torch.where(free, edits.shuffle(weights, free, order), weights)
     # the same keys in every row: sort once, and only these
     columns = free[0, 0, 0].nonzero()[:, 0]
-    permutation = order[..., columns].argsort(-1)
+    permutation = edits.random_order(order[..., columns])
     return weights.index_copy(-1, columns, weights[..., columns].gather(-1, permutation))
 
 
@@ -194,7 +194,7 @@ def exchanged(
     """The rows of each group permuted by `order`, each head separately."""
     new = weights
     for group in groups:
-        source = group[order[..., group].argsort(-1)]
+        source = group[edits.random_order(order[..., group])]
         rows = weights.gather(2, source[..., None].expand(*source.shape, weights.shape[-1]))
         new = new.index_copy(2, group, rows)
     return new

