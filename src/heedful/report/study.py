@@ -10,12 +10,15 @@ from heedful.maths.stats import MINIMUM
 from heedful.report.audit import bibtex
 from heedful.report.document import ColouredWord, Colouring, Column, Document, Section, Shown, Table
 from heedful.report.phrases import DASH, capital, count_texts
+from heedful.report.reproductions import with_names
 from heedful.report.studies import sections
 from heedful.studies.outcome import ExampleText, Outcome, TextsUsed
+from heedful.studies.reproduction import PAPERS
 
 
 def report(outcome: Outcome) -> Document:
     """The whole report: the study's own sections, the texts it used, its models, and its limits."""
+    outcome = with_names(outcome) if outcome.study in PAPERS else outcome
     first, *others = sections(outcome)
     return Document(
         title=f"{outcome.about.title or outcome.study}: {outcome.manifest.model.get('name')}",

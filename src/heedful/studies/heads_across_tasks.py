@@ -155,7 +155,7 @@ class HeadsAcrossTasks(Checked):
 def task_names(subjects: Sequence[Subject]) -> list[str]:
     """A name for each subject: its data, its model, or both, whichever tell them apart; numbered where none does."""
     models, data = ([getattr(s, field) for s in subjects] for field in ("name", "data"))
-    names = data if len(set(models)) == 1 else models if len(set(data)) == 1 else []
+    names = data if len(set(models)) == 1 or models == data else models if len(set(data)) == 1 else []
     names = names or [f"{model} on {source}" for model, source in zip(models, data, strict=True)]
     total, seen = Counter(names), Counter[str]()
     numbered = []

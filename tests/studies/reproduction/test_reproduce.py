@@ -10,6 +10,7 @@ import pytest
 import heedful
 from heedful.core.errors import BadInput
 from heedful.nets.training.train import RECORD
+from heedful.report.study import report
 from heedful.studies.base import Trial
 from heedful.studies.folder import StudyFolder, Trainings, open_study
 from heedful.studies.reproduction import PAPERS
@@ -35,6 +36,10 @@ def test_every_paper_runs_on_the_embedded_corpus(paper: str, tmp_path: Path) -> 
     assert {c.judgement for c in outcome.result.comparisons} <= {Judgement.NOT_COMPARED}
     assert "<svg" in (tmp_path / "r" / "report.html").read_text("utf-8")
     assert heedful.open(tmp_path / "r").to_dict() == outcome.to_dict()
+    page = report(outcome)
+    said = [dict(page.facts)["data"], *(section.title for section in page.sections)]
+    known = {data.name for data in PAPERS[paper].data}
+    assert not known & {word.strip(",.:") for words in said for word in words.split()}  # "SST-2", not "sst"
 
 
 def test_data_sets_are_found_by_their_names_and_what_is_missing_is_named(tmp_path: Path) -> None:

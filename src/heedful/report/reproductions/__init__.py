@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,6 @@ MAX_ROWS = 40  # numbers of one figure
 
 def sections(outcome: Outcome) -> list[Section]:
     """What agrees; every published table; the findings; what was not run; the paper's own sections."""
-    outcome = with_names(outcome)
     comparisons, claims = outcome.result.comparisons, outcome.result.claims
     measured = [c for c in comparisons if c.ours is not None]
     tables = list(dict.fromkeys(c.published.table for c in measured))
@@ -48,28 +48,33 @@ def sections(outcome: Outcome) -> list[Section]:
     ]
 
 
+def data_namer(outcome: Outcome) -> Callable[[str], str]:
+    """A function that calls the paper's data sets in a text as the world does: "heads, SST-2" for "heads, sst"."""
+    names = {data.name: data.short for data in PAPERS[outcome.study].data}
+    return lambda text: re.sub(r"[\w-]+", lambda word: names.get(word[0], word[0]), text)
+
+
 def with_names(outcome: Outcome) -> Outcome:
     """The outcome with data sets as the world calls them: "SST-2" for "sst"."""
-    names = {known.name: known.short for known in PAPERS[outcome.study].data}
-
-    def name(data: str) -> str:
-        return " and ".join(names.get(part, part) for part in data.split(" and "))
+    named = data_namer(outcome)
 
     def rename(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {key: name(x) if key == "data" and isinstance(x, str) else rename(x) for key, x in value.items()}
+            return {key: named(x) if key == "data" and isinstance(x, str) else rename(x) for key, x in value.items()}
         return [rename(x) for x in value] if isinstance(value, list) else value
 
-    result = outcome.result
-    numbers = (replace(c, published=replace(c.published, data=name(c.published.data))) for c in result.comparisons)
+    result, manifest = outcome.result, outcome.manifest
+    numbers = (replace(c, published=replace(c.published, data=named(c.published.data))) for c in result.comparisons)
     return replace(
         outcome,
+        manifest=replace(manifest, data={**manifest.data, "name": named(str(manifest.data.get("name")))}),
         result=replace(
             result,
             comparisons=tuple(numbers),
-            claims=tuple(replace(c, data=name(c.data)) for c in result.claims),
+            claims=tuple(replace(c, data=named(c.data)) for c in result.claims),
             rows=tuple(replace(row, at=rename(row.at)) for row in result.rows),
             details=rename(result.details),
+            notes=tuple(map(named, result.notes)),
         ),
     )
 
@@ -132,7 +137,6 @@ def _beside(name: str, comparisons: Sequence[Comparison]) -> Section:
         findings=(f"{_count(len(comparisons), 'number')}: {counts}.",),
         figures=_figures(name, comparisons),
         tables=(Table(f"published-{slug(name)}", f"{name}: published beside ours", columns, tuple(rows), caption),),
-        reading=RULE,
     )
 
 
@@ -255,14 +259,22 @@ def _studies(outcome: Outcome) -> list[Section]:
     """The answer and the figures of each study inside; its own report has the rest."""
     if outcome.folder is None:
         return []
-    parts = {name: outcome.folder / path for name, path in outcome.result.parts.items()}
+    named = data_namer(outcome)
     found = []
-    for name, folder in parts.items():
-        if is_study(folder):
-            section = study_sections(load_outcome(folder))[0]
-            figures = tuple(replace(f, name=f"{slug(name)}-{f.name}") for f in section.figures)
+    for name, path in outcome.result.parts.items():
+        if is_study(outcome.folder / path):
+            inner = load_outcome(outcome.folder / path)
+            section = study_sections(inner)[0]
+            which = named(name.removeprefix(inner.study.replace("-", " ")).removeprefix(inner.study).strip())
             found.append(
-                replace(section, name=slug(name), title=f"{section.title}: {name}", figures=figures, tables=())
+                replace(
+                    section,
+                    name=slug(name),
+                    title=f"{section.title}: {which}" if which else section.title,
+                    findings=tuple(map(named, section.findings)),
+                    figures=tuple(replace(f, name=f"{slug(name)}-{f.name}") for f in section.figures),
+                    tables=(),
+                )
             )
     return found
 

@@ -8,13 +8,17 @@ from heedful.report.charts.frame import figure
 from heedful.report.charts.svg import CHART_WIDTH, element, escaped
 from heedful.report.document import Figure, Section
 from heedful.report.phrases import prediction_text
+from heedful.report.reproductions import data_namer
 from heedful.report.tree_layout import TreeLayout, lay_out, tree_facts
 from heedful.studies.outcome import Outcome
+
+SLANTED = 16  # left of the first token, whose name is slanted
 
 
 def sections(outcome: Outcome) -> list[Section]:
     """The tree of a sentence, or of a pair, for each data set."""
-    trees = {data: Tree.from_dict(stored) for data, stored in outcome.result.details.get("trees", {}).items()}
+    named = data_namer(outcome)
+    trees = {named(data): Tree.from_dict(stored) for data, stored in outcome.result.details.get("trees", {}).items()}
     if not trees:
         return []
     findings = [
@@ -40,7 +44,8 @@ def tree_figure(name: str, tree: Tree) -> Figure:
     root = next((node.text for node in layout.nodes if node.root), "")
     alt = f"The root is {root}. {'; '.join(links)}."
     words = Words(f"tree-{name}", f"Attribution tree, {name}", "", caption="Each token at its place in the text.")
-    return figure(words, layout.height, _shapes(layout), alt, max(CHART_WIDTH, layout.width))
+    shapes = f'<g transform="translate({SLANTED})">{_shapes(layout)}</g>'
+    return figure(words, layout.height, shapes, alt, max(CHART_WIDTH, layout.width + SLANTED))
 
 
 def _shapes(layout: TreeLayout) -> str:

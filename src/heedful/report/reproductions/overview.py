@@ -27,6 +27,7 @@ COLUMNS_NOTE = (
 
 def overview(outcomes: Sequence[Outcome]) -> str:
     """One file of all papers, without figures and texts."""
+    outcomes = list(map(with_names, outcomes))
     return markdown(
         Document(
             title="The papers, reproduced",
@@ -46,7 +47,7 @@ def _summary(outcomes: Sequence[Outcome]) -> Section:
     """A row for each paper; then every number that is outside, with what differs."""
     rows, outside = [], []
     for outcome in outcomes:
-        comparisons, claims = with_names(outcome).result.comparisons, outcome.result.claims
+        comparisons, claims = outcome.result.comparisons, outcome.result.claims
         judged, held = Counter(c.judgement for c in comparisons), Counter(claim.holds for claim in claims)
         measured = sum(c.ours is not None for c in comparisons)
         counts = (judged[Judgement.INSIDE], judged[Judgement.OUTSIDE], held[True], held[False], held[None])

@@ -103,7 +103,7 @@ class Hao2021(Paper):
             outcomes[f"triggers {data}"] = run_study(trial, f"triggers {data}", triggers, subject)
         if len(models) > 1:
             across = HeadsAcrossTasks(scored=self.compared, max_tokens=self.max_length)
-            outcomes[TASKS] = run_study(trial, TASKS, across, *models.values())
+            outcomes[TASKS] = run_study(trial, TASKS, across, *(replace(s, data=s.name) for s in models.values()))
         trees = {
             data: trial.step(f"tree {data}", lambda s=subject: _tree(s))  # type: ignore[misc]
             for data, subject in models.items()
@@ -173,9 +173,9 @@ class Hao2021(Paper):
                     claims.append(Claim(finding, "section 6 of the paper", data, measure, difference, "higher"))
         if TASKS in outcomes:
             for row in outcomes[TASKS].rows("pearson", "attribution"):
-                pair = " and ".join(str(row.at[side]).partition(" on ")[0] for side in ("a", "b"))  # models on data
+                pair = f"{row.at['a']} and {row.at['b']}"
                 difference = Difference(row.n, row.mean, row.low, row.high, float("nan"))
-                finding, measure = "important heads are similar across tasks", f"Pearson's r, {pair}"
+                finding, measure = "important heads are similar across tasks", "Pearson's r of the heads' attributions"
                 claims.append(Claim(finding, "section 5 of the paper", pair, measure, difference, "higher"))
         return claims
 
