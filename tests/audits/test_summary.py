@@ -23,6 +23,7 @@ from heedful.audits.run import Run
 from heedful.audits.summary import About, CheckSummary, LeftOut, Row, Summary, TextFacts, estimate_rows, left_out
 from heedful.audits.verdict import Evidence, verdict
 from heedful.checks import CHECKS
+from heedful.core import finding
 from heedful.core.files import json_value
 from heedful.core.finding import Finding, Findings, Highlight, Measure
 from heedful.maths import stats
@@ -81,6 +82,17 @@ def test_tables_are_taken_one_after_the_other() -> None:
     cut = Findings.of([table(found[:50]), table(found[50:])], texts(40))
     first, second = (estimate_rows("c", findings, MEASURES, ["good"]) for findings in (cut, of(found)))
     assert every_field(first) == every_field(second)
+
+
+def test_the_numbers_of_many_texts_are_in_files_and_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = drawn(40)
+    here = Findings.of([table(found)], texts(40))
+    monkeypatch.setattr(finding, "IN_MEMORY", 39)
+    there = Findings.of([table(found)], texts(40))
+    assert {type(row) for row in there.groups.values()} == {np.memmap}
+    assert estimate_rows("c", there, MEASURES, []) == estimate_rows("c", here, MEASURES, [])
+    for key, row in here.groups.items():
+        np.testing.assert_array_equal(there.groups[key], row)
 
 
 def test_a_number_that_does_not_exist_is_missing_and_an_absent_one_is_not() -> None:

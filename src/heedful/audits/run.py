@@ -92,9 +92,12 @@ class Run:
         return (parts.read_part(self._part(c, ".parquet"), check, columns) for c in self._finished())
 
     def texts(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The texts of all finished chunks, in the run's order; see `parts.TEXTS`."""
-        tables = [parts.read_part(self._part(c, ".texts.parquet"), None, columns) for c in self._finished()]
-        return parts.concat(tables, TEXTS_SCHEMA, columns)
+        """The texts of all finished chunks, in the run's order; see `parts.TEXTS_SCHEMA`."""
+        return parts.concat(list(self.each_texts(columns)), TEXTS_SCHEMA, columns)
+
+    def each_texts(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The same, chunk by chunk, with one in memory at a time."""
+        return (parts.read_part(self._part(c, ".texts.parquet"), None, columns) for c in self._finished())
 
     def count(self) -> int:
         """How many texts are in finished chunks."""

@@ -7,6 +7,7 @@ on the same texts, with Holm's correction over all rows of that check's measure.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from heedful.audits.parts import TEXTS_SCHEMA
 from heedful.audits.ranking import Ranking
 from heedful.audits.run import Run
 from heedful.audits.verdict import Verdict
@@ -26,6 +28,8 @@ from heedful.core.finding import LEFT_OUT, Findings, Highlight, Key, Measure, Pl
 from heedful.core.target import label_index
 from heedful.maths import stats
 from heedful.maths.stats import Difference, Estimate
+
+TEXT_FACTS = ("number", "label", "predicted", "probabilities", "starts")  # columns that the facts of a text need
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -151,13 +155,15 @@ def _difference(findings: Findings, key: Key, measure: Measure) -> Difference | 
 
 def left_out(tables: Iterable[pa.Table]) -> list[LeftOut]:
     """The checks and methods that could not be applied to some texts, by reason."""
-    counted: dict[Key, set[int]] = {}
-    for table in tables:
+    counted = Counter[Key]()
+    for table in tables:  # no text is in two of them
         reasons = table.filter(pc.equal(table.column("measure"), LEFT_OUT))
-        for row in reasons.select(["text", "check", "method", "details"]).to_pylist():
-            key = (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""))
-            counted.setdefault(key, set()).add(row["text"])
-    return [LeftOut(*key, len(texts)) for key, texts in counted.items()]
+        once = {
+            (row["check"], row["method"], json.loads(row["details"] or "{}").get("reason", ""), row["text"]): None
+            for row in reasons.select(["text", "check", "method", "details"]).to_pylist()
+        }
+        counted.update(key[:3] for key in once)
+    return [LeftOut(*key, n) for key, n in counted.items()]
 
 
 def describe_texts(facts: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> TextFacts:
@@ -175,15 +181,20 @@ def describe_texts(facts: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> 
 
 def text_facts(run: Run, labels: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Number, length, labels and confidence of each text, as arrays in the run's order."""
-    texts = run.texts(["number", "label", "predicted", "probabilities", "starts"])
     index = {name: i for i, name in enumerate(labels)}
-    probabilities = texts.column("probabilities").to_pylist()
+    parts = [_facts(table, labels, index) for table in run.each_texts(TEXT_FACTS)]
+    empty = _facts(pa.schema([TEXTS_SCHEMA.field(name) for name in TEXT_FACTS]).empty_table(), labels, index)
+    return {name: np.concatenate([part[name] for part in (empty, *parts)]) for name in empty}
+
+
+def _facts(texts: pa.Table, labels: tuple[str, ...], index: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    starts, probabilities = (texts.column(name).to_pylist() for name in ("starts", "probabilities"))
     return {
         "number": texts.column("number").to_numpy(),
-        "length": np.array([sum(start >= 0 for start in starts) for starts in texts.column("starts").to_pylist()]),
-        "predicted": np.array([index.get(name, -1) for name in texts.column("predicted").to_pylist()]),
+        "length": np.array([sum(start >= 0 for start in row) for row in starts], dtype=np.int64),
+        "predicted": np.array([index.get(name, -1) for name in texts.column("predicted").to_pylist()], dtype=np.int64),
         "gold": np.array([gold_index(label, labels) for label in texts.column("label").to_pylist()], dtype=np.int64),
-        "confidence": np.array([max(row) if row else np.nan for row in probabilities]),
+        "confidence": np.array([max(row) if row else np.nan for row in probabilities], dtype=np.float64),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +18,7 @@ from heedful.core.arrays import Bools, Floats, Ints
 if TYPE_CHECKING:
     import pyarrow as pa
 
+IN_MEMORY = 100_000  # texts
 CONTROLS = ("random", "uniform", "position")  # methods that do not use the model
 BOUNDS = ("greedy", "optimum")  # of input-erasure: upper bounds, not methods
 LEFT_OUT = "left out"  # the measure of a finding that gives the reason for a missing one
@@ -133,9 +135,11 @@ class Findings:
     def of(cls, tables: Iterable[pa.Table], texts: Mapping[str, NDArray[Any]], labels: Sequence[str] = ()) -> Findings:
         """From tables with columns text, method, measure, at and value; `texts` has the texts' numbers.
 
-        An incomplete run may lack some texts: a text's index is its index among those that exist.
+        An incomplete run may lack some texts: a text's index is its index among those that exist. Beyond
+        `IN_MEMORY` texts, the numbers are in temporary files, so that memory holds a few rows of them.
         """
         n = len(texts["number"])
+        new = _in_file if n > IN_MEMORY else np.empty
         groups: dict[Key, Floats] = {}
         there: dict[Key, Bools] = {}
         for table in tables:
@@ -143,7 +147,8 @@ class Findings:
             values = table.column("value").to_numpy()
             for key, rows in _grouped(table):
                 if key not in groups:
-                    groups[key], there[key] = np.full(n, np.nan), np.zeros(n, dtype=bool)
+                    groups[key], there[key] = new(n, np.float64), new(n, np.bool_)
+                    groups[key][:], there[key][:] = np.nan, False
                 groups[key][places[rows]], there[key][places[rows]] = values[rows], True
         return cls(groups, there, texts, tuple(labels))
 
@@ -165,6 +170,12 @@ class Findings:
     def rows(self) -> list[Key]:
         """(method, measure, at) of each row of a summary."""
         return [key for key in self.groups if key[1] != LEFT_OUT]
+
+
+def _in_file(n: int, dtype: type) -> NDArray[Any]:
+    """An array in a temporary file without a name, which ends with the array."""
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, shape=(n,))
 
 
 def _grouped(table: pa.Table) -> Iterator[tuple[Key, Ints]]:
