@@ -67,6 +67,7 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
             raise BadInput(f"'{path}' is not a regular file; give a file name for the {what}.")
         place = target.resolve()
         part = _new_part(place)
+        sweep(place.parent, place.name)
     try:
         yield lambda content: write_files({place: content})
     finally:
@@ -89,6 +90,7 @@ def output_folder(path: str | None) -> Iterator[Path | None]:
         missing = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
     probe(folder)
+    sweep(folder)
     try:
         yield folder
     finally:
@@ -103,9 +105,14 @@ def _new_part(file: Path) -> Path:
     The name has the machine and the process, so that others can see whether its writer runs, and a random token: nobody
     can have put a file or a link of that name there before.
     """
-    part = file.with_name(f".{file.name[-30:]}.{HOST}.{os.getpid()}.{secrets.token_hex(8)}.part")
+    part = file.with_name(f".{_short(file.name)}.{HOST}.{os.getpid()}.{secrets.token_hex(8)}.part")
     part.open("xb").close()
     return part
+
+
+def _short(name: str) -> str:
+    """What a temporary name has of the file's name, which may be as long as the file system allows."""
+    return name[-30:]
 
 
 def _sync(path: Path, mode: int) -> None:
@@ -139,15 +146,17 @@ def leftover(name: str) -> bool:
     return _PART.fullmatch(name) is not None
 
 
-def sweep(folder: Path) -> None:
-    """Delete the temporary files of killed processes; those of running processes stay.
+def sweep(folder: Path, name: str | None = None) -> None:
+    """Delete the temporary files of killed processes, or those of one file; those of running processes stay.
 
     A process of another machine counts as killed when its file is a day old.
     """
     for file in folder.iterdir():
         match = _PART.fullmatch(file.name)
+        if match is None or (name is not None and match["name"] != _short(name)):
+            continue
         with suppress(OSError):  # another process deleted it, or another user owns it
-            if match is not None and not _written(file, match["host"], int(match["pid"])):
+            if not _written(file, match["host"], int(match["pid"])):
                 file.unlink()
 
 

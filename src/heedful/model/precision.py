@@ -19,6 +19,9 @@ from pathlib import Path
 
 import torch
 
+from heedful.core.errors import BadInput
+from heedful.core.files import write_files
+
 TIMEOUT_SECONDS = 120
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # changes at each boot of a Linux machine
 # matrices large enough for oneDNN's AMX and AVX512 kernels, forward and backward, in the layers of training
@@ -54,8 +57,8 @@ def bf16_fault() -> str | None:
     if file is not None and certain:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({"fault": fault}), "utf-8")
-        except OSError:  # the next process tests again
+            write_files({file: json.dumps({"fault": fault}).encode()})
+        except (OSError, BadInput):  # the next process tests again
             pass
     return fault
 
