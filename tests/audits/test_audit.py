@@ -456,7 +456,7 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["audit", "corpus", "--dry-run", "--out", str(tmp_path / "a")])
     assert found.exit_code == 0
     assert not (tmp_path / "a").exists()
-    for name in ("60 texts", *set(battery().methods) - {"theory-gradient", "theory-lime"}, *heedful.CHECKS):
+    for name in ("60 texts", *set(battery().methods) - {"theory-gradient", "theory-lime"}, *battery().checks):
         assert name in found.output
 
 

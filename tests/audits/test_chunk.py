@@ -41,6 +41,12 @@ def test_draws_are_the_same_again_and_differ_among_each_other() -> None:
     assert len({a.scores.tobytes() for a in first.draws}) == Random().draws
 
 
+def test_the_number_of_draws_is_a_setting_and_changes_none_of_them() -> None:
+    example = [Example(TEXTS[0])]
+    few, usual = (cases(shared("bert"), example, {"random": Random(draws=n)}).cases[0] for n in (3, 20))
+    assert [d.scores.tolist() for d in few.draws] == [d.scores.tolist() for d in usual.draws[:3]]
+
+
 def test_another_seed_gives_other_chance() -> None:
     clf = shared("bert")
     a, b = one(clf, TEXTS[0]), one(clf, TEXTS[0], seed=1)
