@@ -18,9 +18,6 @@ TEXTS = {
     "A negation": "I did not want it to end.",
 }
 SHOWN = ("attention-mean", "integrated-gradients", "leave-one-out")
-# what the recommendation and the verdict need; without --checks, all checks run
-CHECKS = ("agreement", "input-erasure", "permutation", "complexity", "cost")
-SETTINGS = ("input-erasure.maskings=mask", "input-erasure.points=10")
 OUT = Path("demo")
 
 
@@ -47,7 +44,6 @@ def explain(console: Console) -> None:
 def audit(console: Console) -> None:
     """The audit, as a command that anyone can repeat; its last line says what to use."""
     command = ["audit", "corpus", "--out", str(OUT / "audit"), "--jobs", str(min(os.cpu_count() or 1, 2)), "--restart"]
-    command += ["--checks", ",".join(CHECKS), *(part for setting in SETTINGS for part in ("--set", setting))]
     console.rule("Which of these explanations deserve to be heeded?", align="left")
     console.print(f"$ heedful {' '.join(command)}", soft_wrap=True)
     heedful_command(command)

@@ -323,7 +323,7 @@ def test_inputs_that_methods_and_checks_share_run_once() -> None:
 
 def test_settings_go_where_they_are_meant() -> None:
     chosen = battery(
-        "quick", ["lime", "shapley"], ["permutation", "erasure"], settings=["lime.samples=77", "permutation.draws=5"]
+        "standard", ["lime", "shapley"], ["permutation", "erasure"], settings=["lime.samples=77", "permutation.draws=5"]
     )
     settings = chosen.to_dict()
     assert settings["methods"]["lime"]["samples"] == 77
@@ -342,13 +342,13 @@ def test_settings_go_where_they_are_meant() -> None:
 )
 def test_a_setting_that_goes_nowhere_is_refused(given: list[str], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        battery("quick", ["lime"], ["cost"], settings=given)
+        battery("standard", ["lime"], ["cost"], settings=given)
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"profile": "quik"}, "did you mean 'quick'"),
+        ({"profile": "standart"}, "did you mean 'standard'"),
         ({"methods": ["lmie"]}, "did you mean 'lime'"),
         ({"checks": ["permutatoin"]}, "did you mean 'permutation'"),
         ({"methods": ["minimal-flip"]}, "gives no score per token"),
@@ -362,8 +362,8 @@ def test_what_is_no_method_or_check_is_refused(asked: dict[str, Any], said: str)
 
 
 def test_the_order_of_names_does_not_matter() -> None:
-    one = battery("quick", ["lime", "attention-mean"], ["cost", "agreement"])
-    other = battery("quick", ["attention-mean", "lime"], ["agreement", "cost"])
+    one = battery("standard", ["lime", "attention-mean"], ["cost", "agreement"])
+    other = battery("standard", ["attention-mean", "lime"], ["agreement", "cost"])
     assert (list(one.methods), list(one.checks)) == (list(other.methods), list(other.checks))
 
 
@@ -456,7 +456,7 @@ def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
     found = CliRunner().invoke(main, ["audit", "corpus", "--dry-run", "--out", str(tmp_path / "a")])
     assert found.exit_code == 0
     assert not (tmp_path / "a").exists()
-    for name in ("60 texts", *set(battery().methods) - {"theory-gradient", "theory-lime"}, *heedful.CHECKS):
+    for name in ("60 texts", *set(battery().methods) - {"theory-gradient", "theory-lime"}, *battery().checks):
         assert name in found.output
 
 
@@ -495,7 +495,7 @@ def test_a_dry_run_as_json() -> None:
         ([], "no folder was given for the run; add --out DIR."),
         (["--out", "x", "--time-budget", "soon"], "'soon' is not a time; write it as 90s, 10m or 2h."),
         (["--out", "x", "--checks", "permutatoin"], "did you mean 'permutation'"),
-        (["--out", "x", "--profile", "slow"], "profile 'slow' is not one of quick, full"),
+        (["--out", "x", "--profile", "slow"], "profile 'slow' is not one of verdict, standard, full"),
         (["--out", "/dev/null/x"], "cannot be"),
     ],
 )

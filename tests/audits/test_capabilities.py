@@ -159,11 +159,11 @@ def test_the_small_settings_of_methods_are_settings(name: str) -> None:
     assert method(name, METHODS[name].probe) != method(name)
 
 
-@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("profile", ["standard", "full"])
 def test_the_settings_of_a_profile_are_settings(profile: str) -> None:
     own = {name: getattr(cls, profile) for name, cls in CHECKS.items() if hasattr(cls, profile)}
     assert all(check(name, given) != check(name) for name, given in own.items())
-    assert set(own) >= ({"sensitivity", "input-erasure"} if profile == "quick" else {"permutation", "input-erasure"})
+    assert set(own) >= ({"sensitivity", "input-erasure"} if profile == "standard" else {"permutation", "input-erasure"})
 
 
 @pytest.mark.parametrize("name", [name for name, cls in CHECKS.items() if hasattr(cls, "probe")])
@@ -350,7 +350,7 @@ def examples() -> list[Example]:
 
 @cache
 def audited() -> Audit:
-    """Every method and check of a quick run."""
+    """Every method and check of a run in the profile standard."""
     return heedful.audit(classifier("plain"), examples(), target=Target(1, against=0))
 
 

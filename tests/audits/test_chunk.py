@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from heedful.audits.chunk import cases
-from heedful.checks.base import RANDOM_DRAWS, by_unit, ranking
+from heedful.checks.base import by_unit, ranking
 from heedful.core.errors import Unsupported
 from heedful.data import Example
 from heedful.methods import method
+from heedful.methods.controls import Random
 from heedful.model.masking import features
 from tests.support import toys
 from tests.support.cases import many, one
@@ -37,7 +38,13 @@ def test_draws_are_the_same_again_and_differ_among_each_other() -> None:
     clf = shared("bert")
     first, second = one(clf, TEXTS[0]), one(clf, TEXTS[0])
     assert all(np.array_equal(a.scores, b.scores) for a, b in zip(first.draws, second.draws, strict=True))
-    assert len({a.scores.tobytes() for a in first.draws}) == RANDOM_DRAWS
+    assert len({a.scores.tobytes() for a in first.draws}) == Random().draws
+
+
+def test_the_number_of_draws_is_a_setting_and_changes_none_of_them() -> None:
+    example = [Example(TEXTS[0])]
+    few, usual = (cases(shared("bert"), example, {"random": Random(draws=n)}).cases[0] for n in (3, 20))
+    assert [d.scores.tolist() for d in few.draws] == [d.scores.tolist() for d in usual.draws[:3]]
 
 
 def test_another_seed_gives_other_chance() -> None:

@@ -14,6 +14,8 @@ from torch import Tensor
 import heedful
 from heedful.audits.job import PROFILES, AuditRequest, battery, prepare
 from heedful.audits.record import Record, load_record
+from heedful.audits.verdict import NEEDED
+from heedful.checks import CHECKS
 from heedful.checks.tables import AgreementTables
 from heedful.cli import main
 from heedful.core.arrays import Floats
@@ -90,6 +92,22 @@ def test_a_text_of_one_word_has_no_tau_and_is_counted(run: Record) -> None:
     tables = run.tables("agreement", AgreementTables)
     assert tables is not None
     assert [row.all.missing for row in tables.published] == [1] * 5
+
+
+def test_the_default_profile_has_what_the_verdict_and_the_ranking_need() -> None:
+    chosen, standard = battery(), battery("standard")
+    assert chosen.to_dict()["methods"] == standard.to_dict()["methods"]
+    assert set(chosen.checks) < set(standard.checks) == set(CHECKS)
+    roles = {role for name in chosen.checks for role in getattr(CHECKS[name], "roles", ())}
+    assert roles == {*NEEDED, "ranking", "cost"}
+    assert all(len({*NEEDED, "ranking", "cost"} & set(CHECKS[name].roles)) for name in chosen.checks)
+
+
+def test_a_check_that_the_default_profile_leaves_out_has_the_settings_of_standard() -> None:
+    asked = ["sensitivity", "input-erasure"]
+    chosen, standard = (battery(profile, checks=asked).checks for profile in ("verdict", "standard"))
+    assert chosen["sensitivity"] == standard["sensitivity"] != CHECKS["sensitivity"]()
+    assert chosen["input-erasure"] != standard["input-erasure"]
 
 
 def test_the_profile_has_the_settings_of_the_paper() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -20,8 +21,9 @@ from heedful.audits.ranking import (
 )
 from heedful.checks.input_erasure import InputErasure, MaskedText, ask
 from heedful.core.arrays import Floats
-from heedful.core.finding import Findings
+from heedful.core.finding import Findings, place
 from heedful.maths import stats
+from heedful.maths.ranks import TOP_SHARE
 from heedful.maths.shapley import all_subsets
 from heedful.model.inference import Engine
 from tests.support import toys
@@ -55,6 +57,16 @@ def test_methods_that_cannot_be_told_apart_share_places() -> None:
     found = rank_methods("delete", given)
     assert places(found) == {"a": (1, 2), "c": (1, 2), "b": (3, 3)}
     assert set(found.tied) == {"a", "c"}
+
+
+def test_random_without_curves_is_ranked_by_its_expectation() -> None:
+    """A text that was not measured has no score."""
+    areas = {("a", "deletion", "delete"): [0.1, 0.2], ("a", "insertion", "delete"): [0.5, 0.7]}
+    known = found(areas)
+    tvd = ("random", "tvd", place({"masking": "delete", "share": TOP_SHARE}))
+    scores = text_scores(replace(known, groups={**known.groups, tvd: np.array([0.3, np.nan])}), "delete")
+    assert scores["a"].tolist() == pytest.approx([0.4, 0.5])
+    np.testing.assert_array_equal(scores["random"], [0, np.nan])
 
 
 def test_equal_methods_are_tied() -> None:

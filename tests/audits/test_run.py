@@ -42,7 +42,7 @@ MANIFEST = Manifest(
     settings={
         "methods": {"ig": {"steps": 64}, "random": {}},
         "checks": {"permutation": {"draws": 100}},
-        "profile": "quick",
+        "profile": "standard",
     },
     seed=0,
     versions={"torch": "2.13.0", "heedful": "0.1.0"},
@@ -718,7 +718,7 @@ DIFFERENCES: list[tuple[dict[str, Any], list[str]]] = [
         {"data": {**MANIFEST.data, "fingerprint": "ef", "texts": 90}},
         ["the data file (fingerprint cd34cd34… then, ef now)", "the data's texts (100 then, 90 now)"],
     ),
-    ({"settings": {**MANIFEST.settings, "profile": "full"}}, ["setting profile (quick then, full now)"]),
+    ({"settings": {**MANIFEST.settings, "profile": "full"}}, ["setting profile (standard then, full now)"]),
     ({"settings": {**MANIFEST.settings, "target": {"k": None}}}, ['setting target (absent then, {"k":null} now)']),
     (
         {"settings": {**MANIFEST.settings, "checks": {"permutation": {"draws": 50}}}},
@@ -755,7 +755,7 @@ def test_methods_may_be_a_list_of_names() -> None:
 
 def test_a_long_value_is_cut() -> None:
     (told,) = changed(settings={**MANIFEST.settings, "profile": "x" * 500})
-    assert told == f"setting profile (quick then, {'x' * 59}… now)"
+    assert told == f"setting profile (standard then, {'x' * 59}… now)"
 
 
 def test_the_file_of_a_manifest_is_its_dictionary(run: Run) -> None:

@@ -197,7 +197,7 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_loaded_model_is_described_by_its_source_until_it_is_changed(tmp_path: Path) -> None:
-    job = Job(heedful.load(), [Example("A film.")], battery("quick", ["lime"], ["cost"]))
+    job = Job(heedful.load(), [Example("A film.")], battery("standard", ["lime"], ["cost"]))
     assert describe_job(job, tmp_path)["classifier"]["model"] is None
     with torch.no_grad():
         next(job.classifier.model.parameters()).add_(1.0)

@@ -279,6 +279,19 @@ def test_random_is_the_mean_over_its_draws() -> None:
         assert values(got, key[0], "delete", key[1])["random"] == pytest.approx(wanted, abs=1e-5)
 
 
+def test_without_curves_random_has_the_same_tvd_and_nothing_else() -> None:
+    case = one(shared("bert"), "good music; the acting isn't what it should have been", SCORED)
+    small = InputErasure(maskings=("delete",), points=3, greedy_words=0, exhaustive_words=0)
+    whole, top = small(case), replace(small, random_curves=False)(case)
+    assert {f.measure for f in top if f.method == "random"} == {"tvd"}
+    wanted = {(f.method, f.measure, f.place): f.value for f in whole if f.method != "random" or f.measure == "tvd"}
+    assert {(f.method, f.measure, f.place): f.value for f in top} == pytest.approx(wanted, abs=1e-6, nan_ok=True)
+    methods = {name: case.methods[name] for name in SCORED}
+    counts = [c.passes(case.classifier, case.tokens, methods) for c in (small, replace(small, random_curves=False))]
+    sizes = len(small._sizes(len(features(case.tokens))))
+    assert counts[0].forwards - counts[1].forwards == 20 * (2 * sizes - 1)
+
+
 def test_twenty_draws_come_near_the_mean_over_all_orders() -> None:
     case = one(shared("bert"), "good music acting", SCORED)
     each = [answered(Slow(case, "delete"), o)["deletion", None] for o in permutations(range(3))]

@@ -436,13 +436,13 @@ def test_every_method_says_what_it_is_and_where_it_comes_from(name: str) -> None
     assert METHODS[name].paper
 
 
-def test_the_quick_profile_is_what_the_methods_say() -> None:
-    quick = {name: cls.quick for name, cls in METHODS.items() if getattr(cls, "quick", None) is not None}
-    assert {name: values for name, values in quick.items() if values} == {
+def test_the_standard_profile_is_what_the_methods_say() -> None:
+    standard = {name: cls.standard for name, cls in METHODS.items() if getattr(cls, "standard", None) is not None}
+    assert {name: values for name, values in standard.items() if values} == {
         "lime": {"samples": 200},
         "shapley": {"samples": 200, "exact_up_to": 7},
     }
-    assert len(quick) == 19
+    assert len(standard) == 19
 
 
 def test_the_verdict_is_on_the_methods_that_say_that_they_read_attention() -> None:

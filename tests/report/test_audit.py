@@ -66,6 +66,19 @@ def ran(*args: object) -> Result:
     return CliRunner().invoke(main, [str(arg) for arg in args])
 
 
+# what was not measured
+
+
+def test_a_run_for_the_verdict_alone_says_what_it_left_out_and_how_to_add_it(record: Record) -> None:
+    console = Console(file=io.StringIO(), width=500)
+    show_document(report(record), console)
+    said = dict(report(record).facts)["not measured"]
+    assert f"not measured: {said}" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "uniform, adversarial, identifiability" in said
+    assert "--profile standard" in said
+    assert not any(name in said.split(".")[0].split(";")[0] for name in ("agreement", "permutation", "complexity"))
+
+
 # the verdict in words
 
 

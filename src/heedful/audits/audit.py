@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.audits.chunk import Chunks
-from heedful.audits.job import AuditProgress, AuditRequest, Job, WatchAudit, prepare
+from heedful.audits.job import DEFAULT_PROFILE, AuditProgress, AuditRequest, Job, WatchAudit, prepare
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK_TEXTS, Run, open_run
@@ -33,7 +33,7 @@ def audit(
     checks: Iterable[str | Check] | None = None,
     out: str | Path | None = None,
     *,
-    profile: str = "quick",
+    profile: str = DEFAULT_PROFILE,
     limit: int | None = None,
     seed: int = 0,
     target: Target | None = None,

@@ -53,7 +53,7 @@ class Ability:
     """Whether a method or a check works on a model.
 
     `reason` says why it does not work, or what is left out where it does. `passes` is its cost on the probe text: of a
-    method with its default settings, of a check as in a quick audit.
+    method with its default settings, of a check as in the profile standard.
     """
 
     name: str
@@ -173,10 +173,10 @@ def _try_check(case: Case, name: str, tell: WatchProbe) -> Ability:
         return findings
 
     def cost() -> Any:
-        """On one text of a quick audit, with the methods that work."""
-        quick = battery("quick")
-        methods = {name: method for name, method in quick.methods.items() if name in case.methods}
-        return getattr(quick.checks[name], "passes", lambda *_: None)(case.classifier, case.tokens, methods)
+        """On one text of an audit in the profile standard, with the methods that work."""
+        standard = battery("standard")
+        methods = {name: method for name, method in standard.methods.items() if name in case.methods}
+        return getattr(standard.checks[name], "passes", lambda *_: None)(case.classifier, case.tokens, methods)
 
     tell(name)
     findings, reason = _attempt(measure)

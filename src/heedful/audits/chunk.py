@@ -20,7 +20,7 @@ from heedful.audits.job import Job, describe_job, restore_job
 from heedful.audits.run import CHUNK_TEXTS, Run, read_run
 from heedful.audits.workers import ReportShare, silent
 from heedful.checks import Check
-from heedful.checks.base import RANDOM_DRAWS, Case
+from heedful.checks.base import Case
 from heedful.core.errors import BadInput, HeedfulError, results_or_errors
 from heedful.core.explanation import Explanation
 from heedful.core.finding import LEFT_OUT, Finding
@@ -207,11 +207,13 @@ def cases(
                 result.failures[i, name] = str(attempt)
             else:
                 explanations[i][name] = replace(attempt, prediction=predictions[i])
+    control = methods.get("random")
+    random = control if isinstance(control, Random) else Random()
     for i in numbers:
         text = classifier, examples[i], cut[i], predictions[i], targets[i]
         case = Case(*text, methods, explanations[i], seed=seed, others=others or {})
-        rngs = (case.rng("random", k) for k in range(RANDOM_DRAWS))
-        draws = tuple(Random()(classifier, case.tokens, case.target, rng) for rng in rngs)
+        rngs = (case.rng("random", k) for k in range(random.draws))
+        draws = tuple(random(classifier, case.tokens, case.target, rng) for rng in rngs)
         result.cases[i] = replace(case, draws=draws)
     return result
 

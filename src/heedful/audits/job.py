@@ -63,13 +63,15 @@ class AuditProgress:
 class Profile:
     """The number of texts of a run, its methods and checks, and what is explained.
 
-    The settings of a method or a check in a profile are its class attribute of that name: `quick`, `full`, `jain2019`.
+    The settings of a method or a check in a profile are its class attribute of that name: `verdict`, `standard`,
+    `full`, `jain2019`; without one, those of the profile that this one is `like`.
     """
 
     limit: int | None
     methods: tuple[str, ...]
     checks: tuple[str, ...] = tuple(CHECKS)
     target: Target = field(default_factory=Target)
+    like: str = ""
 
 
 def _with_settings(catalogue: Catalogue, profile: str) -> tuple[str, ...]:
@@ -83,13 +85,16 @@ def _protocol(paper: str, target: Target) -> Profile:
 
 
 PROFILES = {
-    "quick": Profile(60, _with_settings(METHODS, "quick")),
+    # what the verdict, the ranking and the controls need, and nothing else
+    "verdict": Profile(60, _with_settings(METHODS, "standard"), _with_settings(CHECKS, "verdict"), like="standard"),
+    "standard": Profile(60, _with_settings(METHODS, "standard")),
     "full": Profile(
         None,
         tuple(name for name, cls in METHODS.items() if name not in CONTROLS and getattr(cls, "scores_tokens", True)),
     ),
     "jain2019": _protocol("jain2019", Target(scale="probability")),
 }
+DEFAULT_PROFILE = next(iter(PROFILES))
 
 
 # methods and checks
@@ -113,7 +118,7 @@ class Battery:
 
 
 def battery(
-    profile: str = "quick",
+    profile: str = DEFAULT_PROFILE,
     methods: Iterable[str | Method] | None = None,
     checks: Iterable[str | Check] | None = None,
     target: Target | None = None,
@@ -156,9 +161,16 @@ def _make(catalogue: Catalogue, wanted: Iterable[Any], profile: str) -> dict[str
     """Each method or check once, by name; one that is given as a name has the profile's settings."""
     items: dict[str, Any] = {}
     for name in wanted:
-        item = catalogue.make(name, getattr(catalogue[name], profile, None) if isinstance(name, str) else None)
+        item = catalogue.make(name, _settings(catalogue[name], profile) if isinstance(name, str) else None)
         items.setdefault(catalogue.name_of(item), item)
     return items
+
+
+def _settings(cls: type, profile: str) -> Mapping[str, Any] | None:
+    """A class's settings in a profile, or in the one that it is like; None for the defaults."""
+    own: Mapping[str, Any] | None = getattr(cls, profile, None)
+    like = PROFILES[profile].like
+    return _settings(cls, like) if own is None and like else own
 
 
 def _assign(items: Mapping[str, Any], values: Iterable[Mapping[str, Any]], catalogue: Iterable[str]) -> dict[str, Any]:
@@ -249,7 +261,7 @@ class AuditRequest:
     data: Any
     methods: Iterable[str | Method] | None = None
     checks: Iterable[str | Check] | None = None
-    profile: str = "quick"
+    profile: str = DEFAULT_PROFILE
     limit: int | None = None
     seed: int = 0
     target: Target | None = None

@@ -2,7 +2,8 @@
 
 A method's score on a text is the area between its two erasure curves: insertion − deletion, the label's probability
 with the method's top words alone, less that without them, over all fractions of the text. The score of a random order
-is 0 on average, since keeping a random set of words and removing one leave the same texts: chance needs no correction.
+is 0 on average, since keeping a random set of words and removing one leave the same texts: chance needs no correction,
+and a run need not measure it.
 
 Methods are compared two by two over the texts that both explained, with Holm's correction over all pairs. A rank is a
 range, [1 + number of significantly better methods, number of methods − number of significantly worse ones]: methods
@@ -20,6 +21,7 @@ from heedful.core.finding import BOUNDS as BOUNDS
 from heedful.core.finding import Findings
 from heedful.core.table import align_columns
 from heedful.maths import stats
+from heedful.maths.ranks import TOP_SHARE
 from heedful.maths.stats import Decision, Estimate
 
 COMPARABLE = 0.9  # of the largest number of texts of any method: a mean over fewer is one over other texts
@@ -83,10 +85,13 @@ def rankings(findings: Findings) -> list[Ranking]:
 
 
 def text_scores(findings: Findings, masking: str) -> dict[str, Floats]:
-    """For each method, insertion − deletion on each text."""
+    """For each method, insertion − deletion on each text; for `random` without curves, 0, its expectation."""
     at = {"masking": masking}
     names = [name for name in findings.methods("deletion") if name not in BOUNDS]
-    return {name: findings.values("insertion", name, at) - findings.values("deletion", name, at) for name in names}
+    scores = {name: findings.values("insertion", name, at) - findings.values("deletion", name, at) for name in names}
+    if "random" not in scores and "random" in findings.methods("tvd"):
+        scores["random"] = 0 * findings.values("tvd", "random", at | {"share": TOP_SHARE})  # NaN where not measured
+    return scores
 
 
 def rank_methods(masking: str, scores: Mapping[str, Floats]) -> Ranking:

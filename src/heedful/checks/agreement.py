@@ -54,6 +54,7 @@ class Agreement(Free):
     paper: ClassVar[str] = "Jain & Wallace 2019"
     changes: ClassVar[str] = "nothing is changed: the scores of every two methods on a text are compared"
     requires: ClassVar[tuple[str, ...]] = (GRADIENT, LOO, ATTENTION)
+    verdict: ClassVar[Mapping[str, Any]] = {}
     jain2019: ClassVar[Mapping[str, Any]] = {"unit": "token"}
     measures: ClassVar[Mapping[str, Measure]] = {
         "tau": Correlation("Kendall's tau-b of the two orders"),

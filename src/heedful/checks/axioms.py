@@ -255,6 +255,7 @@ class Complexity(Free):
         "gini": Share("Gini index of the magnitudes: 0 if all are equal, near 1 if one word has all"),
         "from uniform": Share("total variation distance of the attended tokens' normalised magnitudes from uniform"),
     }
+    verdict: ClassVar[Mapping[str, Any]] = {}
     roles: ClassVar[tuple[Role, ...]] = ("from uniform",)
 
     def __call__(self, case: Case) -> list[Finding]:
@@ -310,6 +311,7 @@ class Cost(Free):
     highlights: ClassVar[tuple[Highlight, ...]] = (
         Highlight("forwards", "forward passes of an explanation", head="passes", digits=0),
     )
+    verdict: ClassVar[Mapping[str, Any]] = {}
     roles: ClassVar[tuple[Role, ...]] = ("cost",)
 
     def __call__(self, case: Case) -> list[Finding]:

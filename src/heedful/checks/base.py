@@ -28,13 +28,12 @@ from heedful.model.classifier import Classifier
 from heedful.model.inference import answers
 from heedful.model.masking import Variants, features, over_positions
 
-# quick settings of checks that explain again: fewer methods, and two texts more than a decision needs, since some texts
-# cannot be changed
-QUICK_REEXPLAINING: Mapping[str, Any] = {
+# the profile standard of checks that explain again: fewer methods, and two texts more than a decision needs, since some
+# texts cannot be changed
+STANDARD_REEXPLAINING: Mapping[str, Any] = {
     "methods": ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime"),
     "texts": MINIMUM + 2,
 }
-RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
 WordOrToken = Literal["word", "token"]
 Share = partial(Measure, range=FRACTION)
 Correlation = partial(Measure, range=CORRELATION)
@@ -93,9 +92,11 @@ class Check(Protocol):
     `section` names the module whose `section(record)` makes the check's section of a report (default:
     heedful.report.sections.<name>, and tables of all rows where that does not exist).
 
-    `requires` names methods that the run must include; `quick` and `full` are its settings in an audit of that profile,
-    if not the defaults; `jain2019`, those of the paper's protocol, of which the check is then a part; and `probe` those
-    with which `heedful capabilities` tries the check. Optional methods:
+    `requires` names methods that the run must include; `standard` and `full` are its settings in an audit of that
+    profile, if not the defaults; `verdict` and `jain2019`, those of the smaller profile and of the paper's protocol, of
+    which the check is then a part; and `probe` those with which `heedful capabilities` tries the check.
+
+    Optional methods:
 
     `many(cases)` checks several texts at once and returns a list of findings for each;
     `passes(classifier, tokens, methods)` is the cost of one text, computed without running the model;

@@ -12,13 +12,14 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import get_args
 
-from heedful.checks.base import RANDOM_DRAWS, Case, Check, Finding
+from heedful.checks.base import Case, Check, Finding
 from heedful.core.explanation import Attribution
 from heedful.core.finding import LEFT_OUT, Highlight, Measure, Role, SideBySide
 from heedful.core.target import Target
 from heedful.data import Example
 from heedful.methods import method
 from heedful.methods.conformance import PROBE_TEXTS, changed_state, require, snapshot, unless_unsupported
+from heedful.methods.controls import Random
 from heedful.methods.explain import explain
 from heedful.model.classifier import Classifier
 
@@ -33,7 +34,7 @@ def case_of(classifier: Classifier, text: str, methods: Sequence[str] = PROBE_ME
     tokens = classifier.tokens(text)
     prediction = classifier.predictions([tokens])[0]
     explanations = {name: explain(classifier, text, name, seed=seed) for name in methods}
-    random = (explain(classifier, text, "random", seed=seed + 1 + i) for i in range(RANDOM_DRAWS))
+    random = (explain(classifier, text, "random", seed=seed + 1 + i) for i in range(Random().draws))
     draws = [draw for draw in random if isinstance(draw, Attribution)]
     example = Example(text, label=prediction.label, rationale=((0, len(text.split()[0])),))
     target = Target().resolved(classifier.labels, prediction.index)

@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 
 from heedful.checks.base import (
-    RANDOM_DRAWS,
     Case,
     Correlation,
     Finding,
@@ -68,7 +67,8 @@ class InputErasure(Together):
     `maskings` are ways of removing words; None is delete, and mask or else unk. A text of more than `points` words is
     measured at that many evenly spaced steps, and its first flip is the first of these. `greedy` is computed for texts
     of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where a masked language model draws
-    the replacements, since the best of many draws is biased.
+    the replacements, since the best of many draws is biased. Without `random_curves` only the `tvd` of `random` is
+    measured: its insertion − deletion, by which methods are ranked, is 0 in expectation.
     """
 
     maskings: tuple[Masking, ...] | None = None
@@ -76,6 +76,7 @@ class InputErasure(Together):
     points: Annotated[int, Ge(1)] = 20
     greedy_words: Annotated[int, Ge(0)] = 20
     exhaustive_words: Annotated[int, Between(0, 16)] = 10
+    random_curves: bool = True
 
     name: ClassVar[str] = "input-erasure"
     title: ClassVar[str] = "Input erasure"
@@ -86,7 +87,14 @@ class InputErasure(Together):
         "Leave-one-out has an advantage, since it measures nearly the same effect. Greedy and optimum exist for short "
         "texts only, so their means are over other texts."
     )
-    quick: ClassVar[Mapping[str, Any]] = {"points": 10}
+    standard: ClassVar[Mapping[str, Any]] = {"points": 10}
+    verdict: ClassVar[Mapping[str, Any]] = {
+        "maskings": ("delete",),
+        "points": 10,
+        "greedy_words": 0,
+        "exhaustive_words": 0,
+        "random_curves": False,
+    }
     full: ClassVar[Mapping[str, Any]] = {"maskings": WAYS}
     probe: ClassVar[Mapping[str, Any]] = {"points": 2, "greedy_words": 0, "exhaustive_words": 0}
     summary: ClassVar[str] = "words removed from the text, or put back, highest score first"
@@ -143,8 +151,9 @@ class InputErasure(Together):
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: equal sets run once."""
         n = len(features(tokens))
-        orders = RANDOM_DRAWS + len([name for name in methods if name != "random"])
-        sets = 2 + 2 * orders * len(self._sizes(n))
+        random = getattr(methods.get("random"), "draws", 0)
+        orders = len([name for name in methods if name != "random"]) + random * self.random_curves
+        sets = 2 + 2 * orders * len(self._sizes(n)) + random * (not self.random_curves)
         greedy = n * (n + 1) // 2 + 2 * len(self._sizes(n)) if n <= self.greedy_words else 0
         every = min(2**n, sets + greedy) if n > self.exhaustive_words else 2**n
         return Passes(len(self.ways(classifier)) * every, exactly=False)
@@ -177,10 +186,12 @@ class InputErasure(Together):
         if self._small(text, self.exhaustive_words):
             return all_subsets(len(text))
         sizes = self._sizes(len(text))
-        each = [order for group in orders.values() for order in group]
-        prefixes = [first(order, sizes) for order in each]
-        tops = [text.without_top(order) for order in each]
+        prefixes = [first(order, sizes) for name, group in orders.items() if self._has_curve(name) for order in group]
+        tops = [text.without_top(order) for group in orders.values() for order in group]
         return np.concatenate([np.ones((1, len(text)), bool), *prefixes, *(~prefix for prefix in prefixes), *tops])
+
+    def _has_curve(self, method: str) -> bool:
+        return self.random_curves or method != "random"
 
     def _greedy(self, engine: Engine, texts: Sequence[MaskedText]) -> list[Ints]:
         """For each text, the order that lowers p most at each step; empty where it is not computed."""
@@ -196,7 +207,8 @@ class InputErasure(Together):
         return [np.array(order, dtype=np.int64) for order in chosen]
 
     def _findings(self, text: MaskedText, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
-        numbers = {name: _mean([self.numbers(text, order) for order in group]) for name, group in orders.items()}
+        measure = {name: self.numbers if self._has_curve(name) else _top_tvd for name in orders}
+        numbers = {name: _mean([measure[name](text, order) for order in group]) for name, group in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
         nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]
@@ -217,12 +229,10 @@ class InputErasure(Together):
         without = full - text.values(~first(order, ks))
         only = full - text.values(first(order, ks))
         deleted, inserted = text.values(~first(order, grid)), text.values(first(order, grid))
-        top_removed = text.logits(text.without_top(order))
         head = text.case.classifier.head
         sizes = self._sizes(n)
         flip = changes(text.logits(~first(order, sizes)), whole, head).flip
-        numbers = self._by_share(without, only)
-        numbers |= {("tvd", TVD_SHARE): float(changes(top_removed, whole, head).tvd[0])}
+        numbers = self._by_share(without, only) | _top_tvd(text, order)
         numbers |= {("deletion", None): area(grid, deleted), ("insertion", None): area(grid, inserted)}
         numbers |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
         return numbers | {("curve", f): float(np.interp(f, grid / n, deleted)) for f in CURVE}
@@ -288,6 +298,12 @@ def _orders(text: MaskedText) -> dict[str, list[Ints]]:
     return by_method | ({"random": random} if random else {})
 
 
+def _top_tvd(text: MaskedText, order: Ints) -> dict[MeasureAt, float]:
+    """The change of the output without the top fifth of the words, of those that attention can point at."""
+    without = text.logits(text.without_top(order))
+    return {("tvd", TVD_SHARE): float(changes(without, text.whole, text.case.classifier.head).tvd[0])}
+
+
 def _flip(fraction: float | None, flips: Floats) -> dict[MeasureAt, float]:
     """NaN for both where there is no label; NaN for the fraction where the label never changes."""
     exists = not np.isnan(flips).any()
@@ -297,8 +313,9 @@ def _flip(fraction: float | None, flips: Floats) -> dict[MeasureAt, float]:
 
 def _mean(numbers: Sequence[Mapping[MeasureAt, float]]) -> dict[MeasureAt, float]:
     """The mean over draws: of `never`, the share of draws; of the first flip, over those that flip."""
+    flip: MeasureAt = ("first flip", None)
     means = {key: float(np.mean([draw[key] for draw in numbers])) for key in numbers[0]}
-    return means | {("first flip", None): mean([draw["first flip", None] for draw in numbers])}
+    return means | ({flip: mean([draw[flip] for draw in numbers])} if flip in means else {})
 
 
 def _curves(findings: Findings, way: str) -> dict[str, Curve]:

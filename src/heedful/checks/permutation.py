@@ -57,6 +57,7 @@ class Permutation(Checked):
         "change much: look at the texts with a large weight. In a Transformer, “everywhere” disturbs each layer on top "
         "of the disturbance below it."
     )
+    verdict: ClassVar[Mapping[str, Any]] = {"layer_draws": 0, "head_draws": 0}
     full: ClassVar[Mapping[str, Any]] = {"layer_draws": 100, "head_draws": 10}
     jain2019: ClassVar[Mapping[str, Any]] = {"layer_draws": 0, "head_draws": 0, "special": False}
     probe: ClassVar[Mapping[str, Any]] = {"draws": 2, "layer_draws": 1, "head_draws": 0}

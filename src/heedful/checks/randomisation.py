@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Correlation, Finding, Measure, Passes, Share, Together
+from heedful.checks.base import STANDARD_REEXPLAINING, Case, Correlation, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.finding import Highlight, Place, SideBySide
@@ -58,7 +58,7 @@ class Randomisation(Together):
         "good reasons, so look for a method that stays similar where others do not. A method that is pure noise passes "
         f"this check. All texts use the same random models. {similarity.COMPARED_WORDS}"
     )
-    quick: ClassVar[Mapping[str, Any]] = {**QUICK_REEXPLAINING, "stages": 4}
+    standard: ClassVar[Mapping[str, Any]] = {**STANDARD_REEXPLAINING, "stages": 4}
     probe: ClassVar[Mapping[str, Any]] = {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "similarity of explanations when weights are randomised part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Finding, Measure, Passes, Share, Together
+from heedful.checks.base import STANDARD_REEXPLAINING, Case, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.finding import Highlight, Role
@@ -88,7 +88,7 @@ class Sensitivity(Together):
         "faithful explanation then changes too; a method with random samples adds its own noise. "
         f"{similarity.COMPARED_WORDS}"
     )
-    quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
+    standard: ClassVar[Mapping[str, Any]] = STANDARD_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"limit": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "change of an explanation under edits of the text that should not matter"
     paper: ClassVar[str] = "after Yeh et al. 2019 (max-sensitivity), with edits of the text"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from heedful.checks import similarity
-from heedful.checks.base import QUICK_REEXPLAINING, Case, Divergence, Finding, Measure, Passes, Share, Together
+from heedful.checks.base import STANDARD_REEXPLAINING, Case, Divergence, Finding, Measure, Passes, Share, Together
 from heedful.checks.similarity import SIMILARITY_MEASURES, Similarity
 from heedful.checks.tables import StabilityTables, peak_spreads
 from heedful.core.errors import BadInput, HeedfulError
@@ -55,7 +55,7 @@ class Stability(Together):
         "means that there are too few. A low similarity after another training is evidence against an explanation only "
         f"where the model's output stayed the same. {similarity.COMPARED_WORDS}"
     )
-    quick: ClassVar[Mapping[str, Any]] = QUICK_REEXPLAINING
+    standard: ClassVar[Mapping[str, Any]] = STANDARD_REEXPLAINING
     probe: ClassVar[Mapping[str, Any]] = {"seeds": 1, "methods": ("gradient-x-input", "lime")}
     summary: ClassVar[str] = "similarity of explanations with other seeds, samples, checkpoints"
     paper: ClassVar[str] = "Wiegreffe & Pinter 2019 (seeds of training); Alvarez-Melis & Jaakkola 2018"

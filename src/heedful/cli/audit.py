@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from heedful.core.target import Scale, Target
     from heedful.report.progress import Show
 
-_PROFILE = "quick (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
+_PROFILE = "verdict or standard (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -47,7 +47,7 @@ class _Several(click.Command):
 @click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited like the methods.")
 @click.option("--checks", help="Names, separated by commas. [default: all]")
 @opt.set_option
-@click.option("--profile", default="quick", show_default=True, help=_PROFILE)
+@click.option("--profile", default="verdict", show_default=True, help=_PROFILE)
 @click.option("--limit", type=click.IntRange(min=1), help="How many texts; a larger number extends a run.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the order of texts and all random numbers.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")

@@ -113,7 +113,7 @@ def show_capabilities(result: Capabilities, console: Console) -> None:
         for reason, names in by_reason.items():
             console.print(Padding(Text(clean(", ".join(names))), (0, 0, 0, 2)))
             console.print(Padding(Text(clean(_short(reason, result.model)), style="dim"), (0, 0, 0, 6)))
-    note = "Passes are for the short probe text: of methods with default settings, of checks in a quick audit."
+    note = "Passes are for the short probe text: of methods with default settings, of checks in the profile standard."
     console.print(Text(f"\n{note}", style="dim"))
 
 

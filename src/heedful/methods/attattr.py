@@ -212,7 +212,7 @@ class AttAttrTokens(_Integrated):
     """
 
     summary: ClassVar[str] = "integrated attention times gradient, per token that is attended to"
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """Scores add up to f − base but for the gap."""

@@ -187,7 +187,7 @@ class AttentionMean(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, mean over heads"
     paper: ClassVar[str] = "Jain & Wallace 2019; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("attention", "attention-avg", "alpha-avg")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     jain2019: ClassVar[Mapping[str, Any]] = {}
     reads_attention: ClassVar[bool] = True
 
@@ -203,7 +203,7 @@ class AttentionMax(AtLayer):
     summary: ClassVar[str] = "attention of the pooled position, maximum over heads"
     paper: ClassVar[str] = "Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("alpha-max",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
     def score(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
@@ -232,7 +232,7 @@ class EffectiveAttention(AtLayer):
 
     summary: ClassVar[str] = "attention without the part that values cancel"
     paper: ClassVar[str] = "Brunner et al. 2020"
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
     signed: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
@@ -265,7 +265,7 @@ class AttentionGradient(AtLayer):
     paper: ClassVar[str] = "Serrano & Smith 2019; Barkan et al. 2021"
     aliases: ClassVar[tuple[str, ...]] = ("attention-x-gradient",)
     needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     signed: ClassVar[bool] = True
 
     def check_kind(self, classifier: Classifier, kind: str) -> None:
@@ -309,7 +309,7 @@ class Rollout(ThroughLayers):
     summary: ClassVar[str] = "attention multiplied through all layers, with residuals"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
     aliases: ClassVar[tuple[str, ...]] = ("attention-rollout",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
     def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:

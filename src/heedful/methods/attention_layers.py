@@ -26,7 +26,7 @@ class AttentionFlow(ThroughLayers):
 
     summary: ClassVar[str] = "maximum flow of attention through all layers"
     paper: ClassVar[str] = "Abnar & Zuidema 2020"
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
 
     def join(self, matrices: dict[str, Tensor], pooled: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Relevance(ThroughLayers):
     paper: ClassVar[str] = "Chefer et al. 2021"
     aliases: ClassVar[tuple[str, ...]] = ("chefer",)
     needs: ClassVar[tuple[str, ...]] = ("attention", "gradients")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
 
     def matrix(self, text: BatchPart, site: Site, gradients: dict[Site, Tensor]) -> Tensor:
         """Ā."""
@@ -72,7 +72,7 @@ class AttentionNorm(AtLayer):
 
     summary: ClassVar[str] = "length of the vector that attention brings, ‖α f(x)‖"
     paper: ClassVar[str] = "Kobayashi et al. 2020"
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reads_attention: ClassVar[bool] = True
     needs_values: ClassVar[bool] = True
 

@@ -46,7 +46,7 @@ class Method(Protocol):
     summary, paper    one line that describes it, and its source
     aliases           other names
     needs             what a model must provide besides predictions, such as "attention" or "gradients"
-    quick             its settings in a quick audit; without it, or with None, a quick audit omits the method
+    standard          its settings in the profiles verdict and standard, which omit it without them, or with None
     jain2019          its settings in the protocol of that paper, of which it is then a part
     probe             the smallest settings that show whether it works on a model
     reads_attention   True if its scores are attention weights, on which an audit gives a verdict

@@ -7,14 +7,14 @@ pieces first. `by=token` scores pieces.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from heedful.core.arrays import Floats
 from heedful.core.explanation import Attribution
-from heedful.core.settings import Checked
+from heedful.core.settings import Checked, Ge
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes, array
@@ -47,8 +47,14 @@ class Control(Checked):
 
 @dataclass(frozen=True)
 class Random(Control):
-    """A random number for each word."""
+    """A random number for each word.
 
+    An audit explains each text `draws` times more, and compares a method with the mean over these.
+    """
+
+    draws: Annotated[int, Ge(1)] = 20
+
+    key_added: ClassVar[tuple[str, ...]] = ("draws",)
     summary: ClassVar[str] = "control: a random number for each word"
 
     def scores(self, n: int, rng: torch.Generator) -> Floats:

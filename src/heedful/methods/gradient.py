@@ -156,7 +156,7 @@ class GradientL2(_Gradient):
     summary: ClassVar[str] = "L2 norm of the gradient (saliency)"
     paper: ClassVar[str] = "Simonyan et al. 2014; Lopardo et al. 2024"
     aliases: ClassVar[tuple[str, ...]] = ("gradient", "saliency", "g-l2")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     reduction: ClassVar[GradientReduction] = "l2"
 
 
@@ -174,7 +174,7 @@ class GradientXInput(_Gradient):
     paper: ClassVar[str] = "Denil et al. 2014; Shrikumar et al. 2017"
     key_added: ClassVar[tuple[str, ...]] = ("positions",)
     aliases: ClassVar[tuple[str, ...]] = ("gxi", "input-x-gradient", "gradient-input", "grad-x-input")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     jain2019: ClassVar[Mapping[str, Any]] = {"through_attention": False}
     reduction: ClassVar[GradientReduction] = "x-input"
 
@@ -247,7 +247,7 @@ class SmoothGrad(Checked):
     paper: ClassVar[str] = "Smilkov et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("smooth-grad", "smooth-gradient")
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     probe: ClassVar[Mapping[str, Any]] = {"samples": 2}
 
     @property
@@ -321,7 +321,7 @@ class IntegratedGradients(Checked):
     paper: ClassVar[str] = "Sundararajan et al. 2017"
     aliases: ClassVar[tuple[str, ...]] = ("ig", "integrated-gradient")
     needs: ClassVar[tuple[str, ...]] = ("gradients",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     probe: ClassVar[Mapping[str, Any]] = {"steps": 2}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:

@@ -53,7 +53,7 @@ class Lime(Perturbing):
 
     summary: ClassVar[str] = "linear model of which words stay, fitted around the text"
     paper: ClassVar[str] = "Ribeiro et al. 2016"
-    quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200}
+    standard: ClassVar[Mapping[str, Any] | None] = {"samples": 200}
     probe: ClassVar[Mapping[str, Any]] = {"samples": 40}
     key_added: ClassVar[tuple[str, ...]] = ("num_features", "selection")
 

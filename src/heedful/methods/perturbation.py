@@ -149,7 +149,7 @@ class LeaveOneOut(_Removing):
     summary: ClassVar[str] = "change when one word is removed"
     paper: ClassVar[str] = "Li et al. 2016; Jain & Wallace 2019"
     aliases: ClassVar[tuple[str, ...]] = ("loo", "erasure")
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
     jain2019: ClassVar[Mapping[str, Any]] = {"change": "variation", "by": "token"}
 
 

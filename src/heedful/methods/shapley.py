@@ -40,7 +40,7 @@ class Shapley(Perturbing):
     summary: ClassVar[str] = "contribution of a word, mean over all orders of the words"
     paper: ClassVar[str] = "Shapley 1953; Lundberg & Lee 2017; Covert & Lee 2021"
     aliases: ClassVar[tuple[str, ...]] = ("shap", "kernel-shap", "kernelshap")
-    quick: ClassVar[Mapping[str, Any] | None] = {"samples": 200, "exact_up_to": 7}
+    standard: ClassVar[Mapping[str, Any] | None] = {"samples": 200, "exact_up_to": 7}
     probe: ClassVar[Mapping[str, Any]] = {"samples": 40, "exact_up_to": 4}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:

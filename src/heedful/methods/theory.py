@@ -45,7 +45,7 @@ class _ClosedForm(Checked):
     """A method that needs only the matrices of the paper's network."""
 
     needs: ClassVar[tuple[str, ...]] = ("heedful.nets.MultiHead",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
 
     @staticmethod
     def applies(classifier: Classifier) -> bool:

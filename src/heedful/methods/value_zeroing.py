@@ -40,7 +40,7 @@ class ValueZeroing(Checked):
     summary: ClassVar[str] = "change of each block's output when a token's values are zeroed"
     paper: ClassVar[str] = "Mohebbi et al. 2023"
     needs: ClassVar[tuple[str, ...]] = ("attention",)
-    quick: ClassVar[Mapping[str, Any] | None] = {}
+    standard: ClassVar[Mapping[str, Any] | None] = {}
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """One run of one block for each layer and token."""

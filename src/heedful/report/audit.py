@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from heedful import __version__
 from heedful.audits.record import Record
-from heedful.audits.verdict import Evidence, Reason, Rule, verdict
+from heedful.audits.verdict import NEEDED, Evidence, Reason, Rule, verdict
+from heedful.checks import CHECKS
 from heedful.data.selection import drop_reasons
 from heedful.maths.stats import MINIMUM
-from heedful.report.document import Column, Document, Section, Table, cells
+from heedful.report.document import NOT_MEASURED, Column, Document, Section, Table, cells
 from heedful.report.examples import example_section
 from heedful.report.html import environment
 from heedful.report.overview import overview
-from heedful.report.phrases import DASH, count_texts, interval, percentage
+from heedful.report.phrases import DASH, and_list, count_texts, interval, percentage
 from heedful.report.ranking import advice, ranking_section, recommended_method, table_of
 from heedful.report.sections import sections
 from heedful.report.verdict import conclusion, verdict_section, verdict_sentences
@@ -74,9 +75,26 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("accuracy", percentage(about.accuracy) if about.accuracy else "unknown: the data have no labels"),
         ("tokens per text", interval(about.tokens)),
         ("methods and checks", f"{len(record.methods)} and {len(record.checks)}"),
+        *([(NOT_MEASURED, left_out)] if (left_out := _not_measured(record)) else []),
         ("seed", str(manifest.seed)),
         ("CPU time", f"{record.seconds / 60:,.1f} minutes" if record.seconds else DASH),
     ]
+
+
+def _not_measured(record: Record) -> str:
+    """What a run for the verdict and the ranking alone leaves out, and the command that adds it; else empty."""
+    missing = [name for name in CHECKS if name not in record.run.manifest.settings.get("checks", {})]
+    ranks, used = record.check_for("ranking"), record.check_for("used")
+    if not missing or ranks is None or used is None or any(record.check_for(role) is None for role in NEEDED):
+        return ""
+    parts = [
+        f"the checks {and_list(missing)}" if len(missing) > 1 else f"the check {missing[0]}",
+        *([] if record.settings(ranks).get("random_curves", True) else ["curves of random orders"]),
+        *(["other maskings"] if len(record.summary.rankings) == 1 else []),
+        *([] if record.settings(used).get("layer_draws", 1) else ["single layers and heads"]),
+    ]
+    command = "`heedful audit … --profile standard --out …`, with the folder of this run, adds them to it."
+    return f"{'; '.join(parts)}. {command}"
 
 
 def _cite(record: Record, checks: Sequence[Section]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from heedful.audits.summary import Row
 from heedful.report.phrases import DASH, Cell, cell
 
+NOT_MEASURED = "not measured"  # the fact that names what a profile left out
 Tone = Literal["for", "against", "weight", "none"]
 
 

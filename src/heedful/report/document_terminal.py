@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from heedful.report.document import Document, Section, Table, cells, notes, numeric_columns
+from heedful.report.document import NOT_MEASURED, Document, Section, Table, cells, notes, numeric_columns
 from heedful.report.terminal import clean
 
 
@@ -22,7 +22,7 @@ def show_document(document: Document, console: Console) -> None:
     for sentence in document.sentences:
         console.print(Padding(Text(clean(sentence)), (0, 0, 0, 2)))
     for name, value in document.facts:
-        if name in ("data", "accuracy"):
+        if name in ("data", "accuracy", NOT_MEASURED):
             console.print(Text(clean(f"{name}: {value}"), style="dim"))
     for table in _tables(document.answers, "overview"):
         console.print()

@@ -196,7 +196,8 @@ def run_audits(trial: Trial, plans: Mapping[str, AuditPlan]) -> dict[str, Audit]
     def compute(step: str) -> int:
         plan, folder = plans[names[step]], part_folder(trial, names[step])
         texts = first_texts(plan.subject.splits.test, plan.limit)
-        audit(plan.subject.classifier, texts, out=folder, limit=len(texts), seed=trial.seed, **plan.arguments)
+        arguments = {"profile": "standard", **plan.arguments}
+        audit(plan.subject.classifier, texts, out=folder, limit=len(texts), seed=trial.seed, **arguments)
         return len(texts)
 
     trial.steps("audits", list(names), compute)
