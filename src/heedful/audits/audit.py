@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from heedful.audits.chunk import Chunks
+from heedful.audits.chunk import Chunks, total_timing
+from heedful.audits.extension import extended
 from heedful.audits.job import DEFAULT_PROFILE, AuditProgress, AuditRequest, Job, WatchAudit, prepare
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
@@ -59,9 +60,11 @@ def audit(
     programs computed; `checkpoints` are other models of the same training, for the check stability.
 
     With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
-    `limit` extends it; `restart` deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`,
-    in seconds, ends the run early, after a chunk. `watch` is called with the progress, an `AuditProgress`.
+    `limit`, further methods and further checks extend it; `restart` deletes it first. `jobs` processes share the work,
+    or `workers` do it. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is called with
+    the progress, an `AuditProgress`.
     """
+    methods, checks = (None if names is None else list(names) for names in (methods, checks))
     request = AuditRequest(
         model, data, methods, checks, profile, limit, seed, target, settings, explanations, checkpoints, columns,
         kind, select, revision, device, dtype,
@@ -70,7 +73,10 @@ def audit(
     until = None if time_budget is None else time.monotonic() + time_budget
     workers = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
-        result = _audit(job, open_run(out, job.manifest(), restart), workers, until, watch, keep=True)
+        job = job if restart else extended(job, request, out)
+        run = open_run(out, job.manifest(), restart)
+        job = replace(job, limit=max(job.total, run.extent()))
+        result = _audit(job, run, workers, until, watch, keep=True)
         result.save_page()
         return result
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
@@ -87,7 +93,7 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
 
     if watch is not None and job.note:
         watch(AuditProgress(finished, total, note=job.note))
-    for chunk in workers(Chunks(job, run), list(missing), tell, until):
+    for chunk in workers(Chunks(job, run, until), list(missing), tell, until):
         finished += missing[chunk]
     tell("summarising", 0.0)
     summary, timing = summarise(job, run), _totals(run.timings()) | {"asked": total}
@@ -126,16 +132,7 @@ def summarise(job: Job, run: Run) -> Summary:
 
 def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Seconds, bytes and passes of all chunks together."""
-    texts = sum(p["texts"] for p in parts)
-    methods: dict[str, dict[str, Any]] = {}
-    for part in parts:
-        for name, spent in part["methods"].items():
-            total = methods.setdefault(name, {"seconds": 0.0, "bytes": None})
-            total["seconds"] += spent["seconds"]
-            total["bytes"] = max((b for b in (total["bytes"], spent["bytes"]) if b is not None), default=None)
-    for total in methods.values():
-        total["seconds each"] = total["seconds"] / max(1, texts)
-    checks = {name: sum(p["checks"].get(name, 0.0) for p in parts) for p in parts for name in p["checks"]}
-    passes = {key: sum(p["passes"][key] for p in parts) for key in ("asked", "shared")}
-    seconds = sum(p["seconds"] for p in parts)
-    return {"texts": texts, "seconds": seconds, "methods": methods, "checks": checks, "passes": passes}
+    totals = total_timing(parts)
+    for spent in totals["methods"].values():
+        spent["seconds each"] = spent["seconds"] / max(1, totals["texts"])
+    return totals

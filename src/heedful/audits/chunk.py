@@ -1,23 +1,27 @@
 """Chunks: the texts of one chunk of a run are explained and checked, and the findings are stored as its part.
 
-A chunk's findings depend on nothing but the model, its texts, the settings and the seed: batches never cross a chunk,
-and everything runs on one thread. So a run that was killed and resumed, or shared by several processes, ends with the
-same summary.
+A chunk is computed in groups of a few texts. A group's findings depend on nothing but the model, its texts, the
+settings and the seed: batches never cross a group, and everything runs on one thread. So a run that was killed and
+resumed, or shared by several processes, ends with the same summary.
+
+The findings of a check depend on the methods and on its own settings, not on the other checks: a run is extended by a
+check without running the others again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from heedful.audits.job import Job, describe_job, restore_job
-from heedful.audits.run import CHUNK_TEXTS, Run, read_run
+from heedful.audits.run import CHUNK_TEXTS, GROUP_TEXTS, Run, Stored, read_run
 from heedful.audits.workers import ReportShare, silent
 from heedful.checks import Check
 from heedful.checks.base import Case
@@ -31,29 +35,56 @@ from heedful.methods import Method
 from heedful.methods.controls import Random
 from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
-from heedful.model.inference import sharing
+from heedful.model.inference import apart, sharing
 
 Numbered = list[tuple[int, Finding]]
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of a run, as work that `workers` do."""
+    """The chunks of a run, as work that `workers` do. A chunk ends after a group of texts once it is past `until`."""
 
     job: Job
     run: Run
+    until: float | None = None  # of `time.monotonic`
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
-        """Explain and check the texts of one chunk, and store its part."""
-        numbers = range(chunk * CHUNK_TEXTS, min(self.job.total, (chunk + 1) * CHUNK_TEXTS))
-        with one_thread(), sharing(self.job.classifier):
-            findings, texts, timing = chunk_of(self.job, [(n, self.job.order[n]) for n in numbers], tell)
-        self.run.write(chunk, findings, texts, timing)
+        """Explain and check the texts of one chunk, and store its part; findings that it has are not computed again."""
+        job, stored = self.job, self.run.stored(chunk)
+        first, end = chunk * CHUNK_TEXTS, chunk * CHUNK_TEXTS + len(stored.texts)
+        numbers = range(first, max(end, min(job.total, first + CHUNK_TEXTS)))
+        findings: Numbered = []
+        texts: list[dict[str, Any]] = []
+        timings, kept = [], 0
+        for group in (numbers[i : i + GROUP_TEXTS] for i in range(0, len(numbers), GROUP_TEXTS)):
+            # a group that a smaller limit cut short is computed again as a whole
+            reused = group.stop <= end
+            kept += len(group) if reused else 0
+            if reused and stored.whole:
+                texts += stored.texts[group.start - first : group.stop - first]
+                continue
+            if timings and not reused and self.until is not None and time.monotonic() > self.until:
+                break
+            with one_thread(), sharing(job.classifier):
+                result = chunk_of(
+                    job,
+                    [(n, job.order[n]) for n in group],
+                    partial(_tell_chunk, tell, len(texts), len(group)),
+                    stored.checks if reused else (),
+                )
+            findings += result[0]
+            texts += result[1]
+            timings.append(result[2])
+        rows = [row for row in stored.findings if row[4] < first + kept]
+        self.run.write(chunk, findings, texts, _joined_timing(stored, kept, timings), rows)
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """As JSON, for `restore` in another process."""
         described = describe_job(self.job, folder)
-        return {"restore": f"{__name__}:Chunks.restore", "run": str(self.run.folder.absolute()), "job": described}
+        # subtle: another machine has another monotonic clock
+        until = None if self.until is None else time.time() + self.until - time.monotonic()
+        place = str(self.run.folder.absolute())
+        return {"restore": f"{__name__}:Chunks.restore", "run": place, "job": described, "until": until}
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Chunks:
@@ -61,7 +92,27 @@ class Chunks:
         job, run = restore_job(described["job"]), read_run(described["run"])
         if job.manifest().stamp != run.manifest.stamp:
             raise BadInput("another process restored a different model, data or setting; use jobs=1.")
-        return cls(job, run)
+        until = described.get("until")
+        return cls(job, run, None if until is None else time.monotonic() + until - time.time())
+
+
+def _tell_chunk(tell: ReportShare, before: int, texts: int, doing: str, share: float) -> None:
+    """Report the share of a chunk, given that of the group of `texts` texts after the first `before`."""
+    tell(doing, (before + share * texts) / CHUNK_TEXTS)
+
+
+def _joined_timing(stored: Stored, kept: int, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The cost of a chunk: that of its groups, and of what was stored before, as far as it was kept."""
+    share = kept / max(1, len(stored.texts))
+    timings = list(groups)
+    if share:
+        then = stored.timing
+        methods = {n: m | {"seconds": share * m["seconds"]} for n, m in then["methods"].items() if stored.whole}
+        checks = {name: share * seconds for name, seconds in then["checks"].items() if name in stored.checks}
+        passes = {key: round(share * count) for key, count in then["passes"].items()}
+        texts, seconds = kept if stored.whole else 0, share * then["seconds"]
+        timings.append({"texts": texts, "seconds": seconds, "methods": methods, "checks": checks, "passes": passes})
+    return total_timing(timings)
 
 
 @contextmanager
@@ -76,11 +127,14 @@ def one_thread() -> Iterator[None]:
 
 
 def chunk_of(
-    job: Job, numbers: Sequence[tuple[int, int]], tell: ReportShare = silent
+    job: Job, numbers: Sequence[tuple[int, int]], tell: ReportShare = silent, skip: Collection[str] = ()
 ) -> tuple[Numbered, list[dict[str, Any]], dict[str, Any]]:
-    """The findings on these texts (number in the run, index in the data), the rows of the texts, and the timing."""
+    """The findings on these texts (number in the run, index in the data), the rows of the texts, and the timing.
+
+    The checks in `skip` are not run.
+    """
     examples = [job.examples[index] for _, index in numbers]
-    battery = job.battery
+    battery = replace(job.battery, checks={name: c for name, c in job.battery.checks.items() if name not in skip})
     steps = len(battery.methods) + len(battery.checks)
     forwards, recalled = job.classifier.forwards, job.classifier.recalled
     with metered() as whole:
@@ -95,7 +149,7 @@ def chunk_of(
         seconds: dict[str, float] = {}
         for i, (name, check) in enumerate(battery.checks.items()):
             tell(name, (len(battery.methods) + i) / steps)
-            with metered() as meter:
+            with metered() as meter, apart(job.classifier):
                 findings += _run_check(name, check, {numbers[k][0]: case for k, case in result.cases.items()})
             seconds[name] = meter.seconds
     _check_unique(findings)
@@ -107,6 +161,24 @@ def chunk_of(
         "passes": {"asked": job.classifier.forwards - forwards, "shared": job.classifier.recalled - recalled},
     }
     return findings, [_text_row(result.cases.get(i), *numbers[i], examples[i]) for i in range(len(numbers))], timing
+
+
+def total_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Texts, seconds, bytes and passes of several groups or chunks together."""
+    methods: dict[str, dict[str, Any]] = {}
+    for timing in timings:
+        for name, spent in timing["methods"].items():
+            total = methods.setdefault(name, {"seconds": 0.0, "bytes": None})
+            total["seconds"] += spent["seconds"]
+            total["bytes"] = max((b for b in (total["bytes"], spent["bytes"]) if b is not None), default=None)
+    names = dict.fromkeys(name for timing in timings for name in timing["checks"])
+    return {
+        "texts": sum(timing["texts"] for timing in timings),
+        "seconds": sum(timing["seconds"] for timing in timings),
+        "methods": methods,
+        "checks": {name: sum(timing["checks"].get(name, 0.0) for timing in timings) for name in names},
+        "passes": {key: sum(timing["passes"][key] for timing in timings) for key in ("asked", "shared")},
+    }
 
 
 def _check_unique(findings: Numbered) -> None:

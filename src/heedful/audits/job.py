@@ -16,7 +16,7 @@ from typing import Any
 
 from heedful import data
 from heedful.audits.manifest import Manifest
-from heedful.audits.run import CHUNK_TEXTS, order
+from heedful.audits.run import CHUNK_TEXTS, GROUP_TEXTS, order
 from heedful.checks import CHECKS, Check, check
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
@@ -174,10 +174,17 @@ def _settings(cls: type, profile: str) -> Mapping[str, Any] | None:
 
 
 def _assign(items: Mapping[str, Any], values: Iterable[Mapping[str, Any]], catalogue: Iterable[str]) -> dict[str, Any]:
-    """With these settings, in the order of the catalogue, in which the controls are last."""
-    names, settings = list(catalogue), dict(zip(items, values, strict=True))
+    """With these settings, in the order of the catalogue."""
+    settings = dict(zip(items, values, strict=True))
+    ordered = arranged(items, catalogue)
+    return {name: replace(item, **settings[name]) if settings[name] else item for name, item in ordered.items()}
+
+
+def arranged(items: Mapping[str, Any], catalogue: Iterable[str]) -> dict[str, Any]:
+    """Methods or checks in the order of the catalogue, in which the controls are last; then the others by name."""
+    names = list(catalogue)
     ordered = sorted(items, key=lambda name: (names.index(name) if name in names else len(names), name))
-    return {name: replace(items[name], **settings[name]) if settings[name] else items[name] for name in ordered}
+    return {name: items[name] for name in ordered}
 
 
 # jobs
@@ -189,7 +196,7 @@ class Job:
 
     `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` is the number of texts;
     `unexplained` counts the texts of the data that no file of explanations explains; `selection` says which texts of
-    the data these are, and `dropped` counts the others, by reason.
+    the data these are, and `dropped` counts the others, by reason; `extension` says how the job extends a run.
     """
 
     classifier: Classifier
@@ -202,6 +209,7 @@ class Job:
     unexplained: int = 0
     selection: Selection = EVERYTHING
     dropped: Mapping[str, int] = field(default_factory=dict)
+    extension: str = ""
 
     def __post_init__(self) -> None:
         if not self.examples:
@@ -221,10 +229,10 @@ class Job:
 
     @property
     def note(self) -> str:
-        """What is not audited: texts that were dropped, and those without explanations in files; empty if none."""
+        """What is not audited: texts that were dropped, and those without explanations in files; and the extension."""
         every = len(self.examples) + self.unexplained
         note = f"{len(self.examples):,} of {every:,} texts are in the files of explanations; only these are audited."
-        return " ".join(filter(None, (data.drop_note(self.dropped), note if self.unexplained else "")))
+        return " ".join(filter(None, (data.drop_note(self.dropped), note if self.unexplained else "", self.extension)))
 
     @cached_property
     def order(self) -> list[int]:
@@ -234,7 +242,7 @@ class Job:
     def manifest(self) -> Manifest:
         """All that the summary depends on."""
         c = self.classifier
-        settings = self.battery.to_dict() | {"chunk": CHUNK_TEXTS}
+        settings = self.battery.to_dict() | {"chunk": CHUNK_TEXTS, "group": GROUP_TEXTS}
         if self.others:
             settings["checkpoints"] = {name: other.fingerprint for name, other in self.others.items()}
         paths = {name: getattr(item, "synonyms", None) for name, item in self.battery.checks.items()}

@@ -16,6 +16,8 @@ RUN_FORMAT = "heedful run 3"
 ABSENT = object()  # stands for a missing value; None may be a value
 MAX_VALUE = 60  # characters of a value that are shown
 _LISTED = ("methods", "checks")  # settings by name
+_EXTENSIBLE = (*_LISTED, "files")  # settings that may change within a run
+EXPLAIN = "explain"  # the explanations, as a source of findings beside the checks
 _NOT_COMPARED = ("name", "selection", "dropped")  # of a model or data with the same fingerprint
 
 
@@ -32,6 +34,12 @@ class Change:
         """Whether it is a method or a check that only one run has."""
         listed = self.path[:1] == ("settings",) and self.path[1] in _LISTED and len(self.path) == 3
         return listed and ABSENT in (self.then, self.now)
+
+    @property
+    def extensible(self) -> bool:
+        """Whether it is a method or a check that is new, or a setting of one."""
+        gone = self.one_sided and self.now is ABSENT
+        return self.path[:1] == ("settings",) and self.path[1] in _EXTENSIBLE and not gone
 
     @property
     def name(self) -> str:
@@ -87,14 +95,39 @@ class Manifest:
 
     @property
     def stamp(self) -> str:
-        """16 hexadecimal digits that identify a run; every part of it carries them."""
+        """16 hexadecimal digits that identify a run with its methods and checks."""
+        return _digest(self._content())
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits that stay when methods and checks are added; every part of the run carries them."""
+        content = self._content()
+        for name in _EXTENSIBLE:
+            content["settings"].pop(name, None)
+        return _digest(content)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """For each check, 16 hexadecimal digits of the settings that its findings depend on.
+
+        Those are its own and those of all methods. EXPLAIN has the settings of the methods alone.
+        """
+        settings = self._content()["settings"]
+        methods, files = settings.get("methods", {}), settings.get("files", {})
+        own = {
+            name: [values, {file: print_ for file, print_ in files.items() if file.startswith(f"{name}.")}]
+            for name, values in settings.get("checks", {}).items()
+        }
+        return {EXPLAIN: _digest(methods)} | {name: _digest([methods, *values]) for name, values in own.items()}
+
+    def _content(self) -> dict[str, Any]:
+        """All that makes a difference."""
         content = self.to_dict()
         for what in (content["model"], content["data"]):
             for name in _NOT_COMPARED if "fingerprint" in what else ():
                 what.pop(name, None)
         content["settings"] = _by_name(content["settings"])
-        key = json.dumps(content, sort_keys=True).encode()
-        return hashlib.blake2b(key, digest_size=8).hexdigest()
+        return content
 
     def differences(self, now: Manifest) -> list[Change]:
         """Where the other differs from this one; empty where they are the same run."""
@@ -134,9 +167,11 @@ def read_manifest(file: Path, form: str = RUN_FORMAT) -> Manifest:
     raise wrong
 
 
-def refuse_changes(folder: str | Path, present: Manifest, manifest: Manifest, kind: str) -> None:
-    """Refuse to resume a run or a study (`kind`) with another manifest."""
-    changed = present.differences(manifest)
+def refuse_changes(
+    folder: str | Path, present: Manifest, manifest: Manifest, kind: str, extensible: bool = False
+) -> None:
+    """Refuse to resume a run or a study (`kind`) with another manifest; what is new may differ if `extensible`."""
+    changed = [change for change in present.differences(manifest) if not (extensible and change.extensible)]
     if not changed:
         return
     more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
@@ -170,6 +205,10 @@ def _by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
         key: {str(name): {} for name in value} if key in _LISTED and isinstance(value, list) else value
         for key, value in settings.items()
     }
+
+
+def _digest(content: Any) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _leaves(then: Any, now: Any, path: tuple[str, ...]) -> Iterator[Change]:

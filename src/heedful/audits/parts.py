@@ -7,9 +7,9 @@ checksums: a damaged part is an error and never another number. Equal findings a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby
@@ -24,6 +24,7 @@ from heedful.core.errors import BadInput
 from heedful.core.files import compact
 from heedful.core.finding import Finding
 
+FindingRow = tuple[str, str, str, str, int, float, str | None]  # check, method, measure, place, text, value, details
 _NAME = pa.dictionary(pa.int32(), pa.string())
 
 FINDINGS = pa.schema(
@@ -63,36 +64,41 @@ TEXTS_SCHEMA = pa.schema(
 class Stamp:
     """The metadata of a part: the run and the chunk it belongs to, its texts, and the check of each row group.
 
-    `fingerprint` is that of the texts with their numbers: a part is never taken for one of another chunk.
+    `fingerprint` is that of the texts with their numbers: a part is never taken for one of another chunk. `sources` are
+    those of `Manifest.sources` from which it was computed.
     """
 
     run: str
     chunk: int
     texts: int
     fingerprint: str
+    sources: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
 
 
-def chunk_stamp(run: str, chunk: int, texts: Sequence[Mapping[str, Any]]) -> Stamp:
+def chunk_stamp(
+    run: str, chunk: int, texts: Sequence[Mapping[str, Any]], sources: Mapping[str, str] | None = None
+) -> Stamp:
     """The stamp of both parts of a chunk, from the rows of its texts, which must have the columns of TEXTS_SCHEMA."""
     expected = set(TEXTS_SCHEMA.names)
     for row in texts:
         if row.keys() != expected:
             raise ValueError(f"the row of a text has missing or unknown columns: {sorted(row.keys() ^ expected)}")
     rows = [[row[name] for name in ("number", "index", "text", "pair", "label")] for row in texts]
-    return Stamp(run, chunk, len(texts), blake2b(compact(rows).encode(), digest_size=16).hexdigest())
+    return Stamp(run, chunk, len(texts), blake2b(compact(rows).encode(), digest_size=16).hexdigest(), sources or {})
 
 
 # writing
 
 
-def findings_part(findings: Sequence[tuple[int, Finding]], stamp: Stamp) -> bytes:
-    """The findings on the texts of a chunk."""
+def findings_part(findings: Sequence[tuple[int, Finding]], stamp: Stamp, stored: Sequence[FindingRow] = ()) -> bytes:
+    """The findings on the texts of a chunk, and those that were `stored` before."""
     places = {at: f.place for at, f in {repr(f.at): f for _, f in findings}.items()}  # few, and slow to make
-    rows = [
+    rows: list[FindingRow] = [
         (f.check, f.method, f.measure, places[repr(f.at)], n, float(f.value), compact(f.details) if f.details else None)
         for n, f in findings
     ]
+    rows += stored
     rows.sort(key=itemgetter(0, 1, 2, 3, 4))
     checks = {check: _table(list(of)) for check, of in groupby(rows, key=itemgetter(0))}
     return _parquet(FINDINGS, checks.values(), replace(stamp, checks=tuple(checks)))
@@ -134,6 +140,13 @@ def stamp(file: Path) -> Stamp:
 def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
     with _reading(file), pq.ParquetFile(file) as part:
         return _stamp(part)
+
+
+def read_rows(file: Path, checks: Collection[str]) -> list[FindingRow]:
+    """The findings of these checks in a part, as they are stored."""
+    columns = ("check", "method", "measure", "at", "text", "value", "details")
+    tables = [read_part(file, check, columns) for check in checks]
+    return [row for table in tables for row in zip(*(table.column(c).to_pylist() for c in columns), strict=True)]
 
 
 def read_part(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:

@@ -16,15 +16,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from heedful.audits import parts
-from heedful.audits.manifest import Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
-from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA
+from heedful.audits.manifest import EXPLAIN, Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
+from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA, FindingRow, Stamp
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
 from heedful.core.finding import Finding
@@ -33,8 +33,24 @@ if TYPE_CHECKING:
     from heedful.data import Example
 
 CHUNK_TEXTS = 16  # texts; chunk c is texts [16 c, 16 (c + 1)) of the run's order, cut at the limit
+GROUP_TEXTS = 4  # texts of a chunk that are computed together; batches never cross a group
 MANIFEST, SUMMARY, TIMING, REPORT, PARTS = "manifest.json", "summary.json", "timing.json", "report.html", "parts"
 _PART = re.compile(r"(?P<chunk>[0-9]{5,})(?P<kind>\.parquet|\.texts\.parquet|\.timing\.json)")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a run has of a chunk: rows of its texts, findings, timing, and the checks whose findings are still valid.
+
+    `whole` says whether they are all that the run has of its methods and checks; without it, explanations are computed
+    again.
+    """
+
+    texts: Sequence[dict[str, Any]] = ()
+    findings: Sequence[FindingRow] = ()
+    timing: Mapping[str, Any] = field(default_factory=dict)
+    checks: frozenset[str] = frozenset()
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,9 +65,29 @@ class Run:
 
         A chunk that a smaller limit cut short is computed again as a whole; one with more texts than needed stays.
         """
-        finished = self._finished()
+        finished = {chunk: stamp.texts for chunk, stamp in self._finished().items()}
         wanted = {c: slice(c * CHUNK_TEXTS, min(total, (c + 1) * CHUNK_TEXTS)) for c in range(-(-total // CHUNK_TEXTS))}
         return [(c, s) for c, s in wanted.items() if finished.get(c, 0) < s.stop - s.start]
+
+    def extent(self) -> int:
+        """The number of texts up to the last chunk that lacks a method or a check of the run, or has other settings."""
+        sources = self.manifest.sources
+        outdated = (stamp for stamp in self._stamps().values() if stamp.sources != sources)
+        return max((stamp.chunk * CHUNK_TEXTS + stamp.texts for stamp in outdated), default=0)
+
+    def stored(self, chunk: int) -> Stored:
+        """What is stored of a chunk and was computed with the settings of this run."""
+        stamp, sources = self._stamps([chunk]).get(chunk), self.manifest.sources
+        if stamp is None:
+            return Stored()
+        valid = [name for name, source in stamp.sources.items() if sources.get(name) == source]
+        if EXPLAIN not in valid:  # explanations by other methods: nothing is valid
+            return Stored()
+        whole = stamp.sources == sources
+        groups = parts.stamp(self._part(chunk, ".parquet")).checks if whole else [n for n in valid if n != EXPLAIN]
+        texts = parts.read_part(self._part(chunk, ".texts.parquet")).to_pylist()
+        findings = parts.read_rows(self._part(chunk, ".parquet"), groups)
+        return Stored(texts, findings, self._timing(chunk), frozenset(valid) - {EXPLAIN}, whole)
 
     def write(
         self,
@@ -59,8 +95,11 @@ class Run:
         findings: Sequence[tuple[int, Finding]],
         texts: Sequence[Mapping[str, Any]],
         timing: Mapping[str, Any],
+        stored: Sequence[FindingRow] = (),
     ) -> None:
         """Store a chunk: findings with the numbers of their texts; a row as in `parts.TEXTS` for each of its texts.
+
+        `stored` are findings that it had before.
 
         Numbers are positions in the run's order. Every text of the chunk has its row, also one without findings: a
         chunk is finished when all rows are there.
@@ -74,12 +113,12 @@ class Run:
             )
         if unknown := {n for n, _ in findings} - set(numbers):
             raise ValueError(f"texts {sorted(unknown)} are not in chunk {chunk}")
-        stamp = parts.chunk_stamp(self.manifest.stamp, chunk, texts)
+        stamp = parts.chunk_stamp(self.manifest.identity, chunk, texts, self.manifest.sources)
         write_files(
             {
                 self._part(chunk, ".texts.parquet"): parts.texts_part(texts, stamp),
                 self._part(chunk, ".timing.json"): pretty(timing),
-                self._part(chunk, ".parquet"): parts.findings_part(findings, stamp),
+                self._part(chunk, ".parquet"): parts.findings_part(findings, stamp, stored),
             }
         )
 
@@ -101,17 +140,11 @@ class Run:
 
     def count(self) -> int:
         """How many texts are in finished chunks."""
-        return sum(self._finished().values())
+        return sum(stamp.texts for stamp in self._finished().values())
 
     def timings(self) -> list[dict[str, Any]]:
         """Seconds, bytes and passes of each finished chunk."""
-        timings = []
-        for file in (self._part(c, ".timing.json") for c in self._finished()):
-            try:
-                timings.append(json.loads(file.read_bytes()))
-            except (OSError, ValueError) as e:
-                raise parts.damaged(file) from e
-        return timings
+        return [self._timing(chunk) for chunk in self._finished()]
 
     def finish(self, summary: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Store the summary and the timing of all texts, and remove what killed workers were writing."""
@@ -125,32 +158,48 @@ class Run:
     def _part(self, chunk: int, kind: str) -> Path:
         return self.folder / PARTS / f"{chunk:05d}{kind}"
 
-    def _finished(self) -> dict[int, int]:
-        """Chunks with all three files of this run, in order, each with its number of texts.
+    def _timing(self, chunk: int) -> dict[str, Any]:
+        file = self._part(chunk, ".timing.json")
+        try:
+            timing: dict[str, Any] = json.loads(file.read_bytes())
+        except (OSError, ValueError) as e:
+            raise parts.damaged(file) from e
+        return timing
+
+    def _finished(self) -> dict[int, Stamp]:
+        """Chunks with the methods, the checks and the settings of this run, in order."""
+        sources = self.manifest.sources
+        return {chunk: stamp for chunk, stamp in self._stamps().items() if stamp.sources == sources}
+
+    def _stamps(self, chunks: Sequence[int] | None = None) -> dict[int, Stamp]:
+        """Chunks with all three files of this run, in order, or those among `chunks`, each with its stamp.
 
         Files of another chunk, or of other texts, do not count: a process that is killed between the moves of an
-        extended chunk leaves files that disagree on its texts.
+        extended chunk leaves files that disagree on its texts or its checks.
         """
-        files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, _names(self.folder / PARTS)) if match)
-        finished = {}
+        names = _names(self.folder / PARTS) if chunks is None else []
+        files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, names) if match)
+        kinds = (".texts.parquet", ".timing.json", ".parquet")
+        files += Counter({c: sum(self._part(c, kind).exists() for kind in kinds) for c in chunks or ()})
+        stamps = {}
         for chunk in (c for c, n in sorted(files.items()) if n == 3):
             texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
-            own = (texts.run, texts.chunk) == (self.manifest.stamp, chunk)
+            own = (texts.run, texts.chunk) == (self.manifest.identity, chunk)
             if own and replace(findings, checks=()) == texts:
-                finished[chunk] = texts.texts
-        return finished
+                stamps[chunk] = texts
+        return stamps
 
 
 def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run:
-    """The run in a folder, resumed or new; a run with another manifest is refused.
+    """The run in a folder, resumed, extended or new.
 
-    `restart` deletes the files of the run in the folder, and never any other file.
+    Further methods and checks, and other settings of them, extend a run: chunks without them count as missing. A run of
+    something else is refused, and so is a manifest that lacks a method or a check. `restart` deletes the files of the
+    run in the folder, and never any other file.
     """
-    place = Path(folder).expanduser()
-    with write_errors(place):
-        present = _present(place)
+    place, present = Path(folder).expanduser(), present_manifest(folder)
     if present is not None and not restart:
-        refuse_changes(folder, present, manifest, "run")
+        refuse_changes(folder, present, manifest, "run", extensible=True)
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
         for inside in (place, place / PARTS):
@@ -164,6 +213,12 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
     if present is None or restart:
         write_files({place / MANIFEST: encode_manifest(manifest)})
         present = manifest
+    elif present.stamp != manifest.stamp:
+        with write_errors(place):
+            for name in (SUMMARY, TIMING, REPORT):  # of the run before it was extended
+                (place / name).unlink(missing_ok=True)
+        present = replace(present, settings=manifest.settings)  # model and data keep their names
+        write_files({place / MANIFEST: encode_manifest(present)})
     return Run(place, present)
 
 
@@ -173,6 +228,13 @@ def read_run(folder: str | Path) -> Run:
     if MANIFEST not in _names(place):
         raise BadInput(f"'{folder}' holds no run (no {MANIFEST}); give the folder that an audit wrote.")
     return Run(place, read_manifest(place / MANIFEST))
+
+
+def present_manifest(folder: str | Path) -> Manifest | None:
+    """The manifest of the run in a folder; None where there is no run."""
+    place = Path(folder).expanduser()
+    with write_errors(place):
+        return _present(place)
 
 
 def _present(place: Path) -> Manifest | None:

@@ -103,6 +103,21 @@ def sharing(classifier: Classifier) -> Iterator[None]:
             classifier.answered = before
 
 
+@contextmanager
+def apart(classifier: Classifier) -> Iterator[None]:
+    """Inside `sharing`: inputs that ran before are not run again, and those that run inside are forgotten afterwards.
+
+    The last digits of logits depend on the batch in which they were computed. So what runs apart depends on what was
+    shared before, and not on what else ran apart.
+    """
+    before = classifier.answered
+    classifier.answered = None if before is None else dict(before)
+    try:
+        yield
+    finally:
+        classifier.answered = before
+
+
 def _chunks(variants: Sequence[Variants]) -> Iterator[list[tuple[Variants, slice]]]:
     """Slices of the variants, about CHUNK_VARIANTS at a time."""
     chunk: list[tuple[Variants, slice]] = []

@@ -1,0 +1,191 @@
+"""A run is extended by checks and methods: it ends with the bytes of a run that had them from the start."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from heedful.audits.audit import audit
+from heedful.audits.chunk import chunk_of, one_thread
+from heedful.audits.job import AuditProgress, AuditRequest, prepare
+from heedful.audits.record import load_record
+from heedful.audits.result import Audit
+from heedful.audits.run import GROUP_TEXTS, read_run
+from heedful.checks import CHECKS
+from heedful.cli import main
+from heedful.core.errors import BadInput
+from heedful.data import Example
+from heedful.model.inference import sharing
+from tests.audits.test_audit import Another, Counting, Stop, stop_at, summary
+from tests.checks.test_conformance import SMALL
+from tests.support import processes, toys
+from tests.support.models import TEXTS as SENTENCES
+from tests.support.models import shared
+
+POINTER = toys.build("bert", toys.POINTER)
+TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(20))]
+METHODS = ["attention-mean", "leave-one-out"]
+CHEAP, SIGN = ["cost", "complexity"], ["infidelity", "sign"]
+
+
+def run(out: Path, methods: Any = METHODS, checks: Any = CHEAP, **more: Any) -> Audit:
+    return audit(POINTER, TEXTS, methods, checks, out, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has everything from the start."""
+    folder = tmp_path_factory.mktemp("whole")
+    run(folder, checks=[*CHEAP, *SIGN])
+    return folder
+
+
+def parts(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted((folder / "parts").glob("*.parquet"))}
+
+
+def notes(out: Path, **more: Any) -> str:
+    """What an audit says."""
+    lines: list[AuditProgress] = []
+    run(out, watch=lines.append, **more)
+    return " ".join(now.note for now in lines if now.note)
+
+
+def test_a_check_is_added_and_the_others_are_not_run_again(tmp_path: Path) -> None:
+    every: dict[str, Any] = {"methods": METHODS, "checks": [*CHEAP, Counting(), *SIGN]}
+    run(tmp_path / "whole", **every)
+    run(tmp_path / "grown", checks=[*CHEAP, Counting()])
+    Counting.seen.clear()
+    said = notes(tmp_path / "grown", checks=[*SIGN, Counting()])
+    assert Counting.seen == []
+    assert said == (
+        f"'{tmp_path / 'grown'}' is extended by check sign, check infidelity. "
+        "The run keeps check complexity, check cost."
+    )
+    assert summary(tmp_path / "grown") == summary(tmp_path / "whole")
+    assert parts(tmp_path / "grown") == parts(tmp_path / "whole")
+
+
+def test_checks_alone_add_to_the_methods_of_the_run(whole: Path, tmp_path: Path) -> None:
+    """Not to those of the default profile, with its settings."""
+    run(tmp_path)
+    run(tmp_path, methods=None, checks=SIGN)
+    assert summary(tmp_path) == summary(whole)
+
+
+def test_methods_alone_add_to_the_checks_of_the_run(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, methods=METHODS[:1], checks=[*CHEAP, *SIGN])
+    said = notes(tmp_path, methods=METHODS[1:], checks=None)
+    assert "All checks run again, because the methods change." in said
+    assert summary(tmp_path) == summary(whole)
+
+
+def test_a_changed_setting_is_measured_again(tmp_path: Path) -> None:
+    other = {"settings": ["infidelity.samples=7"], "checks": SIGN}
+    run(tmp_path / "whole", **other)
+    run(tmp_path / "grown", checks=SIGN)
+    assert notes(tmp_path / "grown", **other) == "Measured again with other settings: check infidelity."
+    assert summary(tmp_path / "grown") == summary(tmp_path / "whole")
+
+
+def test_what_is_not_asked_for_stays_as_it_is(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, checks=[*CHEAP, *SIGN])
+    before = parts(tmp_path)
+    assert notes(tmp_path, checks=["cost"], limit=3) == "The run keeps check sign, check infidelity, check complexity."
+    assert (summary(tmp_path), parts(tmp_path)) == (summary(whole), before)
+
+
+def test_a_run_of_more_texts_is_extended_on_all_of_them(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path)
+    run(tmp_path, checks=SIGN, limit=3)
+    assert summary(tmp_path) == summary(whole)
+
+
+def test_an_extension_of_more_texts_and_checks(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path, limit=6)
+    run(tmp_path, checks=SIGN)
+    assert summary(tmp_path) == summary(whole)
+
+
+def test_an_extension_that_is_stopped_goes_on(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(Stop):
+        run(tmp_path, checks=SIGN, watch=stop_at(16))
+    with pytest.raises(BadInput, match=r"has no summary.json: its audit was interrupted"):
+        load_record(tmp_path)
+    assert read_run(tmp_path).count() == 16
+    run(tmp_path, checks=SIGN)
+    assert summary(tmp_path) == summary(whole)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "00000.parquet",
+        *(
+            pytest.param(n, marks=pytest.mark.thorough)
+            for n in ("manifest.json", "00001.texts.parquet", "summary.json")
+        ),
+    ],
+)
+def test_an_extension_that_is_killed_goes_on(whole: Path, tmp_path: Path, file: str) -> None:
+    """A real kill -9, when a file is written and not yet in its place."""
+    for part in (POINTER.model, POINTER.tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    (tmp_path / "data.jsonl").write_text("\n".join(json.dumps({"text": e.text, "label": e.label}) for e in TEXTS))
+    asked = ["audit", str(tmp_path / "data.jsonl"), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "a")]
+
+    def command(checks: list[str]) -> list[str]:
+        return [*asked, "--methods", ",".join(METHODS), "--checks", ",".join(checks)]
+
+    assert CliRunner().invoke(main, command(CHEAP)).exit_code == 0
+    with processes.command(command(SIGN), before=processes.dies_at(file)) as process:
+        assert process.wait() == -signal.SIGKILL
+    again = CliRunner().invoke(main, command(SIGN))
+    assert again.exit_code == 0, again.stderr
+    assert summary(tmp_path / "a") == summary(whole)
+
+
+@pytest.mark.thorough
+def test_two_processes_extend_a_run(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path)
+    run(tmp_path, checks=SIGN, jobs=2)
+    assert summary(tmp_path) == summary(whole)
+
+
+def test_a_method_that_cannot_be_made_again_must_be_given(tmp_path: Path) -> None:
+    run(tmp_path, methods=[Another()])
+    with pytest.raises(BadInput, match="also has the method Another, which is not in the catalogue; give it again"):
+        run(tmp_path, methods=["attention-mean"])
+    assert notes(tmp_path, methods=[Another(), "attention-mean"]).startswith(f"'{tmp_path}' is extended by method")
+
+
+def test_findings_of_a_check_do_not_depend_on_the_other_checks() -> None:
+    """To the last digit, although checks run the same inputs."""
+    texts = [Example(text) for text in SENTENCES[:2]]
+    checks = [CHECKS.make(name, SMALL.get(name)) for name in CHECKS]
+    job = prepare(AuditRequest(shared("bilstm"), texts, ["attention-mean", "leave-one-out", "occlusion"], checks))
+
+    def findings(*without: str) -> dict[str, str]:
+        with one_thread(), sharing(job.classifier):
+            rows = chunk_of(job, [(0, 0), (1, 1)], skip=without)[0]
+        return {name: repr([row for row in rows if row[1].check == name]) for name in CHECKS}
+
+    every, alone = findings(), {name: findings(*set(CHECKS) - {name})[name] for name in CHECKS}
+    assert alone == every
+
+
+# time
+
+
+def test_a_time_budget_ends_a_run_after_a_group_of_texts(whole: Path, tmp_path: Path) -> None:
+    checks = [*CHEAP, *SIGN]
+    counts = [run(tmp_path, checks=checks, time_budget=0.0).summary.texts.n for _ in range(4)]
+    assert counts == [GROUP_TEXTS, 2 * GROUP_TEXTS, 3 * GROUP_TEXTS, 4 * GROUP_TEXTS]
+    assert run(tmp_path, checks=checks).complete
+    assert (summary(tmp_path), parts(tmp_path)) == (summary(whole), parts(whole))
