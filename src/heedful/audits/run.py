@@ -39,10 +39,11 @@ _PART = re.compile(r"(?P<chunk>[0-9]{5,})(?P<kind>\.parquet|\.texts\.parquet|\.t
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder and its manifest; made by `open_run` (to write) or `read_run`."""
+    """A run folder and its manifest; made by `open_run` (to write) or `read_run`. With a `span`, only its chunks."""
 
     folder: Path
     manifest: Manifest
+    span: range | None = None
 
     def missing(self, total: int) -> list[tuple[int, slice]]:
         """The chunks that are missing for this many texts: their numbers, and their slices of the order.
@@ -130,7 +131,7 @@ class Run:
         """
         files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, _names(self.folder / PARTS)) if match)
         finished = {}
-        for chunk in (c for c, n in sorted(files.items()) if n == 3):
+        for chunk in (c for c, n in sorted(files.items()) if n == 3 and (self.span is None or c in self.span)):
             texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
             own = (texts.run, texts.chunk) == (self.manifest.stamp, chunk)
             if own and replace(findings, checks=()) == texts:
