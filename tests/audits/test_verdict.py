@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from heedful.audits.verdict import Evidence, Reason, Rule, Trio, Verdict, evidence_of, merge, one_sided, verdict
-from heedful.audits.verdict import shares as shares_of
+from heedful.audits.limits import FixedLimits, one_sided
+from heedful.audits.verdict import Evidence, Reason, Rule, Trio, Verdict, evidence_of, merge, verdict
 from heedful.core.finding import Findings
 from tests.support import operating, toys
 from tests.support.parameters import mostly_thorough
@@ -103,7 +103,9 @@ def test_limits_of_a_share_are_fiellers() -> None:
         x.mean() ** 2 - q * x.var(ddof=1),
     )
     reach = np.sqrt(b**2 - a * c)
-    assert shares_of(x, y, 0.98) == pytest.approx(((b - reach) / a, (b + reach) / a), abs=2e-3)
+    assert FixedLimits(x, np.zeros(400), y, 0.98).shares() == pytest.approx(
+        ((b - reach) / a, (b + reach) / a), abs=2e-3
+    )
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(3), (0,)))
@@ -113,7 +115,7 @@ def test_limits_of_a_share_are_where_a_grid_finds_them(seed: int) -> None:
     lead = rng.gamma(0.5, 0.6, 30)
     ahead = 0.4 * lead + rng.gamma(0.3, 0.2, 30) - 0.05
     grid = np.linspace(-16, 16, 2001)
-    for side, found in enumerate(shares_of(ahead, lead, 0.983)):
+    for side, found in enumerate(FixedLimits(ahead, np.zeros(30), lead, 0.983).shares()):
         above = np.array([one_sided(ahead - t * lead, 0.983)[side] > 0 for t in grid])
         (last,) = np.flatnonzero(np.diff(above.astype(int)))
         assert grid[last] <= found <= grid[last + 1]

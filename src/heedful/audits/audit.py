@@ -11,7 +11,8 @@ from typing import Any
 
 from heedful.audits.chunk import Chunks, total_timing
 from heedful.audits.extension import extended
-from heedful.audits.job import DEFAULT_PROFILE, AuditProgress, AuditRequest, Job, WatchAudit, prepare
+from heedful.audits.job import DEFAULT_PROFILE, AuditProgress, AuditRequest, Job, Until, WatchAudit, prepare
+from heedful.audits.looks import Decision, Looks, in_order, looks_of
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK_TEXTS, Run, open_run
@@ -36,6 +37,7 @@ def audit(
     *,
     profile: str = DEFAULT_PROFILE,
     limit: int | None = None,
+    until: Until | None = None,
     seed: int = 0,
     target: Target | None = None,
     settings: Sequence[str] = (),
@@ -60,30 +62,32 @@ def audit(
     programs computed; `checkpoints` are other models of the same training, for the check stability.
 
     With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
-    `limit`, further methods and further checks extend it; `restart` deletes it first. `jobs` processes share the work,
-    or `workers` do it. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is called with
-    the progress, an `AuditProgress`.
+    `limit`, further methods and further checks extend it; `restart` deletes it first. With until="decided", texts are
+    added until each question of the verdict is decided, to all texts of the data or to the `limit`; limits are
+    anytime-valid then, as they are in a run that was extended after its results had been seen. `jobs` processes share
+    the work, or `workers` do it. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is
+    called with the progress, an `AuditProgress`.
     """
     methods, checks = (None if names is None else list(names) for names in (methods, checks))
     request = AuditRequest(
-        model, data, methods, checks, profile, limit, seed, target, settings, explanations, checkpoints, columns,
+        model, data, methods, checks, profile, limit, until, seed, target, settings, explanations, checkpoints, columns,
         kind, select, revision, device, dtype,
     )  # fmt: skip
     job = prepare(request)
-    until = None if time_budget is None else time.monotonic() + time_budget
+    deadline = None if time_budget is None else time.monotonic() + time_budget
     workers = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
         job = job if restart else extended(job, request, out)
         run = open_run(out, job.manifest(), restart)
         job = replace(job, limit=max(job.total, run.extent()))
-        result = _audit(job, run, workers, until, watch, keep=True)
+        result = _audit(job, run, workers, deadline, watch, keep=True)
         result.save_page()
         return result
     with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        return _audit(job, open_run(Path(folder) / "run", job.manifest()), workers, until, watch, keep=False)
+        return _audit(job, open_run(Path(folder) / "run", job.manifest()), workers, deadline, watch, keep=False)
 
 
-def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: WatchAudit | None, keep: bool) -> Audit:
+def _audit(job: Job, run: Run, workers: Workers, deadline: float | None, watch: WatchAudit | None, keep: bool) -> Audit:
     total, missing = job.total, {chunk: part.stop - part.start for chunk, part in run.missing(job.total)}
     finished = total - sum(missing.values())
 
@@ -93,16 +97,23 @@ def _audit(job: Job, run: Run, workers: Workers, until: float | None, watch: Wat
 
     if watch is not None and job.note:
         watch(AuditProgress(finished, total, note=job.note))
-    for chunk in workers(Chunks(job, run, until), list(missing), tell, until):
+    decision = Decision(run, job.battery.checks, total, missing) if job.until else None
+    chunks = workers(Chunks(job, run, deadline), [] if decision and decision.look() else list(missing), tell, deadline)
+    for chunk in decision.until(chunks) if decision else chunks:
         finished += missing[chunk]
     tell("summarising", 0.0)
-    summary, timing = summarise(job, run), _totals(run.timings()) | {"asked": total}
+    if decision and decision.reached:
+        run = decision.end()
+        total = run.count()
+    looks = looks_of(run, until=decision is not None)
+    summary, timing = summarise(job, run, looks), _totals(run.timings()) | {"asked": total}
     run.finish(summary.to_dict(), timing)
     return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
 
 
-def summarise(job: Job, run: Run) -> Summary:
+def summarise(job: Job, run: Run, looks: Looks | None = None) -> Summary:
     """The summary of all finished texts of a run."""
+    looks = looks or Looks()
     labels = job.classifier.labels
     facts = text_facts(run, labels)
     checks: dict[str, CheckSummary] = {}
@@ -124,9 +135,10 @@ def summarise(job: Job, run: Run) -> Summary:
     return Summary(
         describe_texts(facts, labels),
         checks,
-        verdicts(evidence),
+        verdicts(in_order(evidence, looks.rule, facts["number"]), looks.rule),
         tuple(ranked),
         tuple(left_out(run.each(None, ["text", "check", "method", "measure", "details"]))),
+        looks,
     )
 
 

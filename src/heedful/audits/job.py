@@ -12,9 +12,10 @@ from functools import cached_property
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from heedful import data
+from heedful.audits.looks import refuse_undecidable
 from heedful.audits.manifest import Manifest
 from heedful.audits.run import CHUNK_TEXTS, GROUP_TEXTS, order
 from heedful.checks import CHECKS, Check, check
@@ -35,6 +36,7 @@ from heedful.model import loading
 from heedful.model.classifier import Classifier
 
 WatchAudit = Callable[["AuditProgress"], None]
+Until = Literal["decided"]
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,8 @@ class Job:
 
     `others` are checkpoints of the same training, by name; `name` is that of the data; `limit` is the number of texts;
     `unexplained` counts the texts of the data that no file of explanations explains; `selection` says which texts of
-    the data these are, and `dropped` counts the others, by reason; `extension` says how the job extends a run.
+    the data these are, and `dropped` counts the others, by reason; `until` says whether the verdict ends the run;
+    `extension` says how the job extends a run.
     """
 
     classifier: Classifier
@@ -209,6 +212,7 @@ class Job:
     unexplained: int = 0
     selection: Selection = EVERYTHING
     dropped: Mapping[str, int] = field(default_factory=dict)
+    until: Until | None = None
     extension: str = ""
 
     def __post_init__(self) -> None:
@@ -216,6 +220,8 @@ class Job:
             raise BadInput("the data has no texts to audit; give at least one.")
         if self.limit is not None and self.limit < 1:
             raise BadInput(f"limit is {self.limit}; give at least 1.")
+        if self.until is not None:
+            refuse_undecidable(self.until, self.classifier, self.battery.methods, self.battery.checks)
         if self.classifier.head == "regression":
             return
         for example in self.examples:  # before anything slow
@@ -271,6 +277,7 @@ class AuditRequest:
     checks: Iterable[str | Check] | None = None
     profile: str = DEFAULT_PROFILE
     limit: int | None = None
+    until: Until | None = None
     seed: int = 0
     target: Target | None = None
     settings: Sequence[str] = ()
@@ -302,9 +309,9 @@ def prepare(request: AuditRequest) -> Job:
         applicable = {n: m for n, m in run.methods.items() if getattr(m, "applies", lambda _: True)(classifier)}
         run = replace(run, methods=applicable)
     name = Path(request.data).name if isinstance(request.data, (str, Path)) else "the data"
-    limit = PROFILES[request.profile].limit if request.limit is None else request.limit
-    unexplained = len(every) - len(examples)
-    return Job(classifier, examples, run, request.seed, checkpoints, name, limit, unexplained, select, dropped)
+    limit = PROFILES[request.profile].limit if request.limit is None and request.until is None else request.limit
+    unexplained, until = len(every) - len(examples), request.until
+    return Job(classifier, examples, run, request.seed, checkpoints, name, limit, unexplained, select, dropped, until)
 
 
 # jobs as JSON, for other processes

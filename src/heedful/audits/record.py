@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, TypeVar
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from heedful.audits.run import SUMMARY, TIMING, Run, read_run
+from heedful.audits.looks import in_order
+from heedful.audits.run import CHUNK_TEXTS, SUMMARY, TIMING, Run, read_run
 from heedful.audits.summary import About, Row, Summary, text_facts
 from heedful.audits.verdict import Rule, Verdict, gather, readings, verdicts
 from heedful.core.decode import decode
@@ -180,7 +181,7 @@ class Record:
         for name in self.checks:
             if roles := self.about(name).roles:
                 evidence = gather(evidence, roles, self.findings(name), rule)
-        return verdicts(evidence, rule)
+        return verdicts(in_order(evidence, rule, self.facts["number"]), rule)
 
     def findings(self, check: str) -> Findings:
         """The findings of a check as numbers over texts."""
@@ -206,9 +207,13 @@ def load_record(folder: str | Path) -> Record:
         raise BadInput(
             f"'{run.folder / SUMMARY}' is not the summary of a run ({e}); run the same `heedful audit` again."
         ) from e
-    if run.count() != record.summary.texts.n:
+    texts = record.summary.texts.n
+    if record.summary.looks.until and run.count() > texts:  # chunks that were finished when the verdict was decided
+        run = replace(run, span=range(-(-texts // CHUNK_TEXTS)))
+        record = replace(record, run=run)
+    if run.count() != texts:
         raise BadInput(
-            f"'{folder}' is incomplete: {run.count():,} texts, but the summary covers {record.summary.texts.n:,}. The "
+            f"'{folder}' is incomplete: {run.count():,} texts, but the summary covers {texts:,}. The "
             "audit is still running or was interrupted; run the same `heedful audit` again to finish."
         )
     return record

@@ -55,10 +55,11 @@ class Stored:
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder and its manifest; made by `open_run` (to write) or `read_run`."""
+    """A run folder and its manifest; made by `open_run` (to write) or `read_run`. With a `span`, only its chunks."""
 
     folder: Path
     manifest: Manifest
+    span: range | None = None
 
     def missing(self, total: int) -> list[tuple[int, slice]]:
         """The chunks that are missing for this many texts: their numbers, and their slices of the order.
@@ -182,7 +183,7 @@ class Run:
         kinds = (".texts.parquet", ".timing.json", ".parquet")
         files += Counter({c: sum(self._part(c, kind).exists() for kind in kinds) for c in chunks or ()})
         stamps = {}
-        for chunk in (c for c, n in sorted(files.items()) if n == 3):
+        for chunk in (c for c, n in sorted(files.items()) if n == 3 and (self.span is None or c in self.span)):
             texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
             own = (texts.run, texts.chunk) == (self.manifest.identity, chunk)
             if own and replace(findings, checks=()) == texts:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from heedful.audits.looks import Looks
 from heedful.audits.parts import TEXTS_SCHEMA
 from heedful.audits.ranking import Ranking
 from heedful.audits.run import Run
@@ -97,13 +98,14 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Summary:
-    """All numbers of a run; they depend on model, data, settings and seed only."""
+    """All numbers of a run; they depend on model, data, settings and seed only, and on the looks before."""
 
     texts: TextFacts
     checks: Mapping[str, CheckSummary]
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     rankings: tuple[Ranking, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    looks: Looks = field(default_factory=Looks)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

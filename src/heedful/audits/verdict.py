@@ -12,7 +12,8 @@ A question is answered *for* if attention has significantly more than half of th
 lower limit of the mean of (a − r) − ½ (s − r) over texts is above 0; *against* if it has significantly less than a
 fifth of it: the upper limit of the mean of (a − r) − ⅕ (s − r) is below 0. It stays undecided otherwise, and where the
 reference has no significant lead, since a share of it is then undefined. Limits are one-sided, at 98.3 %, so that all
-three answers are right together at 95 %.
+three answers are right together at 95 %. They hold for one look at a number of texts that was fixed before, or, with
+`limits="anytime"`, for any number of looks (`heedful.audits.limits`).
 
 explanation           all three for
 not explanation       none for, and Q3 against, or both Q1 and Q2
@@ -33,8 +34,8 @@ from functools import reduce
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from scipy.optimize import brentq
 
+from heedful.audits.limits import AnytimeLimits, FixedLimits
 from heedful.core.arrays import Floats
 from heedful.core.finding import CORRELATION, EVERYWHERE, FRACTION, Findings, Place, Role
 from heedful.maths import stats
@@ -44,7 +45,9 @@ VerdictWord = Literal["explanation", "not explanation", "not not explanation", "
 Says = Literal["for", "against", "undecided"]
 Question = Literal["Q1", "Q2", "Q3"]
 Number = Literal["attention", "chance", "reference"]
+LimitsKind = Literal["fixed", "anytime"]
 CaveatKind = Literal["elsewhere", "unidentified", "unsteady", "unsteady trainings", "partial"]
+NUMBERS: tuple[Number, ...] = ("attention", "chance", "reference")
 ATTENTION_METHODS = (
     "attention-mean",
     "attention-max",
@@ -58,7 +61,6 @@ QUESTIONS: dict[Question, str] = {
     "Q2": "Does the answer change without the words that it points at?",
     "Q3": "Does the model use its attention?",
 }
-MAX_SHARE = 16.0  # times the reference's lead: larger shares are NaN
 T = TypeVar("T", "Evidence", "Trio")
 
 
@@ -72,6 +74,7 @@ class Reason(StrEnum):
     ONE_COMPLETE_TEXT = "one complete text"
     TOO_FEW = "too few texts"
     NO_LEAD = "the reference has no lead"
+    UNBOUNDED = "numbers outside 0 to 1"
     BETWEEN = "between the two lines"
     OPEN = "open"
     NOT_AMONG_METHODS = "not among the methods"
@@ -95,6 +98,7 @@ class Rule:
     most: float = 0.5  # of the reference's lead over chance: more is for
     least: float = 0.2  # less is against
     level: float = 1 - 0.05 / 3
+    limits: LimitsKind = "fixed"  # for one look, at a number of texts that was fixed before, or for any number of looks
     texts: int = stats.MINIMUM
     constant: float = 0.05  # mean distance from uniform (TVD), below which attention counts as uniform
     far: float = 0.5  # distance (TVD) from which on another attention is a different one
@@ -146,7 +150,8 @@ class Answer:
     `share` is the part of the reference's lead over chance that attention has, from `low` to `high` (Fieller's limits,
     each one-sided: the shares t for which the mean of (a − r) − t (s − r) may be 0), so that above ½ is for and below ⅕
     against. `over_most` is the lower limit of (a − r) − ½ (s − r), `over_least` and `under_least` both limits of
-    (a − r) − ⅕ (s − r), `lead` the lower limit of s − r. `missing` names the numbers that were not measured.
+    (a − r) − ⅕ (s − r), `lead` the lower limit of s − r. `missing` names the numbers that were not measured. `needed`,
+    of an undecided answer by the anytime rule, is how many texts would decide it if all were like these, NaN if none.
     """
 
     question: Question
@@ -164,6 +169,12 @@ class Answer:
     over_least: float = np.nan
     under_least: float = np.nan
     lead: float = np.nan
+    needed: float = np.nan
+
+    @property
+    def decided(self) -> bool:
+        """Whether more texts would change nothing: yes, no, or significantly between the two lines."""
+        return self.says != "undecided" or self.reason == Reason.BETWEEN
 
 
 @dataclass(frozen=True)
@@ -227,50 +238,35 @@ def verdicts(evidence: Mapping[str, Evidence], rule: Rule | None = None) -> dict
     return {name: v for name, v in every.items() if name == rule.attention or v.answers[0].n or v.answers[1].n}
 
 
-def one_sided(values: Floats, level: float) -> tuple[float, float]:
-    """The lower and the upper limit of a mean, each by itself at this level."""
-    return stats.mean_interval(values, 2 * level - 1)
-
-
-def shares(ahead: Floats, lead: Floats, level: float) -> tuple[float, float]:
-    """Fieller's limits of mean(ahead) / mean(lead), where the lead is significantly above 0; NaN beyond ±MAX_SHARE."""
-    return _crossing(ahead, lead, level, 0), _crossing(ahead, lead, level, 1)
-
-
-def _crossing(ahead: Floats, lead: Floats, level: float, side: int) -> float:
-    """The t at which a limit of the mean of ahead − t · lead, which falls with t, is 0."""
-
-    def limit(t: float) -> float:
-        return one_sided(ahead - t * lead, level)[side]
-
-    inside = limit(-MAX_SHARE) > 0 > limit(MAX_SHARE)
-    return float(brentq(limit, -MAX_SHARE, MAX_SHARE, xtol=1e-9)) if inside else np.nan
+def decided(evidence: Evidence, rule: Rule) -> bool:
+    """Whether all three answers are decided by the anytime rule; as `verdict`, without its numbers."""
+    return all(_is_decided(question, evidence.trio(question), rule) for question in QUESTIONS)
 
 
 # from evidence to an answer
 
 
 def _answer(question: Question, trio: Trio, rule: Rule) -> Answer:
-    names: tuple[Number, ...] = ("attention", "chance", "reference")
-    rows: dict[Number, Floats | None] = {name: getattr(trio, name) for name in names}
-    missing = tuple(name for name, row in rows.items() if row is None or np.isnan(row).all())
+    missing = _missing(trio)
     if missing:
-        reason = Reason.NOT_MEASURED if len(missing) == len(rows) else Reason.NUMBERS_MISSING
+        reason = Reason.NOT_MEASURED if len(missing) == len(NUMBERS) else Reason.NUMBERS_MISSING
         return Answer(question, "undecided", 0, reason, missing)
-    table = np.array(list(rows.values()))
-    a, r, s = table[:, ~np.isnan(table).any(0)]
+    limits = _limits(question, trio, rule)
+    a, r, s = limits.a, limits.r, limits.s
     n = len(a)
     if n < 2:
         return Answer(question, "undecided", n, Reason.ONE_COMPLETE_TEXT if n else Reason.NO_COMPLETE_TEXT)
-    over_most, under_most = one_sided((a - r) - rule.most * (s - r), rule.level)
-    over_least, under_least = one_sided((a - r) - rule.least * (s - r), rule.level)
-    lead, _ = one_sided(s - r, rule.level)
+    if isinstance(limits, AnytimeLimits) and not limits.bounded:
+        return Answer(question, "undecided", n, Reason.UNBOUNDED)
+    over_most, under_most = limits.limits(rule.most)
+    over_least, under_least = limits.limits(rule.least)
+    lead = limits.lead()
     says, reason = _says(n, over_most, under_least, lead, rule)
     if reason == Reason.OPEN and under_most < 0 < over_least:
         reason = Reason.BETWEEN
     ahead, room = float((a - r).mean()), float((s - r).mean())
-    low, high = shares(a - r, s - r, rule.level) if lead > 0 else (np.nan, np.nan)
-    return Answer(
+    low, high = limits.shares() if lead > 0 else (np.nan, np.nan)
+    answer = Answer(
         question,
         says,
         n,
@@ -286,6 +282,38 @@ def _answer(question: Question, trio: Trio, rule: Rule) -> Answer:
         under_least=under_least,
         lead=lead,
     )
+    return answer if answer.decided else replace(answer, needed=_needed(limits, trio, rule))
+
+
+def _missing(trio: Trio) -> tuple[Number, ...]:
+    rows = {name: getattr(trio, name) for name in NUMBERS}
+    return tuple(name for name, row in rows.items() if row is None or np.isnan(row).all())
+
+
+def _limits(question: Question, trio: Trio, rule: Rule) -> FixedLimits | AnytimeLimits:
+    """Of the texts that have all three numbers."""
+    table = np.array([getattr(trio, name) for name in NUMBERS])
+    a, r, s = table[:, ~np.isnan(table).any(0)]
+    if rule.limits == "fixed":
+        return FixedLimits(a, r, s, rule.level)
+    return AnytimeLimits(a, r, s, rule.level, chance=0.0 if question == "Q3" else 1.0)
+
+
+def _needed(limits: FixedLimits | AnytimeLimits, trio: Trio, rule: Rule) -> float:
+    if isinstance(limits, FixedLimits) or trio.attention is None:
+        return np.nan
+    needed = max(float(rule.texts), limits.decided_after(rule.most, rule.least, forecast=True))
+    # texts without all three numbers are needed in proportion
+    return needed * len(trio.attention) / len(limits.a) if needed < np.inf else np.nan
+
+
+def _is_decided(question: Question, trio: Trio, rule: Rule) -> bool:
+    if _missing(trio):
+        return False
+    limits = _limits(question, trio, rule)
+    if not isinstance(limits, AnytimeLimits) or len(limits.a) < rule.texts or not limits.bounded:
+        return False
+    return limits.decided_after(rule.most, rule.least) < np.inf
 
 
 def _says(n: int, over_most: float, under_least: float, lead: float, rule: Rule) -> tuple[Says, Reason]:
@@ -362,6 +390,19 @@ def merge(first: T, second: T) -> T:
         b = getattr(second, name)
         changes[name] = merge(a, b) if isinstance(a, Trio) else a if b is None else b
     return replace(first, **changes)
+
+
+def join(some: Sequence[T], texts: Sequence[int]) -> T:
+    """The evidence on these numbers of texts, one after the other; NaN where one of them has no numbers."""
+    changes: dict[str, Any] = {}
+    for name, first in vars(some[0]).items():
+        rows = [getattr(one, name) for one in some]
+        if isinstance(first, Trio):
+            changes[name] = join(rows, texts)
+        elif any(row is not None for row in rows):
+            filled = [np.full(n, np.nan) if row is None else row for row, n in zip(rows, texts, strict=True)]
+            changes[name] = np.concatenate(filled)
+    return replace(some[0], **changes)
 
 
 def _map(rows: T, change: Callable[[Floats], Floats]) -> T:

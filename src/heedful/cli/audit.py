@@ -17,7 +17,7 @@ from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
-    from heedful.audits.job import AuditProgress, WatchAudit
+    from heedful.audits.job import AuditProgress, Until, WatchAudit
     from heedful.audits.result import Audit
     from heedful.core.target import Scale, Target
     from heedful.report.progress import Show
@@ -49,6 +49,7 @@ class _Several(click.Command):
 @opt.set_option
 @click.option("--profile", default="verdict", show_default=True, help=_PROFILE)
 @click.option("--limit", type=click.IntRange(min=1), help="How many texts; a larger number extends a run.")
+@click.option("--until", type=click.Choice(["decided"]), help="Add texts until the verdict is decided, to the limit.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the order of texts and all random numbers.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")
 @click.option("--time-budget", help="Stop after this time, such as 10m or 2h; the same command resumes the run.")
@@ -61,7 +62,7 @@ class _Several(click.Command):
 def audit(
     data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
     methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
-    limit: int | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
+    limit: int | None, until: Until | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
     target: str | None, against: str | None, scale: Scale, reading: dict[str, Any], restart: bool, dry_run: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -76,9 +77,9 @@ def audit(
     import heedful
 
     arguments: dict[str, Any] = {
-        "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "seed": seed,
-        "target": _target(profile, target, scale, against), "settings": assignments, "explanations": explanations,
-        "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
+        "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "until": until,
+        "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
+        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast

@@ -45,7 +45,7 @@ def report(run: str, kind: str, out: str | None, figures: str | None, assignment
 
     record = load_record(run)
     constants = read_assignments(assignments, [("the verdict", Rule)])[0] if assignments else {}
-    rule = replace(Rule(), **constants) if assignments else None
+    rule = replace(record.summary.looks.rule, **constants) if assignments else None
     _write(audit.report(record, rule), kind, out, record.run.folder / "report", figures)
 
 

@@ -14,6 +14,7 @@ from heedful.maths.stats import MINIMUM
 from heedful.report.document import NOT_MEASURED, Column, Document, Section, Table, cells
 from heedful.report.examples import example_section
 from heedful.report.html import environment
+from heedful.report.looks import looks_sentences
 from heedful.report.overview import overview
 from heedful.report.phrases import DASH, and_list, count_texts, interval, percentage
 from heedful.report.ranking import advice, ranking_section, recommended_method, table_of
@@ -25,7 +26,7 @@ from heedful.report.words import word_section
 def report(record: Record, rule: Rule | None = None) -> Document:
     """The whole report; `rule` recomputes the verdict with other constants."""
     verdicts = record.verdicts(rule)
-    base = rule or Rule()
+    base = rule or record.summary.looks.rule
     first = base.attention
     head = verdicts.get(first) or replace(verdict(Evidence(), base), reason=Reason.NOT_AMONG_METHODS)
     ranking = ranking_section(record)
@@ -33,7 +34,7 @@ def report(record: Record, rule: Rule | None = None) -> Document:
     return Document(
         title=f"{record.model_name}: which explanations deserve to be heeded?",
         verdict=head.word,
-        sentences=verdict_sentences(head),
+        sentences=(*verdict_sentences(head), *looks_sentences(record, head)),
         facts=tuple(_facts(record)),
         answers=(
             *([ranking] if ranking else []),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from heedful.audits.verdict import QUESTIONS, Answer, Question, Reason, Rule, Says, Verdict
+from heedful.audits.verdict import QUESTIONS, Answer, LimitsKind, Question, Reason, Rule, Says, Verdict
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Figure, Section, Table
 from heedful.report.phrases import and_list, capital, exists, interval, number, percent
@@ -34,6 +34,7 @@ MEASURED: dict[Question, str] = {
 }
 ANSWERS: dict[Says, str] = {"for": "yes", "against": "no", "undecided": "undecided"}
 MAX_SHARE_WIDTH = 2.0  # of the limits of a share: from as bad as random to twice as good as the reference
+LIMITS: dict[LimitsKind, str] = {"fixed": "One-sided limits", "anytime": "One-sided, anytime-valid limits"}
 SHORT_QUESTIONS: dict[Question, str] = {"Q1": "Q1 points", "Q2": "Q2 matters", "Q3": "Q3 is used"}
 QUALIFIERS = {
     "elsewhere": ("Q4", "not unique: very different attention gives the same output"),
@@ -97,6 +98,7 @@ def answer_reason(answer: Answer, rule: Rule) -> str:
         Reason.ONE_COMPLETE_TEXT: "only one text has all three measurements",
         Reason.TOO_FEW: f"fewer than {rule.texts} texts",
         Reason.NO_LEAD: "the reference is not significantly better than random",
+        Reason.UNBOUNDED: "a change is outside 0 to 1, so that anytime-valid limits do not exist",
         Reason.BETWEEN: f"attention's share lies between {percent(rule.least)} and {percent(rule.most)}",
     }.get(
         answer.reason,
@@ -158,7 +160,7 @@ def _shares_figure(verdict: Verdict) -> tuple[Figure, ...]:
         "Attention's share of the reference's lead over random",
         x="0 is random, 1 the reference",
         caption=f"The answer is yes where the whole interval lies above {rule.most:g}, and no where it lies below "
-        f"{rule.least:g}. One-sided limits at {rule.level:.1%} each.",
+        f"{rule.least:g}. {LIMITS[rule.limits]} at {rule.level:.1%} each.",
     )
     return (dots(words, rows, limits=(0.0, 1.0), marks=(rule.least, rule.most)),) if rows else ()
 
@@ -210,7 +212,7 @@ def _rule_in_words(rule: Rule) -> str:
         "text by text. The answer is yes where attention has significantly more than "
         f"{percent(rule.most)} of the reference's lead over random: the lower limit of mean[(a − r) − {rule.most:g} "
         f"(s − r)] is above 0. It is no where attention has significantly less than {percent(rule.least)}: the upper "
-        f"limit of mean[(a − r) − {rule.least:g} (s − r)] is below 0. Limits are one-sided at {rule.level:.1%}. "
+        f"limit of mean[(a − r) − {rule.least:g} (s − r)] is below 0. {LIMITS[rule.limits]} at {rule.level:.1%}. "
         "Explanation: three times yes. Not explanation: never yes, and no to Q3 or to both Q1 and Q2. Not not "
         "explanation (attention carries some, but not all, of what decides): some yes but not all, or every "
         f"share significantly above {percent(rule.least)}. Undecided: otherwise, below {rule.texts} texts, or where "

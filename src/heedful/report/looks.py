@@ -1,0 +1,45 @@
+"""Looks: in words, that a verdict is anytime-valid, why, and about how many more texts would decide it."""
+
+from __future__ import annotations
+
+from math import floor, isfinite, log10
+
+from heedful.audits.record import Record
+from heedful.audits.verdict import Answer, Verdict
+from heedful.report.phrases import and_list, count_texts
+
+
+def looks_sentences(record: Record, verdict: Verdict) -> tuple[str, ...]:
+    """What the looks at a run mean for its verdict; nothing for a run that was seen once."""
+    looks, n = record.summary.looks, record.summary.texts.n
+    every = int(record.run.manifest.data.get("texts", n))
+    earlier = f"after the results on {and_list([f'{k:,}' for k in looks.before])} had been seen" if looks.before else ""
+    if verdict.rule.limits == "fixed":
+        single = "but these limits are for a single look: wrong answers are more frequent than they say."
+        return (f"Texts were added {earlier}, {single}",) if earlier else ()
+    why = "until the verdict was decided" if looks.until else earlier or "in a fixed order"
+    undecided = [answer for answer in verdict.answers if not answer.decided]
+    end = "" if undecided else "; each question is answered, or its share lies between the two lines"
+    return (
+        f"Texts were added {why}, so that the limits are anytime-valid: they hold for any number of looks. The verdict "
+        f"uses {count_texts(n)}{end}.",
+        *(more_sentence(answer, n, every) for answer in undecided if answer.n),
+        "All other intervals of this report are for a single look at a fixed number of texts.",
+    )
+
+
+def more_sentence(answer: Answer, n: int, every: int) -> str:
+    """About how many more texts would decide an answer, if they were like these."""
+    if not isfinite(answer.needed):
+        return f"{answer.question} would stay undecided with more texts like these."
+    more = max(1, round_up(answer.needed - n))
+    beyond = f", more than the data has ({max(0, every - n):,})" if more > every - n else ""
+    return f"{answer.question} needs about {more:,} more texts like these to be decided{beyond}."
+
+
+def round_up(number: float) -> int:
+    """To two digits, since it is a forecast: 1234 -> 1300."""
+    if number <= 0:
+        return 0
+    unit = 10 ** max(0, floor(log10(number)) - 1)
+    return int(-(-number // unit) * unit)
