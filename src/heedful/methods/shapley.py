@@ -12,9 +12,10 @@ import torch
 
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
+from heedful.core.sentences import sentence_spans
 from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
-from heedful.core.tokens import Tokens, sentence_spans
+from heedful.core.tokens import Tokens
 from heedful.maths.shapley import all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
