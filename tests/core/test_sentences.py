@@ -59,6 +59,7 @@ CASES = {
     "marks first": "-- \nOne. | Two.",
     "tokenized": "it 's great . | we left . ! ? | `` no , '' he said .",
     "tokenized quote": "he said `` no . '' | We left .",
+    "tokenized names": "we met mr . reed and j . k . low . | so did i . | it was plan 9 . | good .",
     "lower case": "it was dull. | we left! | really? | yes.",
     "upper case": "IT WAS DULL. | WE LEFT.",
     "no space": "It was dull.We left",

@@ -211,7 +211,8 @@ def cases(
         text = classifier, examples[i], cut[i], predictions[i], targets[i]
         case = Case(*text, methods, explanations[i], seed=seed, others=others or {})
         rngs = (case.rng("random", k) for k in range(RANDOM_DRAWS))
-        draws = tuple(Random()(classifier, case.tokens, case.target, rng) for rng in rngs)
+        control = random if isinstance(random := methods.get("random"), Random) else Random()
+        draws = tuple(control(classifier, case.tokens, case.target, rng) for rng in rngs)
         result.cases[i] = replace(case, draws=draws)
     return result
 

@@ -35,7 +35,7 @@ QUICK_REEXPLAINING: Mapping[str, Any] = {
     "texts": MINIMUM + 2,
 }
 RANDOM_DRAWS = 20  # explanations of the control `random` for each text; a method is compared with their mean
-WordOrToken = Literal["word", "token"]
+CheckUnit = Literal["word", "token", "sentence", "auto"]
 Share = partial(Measure, range=FRACTION)
 Correlation = partial(Measure, range=CORRELATION)
 Divergence = partial(Measure, range=DIVERGENCE)
@@ -130,7 +130,7 @@ def claims(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
     return scores if why.signed else np.abs(scores)
 
 
-def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, masking: str) -> list[Floats]:
+def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: CheckUnit, masking: str) -> list[Floats]:
     """For each text and each row of its keep[n,d]: the target's value for the whole text less that for the kept words.
 
     Exactly 0 where no logit moves by more than rounding. All texts run in one batch.

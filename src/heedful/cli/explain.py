@@ -36,7 +36,12 @@ _THRESHOLD = "Use only edges above this share of the largest edge of their layer
 @opt.text_options
 @click.option("--windows", is_flag=True, help="Explain a text that is too long in overlapping windows.")
 @click.option("--file", "file", help="Explain every line of a file ('-' is stdin) and print JSON lines.")
-@click.option("--by", "unit", type=_UNITS, help="Units shown. [default: word; in JSON, token]")
+@click.option(
+    "--by",
+    "unit",
+    type=_UNITS,
+    help="Units shown. [default: those that the method scored, words or sentences; in JSON, token]",
+)
 @opt.choice("--how", ["sum", "mean", "max"], "How to combine token scores into a word or sentence.")
 @opt.output_options
 @click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
@@ -108,7 +113,7 @@ def explain(
     if as_json:
         _print_json(explanations.by(unit, how) if unit else explanations)
     else:
-        show_explanations(explanations, Console(highlight=False), unit or "word", how)
+        show_explanations(explanations, Console(highlight=False), unit, how)
     opt.announce(html, figure)
 
 

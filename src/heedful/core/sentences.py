@@ -1,8 +1,8 @@
 """Sentences: a text cut into sentences by rules, which depend neither on a model nor on its tokenizer.
 
-A sentence ends after . ! ? … (and closing quotes and brackets) before white space, after 。！？ without it, at the end of
-a line, at <br> and before a bullet. It does not end after an abbreviation or an initial, after the number of a list
-item, at an ellipsis in mid-sentence, inside brackets that opened in mid-sentence, or inside a URL.
+A sentence ends after . ! ? … (and closing quotes and brackets) before white space, after 。！？ without it, at the end
+of a line, at <br> and before a bullet. It does not end after an abbreviation or an initial, after the number of a
+list item, at an ellipsis in mid-sentence, inside brackets that opened in mid-sentence, or inside a URL.
 """
 
 from __future__ import annotations
@@ -15,23 +15,26 @@ Span = tuple[int, int]
 MAX_ABBREVIATION = 12  # characters
 MAX_BRACKET = 500  # characters between brackets in mid-sentence
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # always followed by more of the sentence: a name, an example
-_BEFORE_MORE = frozenset("approx ca cf dr e.g eg i.e ie messrs mr mrs ms prof sgt st viz vs".split())
-_BEFORE_NAME = frozenset(
-    "Adm Assoc Brig Capt Cmdr Col Fr Gen Gov Hon Lt Maj Mlle Mme Mt Pres Rep Reps Rev Sen Sens Supt".split()
-)
-_BEFORE_NUMBER = frozenset("art ch eq fig figs no nos nr p para pp pt sec sect vol vols".split())
+_BEFORE_MORE = _words("approx ca cf dr e.g eg i.e ie messrs mr mrs ms prof sgt st viz vs")
+_BEFORE_NAME = _words("Adm Assoc Brig Capt Cmdr Col Fr Gen Gov Hon Lt Maj Mlle Mme Mt Pres Rep Reps Rev Sen Sens Supt")
+_BEFORE_NUMBER = _words("art ch eq fig figs no nos nr p para pp pt sec sect vol vols")
 # may also end a sentence: it ends where a word follows that often begins one
-_MAY_END = frozenset("a.m al bros corp dept etc inc jr ltd p.m ph.d sr".split())
-_MAY_END_CAPITAL = frozenset(
+_MAY_END = _words("a.m al bros corp dept etc inc jr ltd p.m ph.d sr")
+_MAY_END_CAPITAL = _words(
     "Apr Assn Aug Ave Bldg Blvd Co Dec Ed Eds Est Feb Fri Hwy Jan Jul Jun Mar Mon Nov Oct Rd Sat Sep Sept Sun Thu Thur "
-    "Thurs Tue Tues Univ Wed".split()
+    "Thurs Tue Tues Univ Wed"
 )
-_STARTERS = frozenset(
+_STARTERS = _words(
     "a after all also although an and another as at because before but by despite each even every finally for from he "
     "her here his how however i if in instead it it's its later many meanwhile most my no not now of on once one or "
     "our perhaps she since so some still such that the their then there these they this those though thus to today "
-    "under until we what when where whether which while who why with yes yet you your".split()
+    "under until we what when where whether which while who why with yes yet you your"
 )
 
 _LINE = r"\n\r\x0b\x0c\x85\u2028\u2029"
@@ -124,9 +127,12 @@ def _ends(text: str, start: int, m: regex.Match[str]) -> bool:
         return True
     if _ITEM.fullmatch(text, start, m.start()):
         return False
-    before = _BEFORE.search(text, max(start, m.start() - MAX_ABBREVIATION), m.start())
+    part = text[max(start, m.start() - MAX_ABBREVIATION) : m.start()]
+    before = _BEFORE.search(part.rstrip())
     name = before[0].lstrip(".") if before is not None else ""
     small = name.lower()
+    if part.rstrip() != part:  # tokenized text: mr . j . reed
+        return small not in _BEFORE_MORE and (len(small) != 1 or small in "ai" or not small.isalpha())
     if small in _BEFORE_MORE or name in _BEFORE_NAME or (small in _BEFORE_NUMBER and word.isnumeric()):
         return False
     if small == "etc":

@@ -109,8 +109,9 @@ class Lime(Perturbing):
         selected = {} if self.num_features is None else {"selected": fitted.used}
         if fitted.used < len(fitted.coefficients):
             notes = (*notes, "words that were not selected score 0; standard errors do not include the selection")
+        why = self.attribution(tokens, fitted.coefficients, errors)
         return replace(
-            self.attribution(tokens, fitted.coefficients, errors),
+            why,
             details={
                 "samples": samples,
                 "distinct": answers.distinct,
@@ -118,8 +119,9 @@ class Lime(Perturbing):
                 "intercept": fitted.intercept,
                 **stable,
                 **selected,
+                **why.details,
             },
-            notes=(*answers.notes, *notes),
+            notes=(*answers.notes, *notes, *why.notes),
         )
 
 

@@ -26,7 +26,7 @@ from heedful.report.explanation_rows import (
     Map,
     MethodRow,
     Removal,
-    by_word,
+    by_unit,
     comparison,
     headline,
     heat_map,
@@ -138,7 +138,7 @@ def text_section(group: Sequence[Explanation]) -> TextSection:
         warnings=_unique(e.truncation for e in group),
         notes=_unique(f"{e.method}: {note}" for e in group for note in e.notes),
         rows=[row(a, name) for a, name in zip(attributions, names, strict=True)],
-        lines=comparison([by_word(a) for a in attributions]),
+        lines=comparison([by_unit(a) for a in attributions]),
         removals=[removal(e) for e in group if isinstance(e, Counterfactual)],
     )
 
