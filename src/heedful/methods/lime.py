@@ -81,10 +81,11 @@ class Lime(Perturbing):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: the same input is run once."""
+        d = len(features(tokens, self.by))
         if self.samples == "auto":
-            return self.at_most(2 * MAX_SAMPLES[self.estimator])
-        least = 0 if self.sampling == "lime" else 1 + len(features(tokens, self.by))  # one for each number removed
-        return self.at_most(max(self.samples, least))
+            return self.at_most(2 * MAX_SAMPLES[self.estimator], d)
+        least = 0 if self.sampling == "lime" else 1 + d  # one for each number removed
+        return self.at_most(max(self.samples, least), d)
 
     def _fit(self, engine: Engine, tokens: Tokens, target: Target, sets: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None

@@ -49,8 +49,10 @@ class Perturbing(Checked):
         note = "replacements were drawn once for each set of words: standard errors do not include that randomness"
         return (note,) if self.draws_words else ()
 
-    def at_most(self, forwards: int) -> Passes:
-        """This many passes; under bf16, inputs may run a second time in float32."""
+    def at_most(self, forwards: int, d: int | None = None) -> Passes:
+        """This many passes, or those of all sets of d features; under bf16, inputs may run again in float32."""
+        if d is not None and not self.draws_words:  # equal sets are equal inputs
+            forwards = min(forwards, 2**d)
         return Passes(forwards * (2 if self.precision == "bf16" else 1), exactly=False)
 
     def variants(self, tokens: Tokens, keep: Bools, rng: torch.Generator) -> Variants:

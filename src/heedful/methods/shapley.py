@@ -119,7 +119,7 @@ class ShapleyPartition(Perturbing):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: splitting stops at single words, or before the samples are exceeded."""
-        return self.at_most(self.samples)
+        return self.at_most(self.samples, len(features(tokens, self.by)))
 
 
 @dataclass(frozen=True, eq=False)

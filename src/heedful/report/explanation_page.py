@@ -57,6 +57,12 @@ class TextSection:
     maps: list[Map] = field(default_factory=list)
     trees: list[TreeLayout] = field(default_factory=list)
 
+    @property
+    def unit(self) -> str:
+        """What the page calls a unit: a sentence where all methods scored sentences."""
+        units = {r.why.unit for r in self.rows}
+        return units.pop() if len(units) == 1 else "word" if self.tokens.unit == "token" else self.tokens.unit
+
 
 def explanation_page(explanations: Sequence[Explanation]) -> str:
     """One HTML document: a section per text, the methods side by side, the heads, and what was run."""

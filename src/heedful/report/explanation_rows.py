@@ -119,6 +119,8 @@ def tip(why: Attribution, group: Sequence[int]) -> str:
     total = score_text(float(why.scores[list(group)].sum()), why.signed) + error
     if len(group) == 1:
         return f"{total}\npiece {why.tokens.pieces[group[0]]}"
+    if why.unit == "sentence":  # which was removed as a whole: its tokens have equal parts
+        return f"{total}\n{len(group)} tokens"
     return f"{total}\n" + " · ".join(
         f"{why.tokens.pieces[i]} {score_text(float(why.scores[i]), why.signed)}" for i in group
     )
