@@ -14,12 +14,13 @@ from scipy.integrate import trapezoid
 
 from heedful.checks import check
 from heedful.checks.base import Case
-from heedful.checks.input_erasure import InputErasure, MaskedText, _mean, area, count, first, one_more, steps
+from heedful.checks.input_erasure import InputErasure, MaskedText, _mean, _orders, area, count, first, one_more, steps
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
 from heedful.core.target import Target, activation
 from heedful.data import Example
 from heedful.maths.shapley import all_subsets
+from heedful.methods.controls import Random
 from heedful.model.batch import Batch
 from heedful.model.function import Plain
 from heedful.model.inference import sharing
@@ -47,10 +48,11 @@ class Slow:
 
     case: Case
     masking: str
+    unit: Any = "word"
 
     @property
     def words(self) -> list[list[int]]:
-        return features(self.case.tokens)
+        return features(self.case.tokens, self.unit)
 
     def logits(self, kept: Iterable[int]) -> torch.Tensor:
         tokens, classifier = self.case.tokens, self.case.classifier
@@ -115,6 +117,36 @@ def test_every_number_is_that_of_one_input_at_a_time(masking: str, text: Example
         wanted = answered(slow, slow.order(name))
         got = {key: values(findings, key[0], masking, key[1])[name] for key in wanted}
         assert got == pytest.approx(wanted, abs=1e-5, nan_ok=True)
+
+
+@pytest.mark.parametrize("masking", ["delete", "mask"])
+def test_by_sentences_every_number_is_that_of_one_input_at_a_time(masking: str) -> None:
+    text = f"{TEXTS[0]} {TEXTS[1]} Good music! Bad film? {TEXTS[3]}"
+    case = one(shared("bert"), text, (*SCORED[:2], Random(by="sentence")))
+    findings = InputErasure(maskings=(masking,), unit="sentence")(case)
+    slow = Slow(case, masking, "sentence")
+    assert len(slow.words) == 5
+    for name in ("gradient-x-input", "attention-mean"):
+        wanted = answered(slow, slow.order(name))
+        got = {key: values(findings, key[0], masking, key[1])[name] for key in wanted}
+        assert got == pytest.approx(wanted, abs=1e-5, nan_ok=True)
+
+
+def test_the_draws_of_random_have_its_unit() -> None:
+    """Draws by words would rank long sentences first."""
+    case = one(shared("bert"), f"{TEXTS[0]} {TEXTS[1]} Good music!", (Random(by="sentence"),))
+    groups = features(case.tokens, "sentence")
+    assert all(np.ptp(draw.scores[group]) == 0 for draw in case.draws for group in groups)
+    assert sorted({int(order[0]) for order in _orders(MaskedText(case, "delete", "sentence"))["random"]}) == [0, 1, 2]
+
+
+def test_a_long_text_is_erased_by_sentences_under_auto() -> None:
+    text = "Good film. Bad music! " * 15
+    case = replace(one(shared("bert"), text, ("uniform",)), tokens=shared("bert").tokens(text))
+    assert len(MaskedText(case, "delete", "auto")) == 30 < 90 == len(MaskedText(case, "delete"))
+    short = one(shared("bert"), TEXTS[0], ("uniform",))
+    assert MaskedText(short, "delete", "auto").groups == MaskedText(short, "delete").groups
+    assert InputErasure(unit="auto")(short) == InputErasure()(short)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "t5", "bilstm", "multihead"])
@@ -300,8 +332,6 @@ def test_twenty_draws_come_near_the_mean_over_all_orders() -> None:
 
 
 def test_words_of_many_pieces_do_not_come_first_by_chance() -> None:
-    from heedful.checks.input_erasure import _orders
-
     case = one(shared("bert"), "unbelievably a", ("random",))
     assert len(features(case.tokens)[0]) == 3  # by their sum, it would come first in 23 of 24 orders
     draws = [d for seed in range(20) for d in one(shared("bert"), "unbelievably a", ("random",), seed=seed).draws]

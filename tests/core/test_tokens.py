@@ -21,7 +21,7 @@ from transformers import ByT5Tokenizer, PreTrainedTokenizer, PreTrainedTokenizer
 
 from heedful.core.alignment import align_pieces
 from heedful.core.errors import BadInput
-from heedful.core.tokens import Span, Tokens, check_text, sentence_spans, trim, word_indices, word_spans
+from heedful.core.tokens import Span, Tokens, check_text, trim, word_indices, word_spans
 from heedful.model.classifier import Classifier
 from heedful.model.huggingface import tokenize
 from tests.support.models import shared, tokenizer
@@ -459,22 +459,6 @@ def test_words_hold_every_visible_character_once(text: str) -> None:
     held = [k for a, b in word_spans(text) for k in range(a, b)]
     assert len(held) == len(set(held))
     assert {k for k, c in enumerate(text) if not c.isspace()} <= set(held)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
-        ('He said "no." Then left…  ', ['He said "no."', "Then left…"]),
-        ("It cost 3.5 at a.b.com today", ["It cost 3.5 at a.b.com today"]),
-        ("良い。悪い！", ["良い。", "悪い！"]),
-        ("a title\n\nits text", ["a title", "its text"]),
-        ("...", ["..."]),
-        ("  ", []),
-    ],
-)
-def test_sentences(text: str, expected: list[str]) -> None:
-    assert [text[a:b] for a, b in sentence_spans(text)] == expected
 
 
 @given(st.text("ab .\n"))

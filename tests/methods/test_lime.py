@@ -516,7 +516,7 @@ def test_three_hundred_words(sampling: s.Sampling) -> None:
         ({"estimator": "lasso"}, "estimator 'lasso' is not one of regression, kriging"),
         ({"kernel_width": 0.0}, "kernel_width is a number above 0, not 0.0"),
         ({"ridge": -1.0}, "ridge is a number of at least 0, not -1.0"),
-        ({"by": "sentence"}, "by 'sentence' is not one of token, word, bag"),
+        ({"by": "phrase"}, "by 'phrase' is not one of token, word, bag, sentence, auto"),
         ({"precision": "fp8"}, "precision 'fp8' is not one of float32, bf16"),
         ({"num_features": 0}, "num_features is a whole number of at least 1 or none, not 0"),
         ({"selection": "ridge"}, "selection 'ridge' is not one of auto, highest-weights, forward, lasso-path"),

@@ -128,8 +128,8 @@ def test_every_content_position_is_in_one_feature() -> None:
 
 def test_an_unknown_feature_is_refused() -> None:
     with pytest.raises(BadInput) as e:
-        features(shared("bert").tokens("Dull."), "sentence")  # type: ignore[arg-type]
-    assert str(e.value) == "features 'sentence' is not one of token, word, bag."
+        features(shared("bert").tokens("Dull."), "phrase")  # type: ignore[arg-type]
+    assert str(e.value) == "features 'phrase' is not one of token, word, bag, sentence, auto."
 
 
 def test_positions_of_a_feature_stay_or_go_together() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from heedful.checks.base import Case, Correlation, Divergence, Finding, Free, Measure, Share, WordOrToken, by_unit
+from heedful.checks.base import Case, CheckUnit, Correlation, Divergence, Finding, Free, Measure, Share, by_unit
 from heedful.checks.tables import AgreementTables, TauCell, TauMatrix, TauPair
 from heedful.core.arrays import Floats
 from heedful.core.finding import Findings, Highlight, Role, SideBySide
@@ -36,7 +36,7 @@ class Agreement(Free):
     attention cannot point at, such as those of the second text in a network that attends to the first, take no part.
     """
 
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
     absolute: bool = True
     top: Annotated[int, Ge(1)] | None = None
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Correlation, Finding, Free, Measure, Passes, Share, Together, WordOrToken
+from heedful.checks.base import Case, CheckUnit, Correlation, Finding, Free, Measure, Passes, Share, Together
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
 from heedful.core.finding import Highlight, Role, SideBySide
@@ -42,7 +42,7 @@ class Sign(Together):
 
     top: Annotated[int, Ge(1)] = 1
     masking: Masking = "delete"
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
 
     name: ClassVar[str] = "sign"
     title: ClassVar[str] = "Signs"
@@ -152,7 +152,7 @@ class Infidelity(Together):
 
     samples: Annotated[int, Ge(2)] = 50
     masking: Masking = "delete"
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
 
     name: ClassVar[str] = "infidelity"
     title: ClassVar[str] = "Infidelity"
@@ -236,7 +236,7 @@ def correlation(sums: Floats, effect: Floats) -> float:
 class Complexity(Free):
     """How many words does an explanation consist of? Few words are easy to read, but no evidence of faithfulness."""
 
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
 
     name: ClassVar[str] = "complexity"
     title: ClassVar[str] = "Complexity"

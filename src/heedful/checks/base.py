@@ -34,7 +34,7 @@ STANDARD_REEXPLAINING: Mapping[str, Any] = {
     "methods": ("attention-mean", "gradient-x-input", "integrated-gradients", "leave-one-out", "lime"),
     "texts": MINIMUM + 2,
 }
-WordOrToken = Literal["word", "token"]
+CheckUnit = Literal["word", "token", "sentence", "auto"]
 Share = partial(Measure, range=FRACTION)
 Correlation = partial(Measure, range=CORRELATION)
 Divergence = partial(Measure, range=DIVERGENCE)
@@ -131,7 +131,7 @@ def claims(why: Attribution, groups: Sequence[Sequence[int]]) -> Floats:
     return scores if why.signed else np.abs(scores)
 
 
-def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: WordOrToken, masking: str) -> list[Floats]:
+def removal_effects(cases: Sequence[Case], keeps: Sequence[Bools], unit: CheckUnit, masking: str) -> list[Floats]:
     """For each text and each row of its keep[n,d]: the target's value for the whole text less that for the kept words.
 
     Exactly 0 where no logit moves by more than rounding. All texts run in one batch.

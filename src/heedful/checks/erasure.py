@@ -25,13 +25,13 @@ from torch import Tensor
 from heedful.checks.adversarial_rows import AFFINE_TOLERANCE, logit_slopes
 from heedful.checks.base import (
     Case,
+    CheckUnit,
     Correlation,
     Divergence,
     Finding,
     Measure,
     Passes,
     Share,
-    WordOrToken,
     by_unit,
     ranking,
 )
@@ -157,7 +157,7 @@ class Erasure(Checked):
 
     layer: LayerChoice = -1
     level: Literal["sentence", "word"] = "sentence"
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
     special: bool = False
     draws: Annotated[int, Ge(1)] = 5
     orders: Annotated[int, Ge(1)] = 20

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from heedful.checks.base import (
     Case,
+    CheckUnit,
     Correlation,
     Finding,
     Measure,
@@ -68,7 +69,9 @@ class InputErasure(Together):
     measured at that many evenly spaced steps, and its first flip is the first of these. `greedy` is computed for texts
     of at most `greedy_words`, `optimum` for at most `exhaustive_words`; neither where a masked language model draws
     the replacements, since the best of many draws is biased. Without `random_curves` only the `tvd` of `random` is
-    measured: its insertion − deletion, by which methods are ranked, is 0 in expectation.
+    measured: its insertion − deletion, by which methods are ranked, is 0 in expectation. `unit` is what is removed at a
+    time: under "sentence" all numbers of words above, and the shares, are of sentences; "auto" is words in a text of at
+    most 64, else sentences.
     """
 
     maskings: tuple[Masking, ...] | None = None
@@ -77,6 +80,7 @@ class InputErasure(Together):
     greedy_words: Annotated[int, Ge(0)] = 20
     exhaustive_words: Annotated[int, Between(0, 16)] = 10
     random_curves: bool = True
+    unit: CheckUnit = "word"
 
     name: ClassVar[str] = "input-erasure"
     title: ClassVar[str] = "Input erasure"
@@ -150,7 +154,7 @@ class InputErasure(Together):
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: equal sets run once."""
-        n = len(features(tokens))
+        n = len(features(tokens, self.unit))
         random = getattr(methods.get("random"), "draws", 0)
         orders = len([name for name in methods if name != "random"]) + random * self.random_curves
         sets = 2 + 2 * orders * len(self._sizes(n)) + random * (not self.random_curves)
@@ -160,7 +164,7 @@ class InputErasure(Together):
 
     def _under(self, cases: Sequence[Case], masking: str) -> list[list[Finding]]:
         try:
-            return self._measured([MaskedText(case, masking) for case in cases])
+            return self._measured([MaskedText(case, masking, self.unit) for case in cases])
         except HeedfulError as e:
             if len(cases) == 1:
                 return [[Finding(self.name, "", LEFT_OUT, np.nan, {"masking": masking}, {"reason": str(e)})]]
@@ -335,11 +339,12 @@ class MaskedText:
 
     case: Case
     masking: str
+    unit: CheckUnit = "word"
     groups: list[list[int]] = field(default_factory=list)
     known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.groups = features(self.case.tokens)
+        self.groups = features(self.case.tokens, self.unit)
         self.attended = self.case.attends(self.groups)
         self.rng = self.case.rng(InputErasure.name, self.masking)
         target = self.case.target

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from heedful.checks import base
-from heedful.checks.base import Case, Finding, Free, Measure, Share, WordOrToken, claims, ranking
+from heedful.checks.base import Case, CheckUnit, Finding, Free, Measure, Share, claims, ranking
 from heedful.checks.similarity import mean
 from heedful.checks.tables import MethodMean, PlausibilityTables
 from heedful.core.arrays import Bools, Floats
@@ -40,7 +40,7 @@ class Plausibility(Free):
     """
 
     k: Literal["own"] | Annotated[float, Gt(0), Le(1)] = "own"
-    unit: WordOrToken = "word"
+    unit: CheckUnit = "word"
 
     name: ClassVar[str] = "plausibility"
     title: ClassVar[str] = "Plausibility"

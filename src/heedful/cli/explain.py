@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
 
 _UNITS = click.Choice(["token", "word", "sentence"])
+_SHOWN = "Units shown. [default: words, or the sentences that were removed as a whole; in JSON, tokens]"
 _THRESHOLD = "Use only edges above this share of the largest edge of their layer."
 
 
@@ -36,7 +37,7 @@ _THRESHOLD = "Use only edges above this share of the largest edge of their layer
 @opt.text_options
 @click.option("--windows", is_flag=True, help="Explain a text that is too long in overlapping windows.")
 @click.option("--file", "file", help="Explain every line of a file ('-' is stdin) and print JSON lines.")
-@click.option("--by", "unit", type=_UNITS, help="Units shown. [default: word; in JSON, token]")
+@click.option("--by", "unit", type=_UNITS, help=_SHOWN)
 @opt.choice("--how", ["sum", "mean", "max"], "How to combine token scores into a word or sentence.")
 @opt.output_options
 @click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
@@ -108,7 +109,7 @@ def explain(
     if as_json:
         _print_json(explanations.by(unit, how) if unit else explanations)
     else:
-        show_explanations(explanations, Console(highlight=False), unit or "word", how)
+        show_explanations(explanations, Console(highlight=False), unit, how)
     opt.announce(html, figure)
 
 

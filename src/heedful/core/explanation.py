@@ -189,8 +189,15 @@ class Attribution(Explanation):
         scores.setflags(write=False)
         return scores
 
+    @property
+    def unit(self) -> str:
+        """The unit in which reports show it: "sentence" where the features were sentences, else "word"."""
+        if self.tokens.unit != "token":
+            return self.tokens.unit
+        return "sentence" if self.details.get("unit") == "sentence" else "word"
+
     def _gist(self) -> str:
-        words = self.by("word") if self.tokens.unit == "token" else self
+        words = self.by(self.unit) if self.tokens.unit == "token" else self
         sign = "+" if self.signed else ""
         return ", ".join(f"{_short(word)} {score:{sign}.3g}".replace("-", "−") for word, score in words.top(3))
 

@@ -15,8 +15,9 @@ from typing import Any
 import regex
 
 from heedful.core.errors import BadInput
+from heedful.core.sentences import Span as Span
+from heedful.core.sentences import sentence_spans
 
-Span = tuple[int, int]
 Splitter = Callable[[str], Iterable[Span | str]]
 
 _CJK = r"\p{Han}\p{Hiragana}\p{Katakana}"
@@ -29,7 +30,6 @@ WORD = regex.compile(
     regex.VERBOSE | regex.VERSION1,
 )
 _MARK = regex.compile(r"[\p{M}\u200d\ufe0f]")
-_SENTENCE_END = regex.compile(r"""[.!?…]+["'”’)\]]*(?=\s)|[。！？]+[」』”]*|\n+""")
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,13 +193,6 @@ class Tokens:
 def word_spans(text: str) -> list[Span]:
     """Spans of the words and punctuation marks: word_spans("I'm ok.") -> [(0, 3), (4, 6), (6, 7)]."""
     return [m.span() for m in WORD.finditer(text)]
-
-
-def sentence_spans(text: str) -> list[Span]:
-    """Spans of the sentences: cut after . ! ? … before white space, after 。！？ and at line ends."""
-    ends = [m.end() for m in _SENTENCE_END.finditer(text)] + [len(text)]
-    starts = [0, *ends[:-1]]
-    return [s for a, b in zip(starts, ends, strict=True) if (s := trim(text, (a, b)))[0] < s[1]]
 
 
 def splitter(unit: str | Splitter) -> Splitter:

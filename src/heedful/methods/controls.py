@@ -1,7 +1,7 @@
 """Controls: scores that do not depend on the model. A method should differ significantly from them.
 
 They score words, and a word's pieces share its score in equal parts: one number for each piece would rank words of many
-pieces first. `by=token` scores pieces.
+pieces first. `by=token` scores pieces, `by=sentence` sentences.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.methods.base import Passes, array
 from heedful.model.classifier import Classifier
-from heedful.model.masking import Unit, features, spread_scores
+from heedful.model.masking import FeatureUnit, Unit, features, spread_scores
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Control(Checked):
 
     def __call__(self, classifier: Classifier, tokens: Tokens, target: Target, rng: torch.Generator) -> Attribution:
         """A score for each word."""
-        groups = features(tokens, self.by)
+        groups, unit = features(tokens, self.by), FeatureUnit.of(tokens, self.by)
         scores = spread_scores(groups, self.scores(len(groups), rng), len(tokens))
-        return Attribution(tokens=tokens, scores=scores, signed=False)
+        return Attribution(tokens=tokens, scores=scores, signed=False, details=unit.details(groups), notes=unit.notes)
 
     def scores(self, n: int, rng: torch.Generator) -> Floats:
         """The scores of n words, in reading order."""

@@ -22,7 +22,7 @@ from heedful.methods.base import Passes
 from heedful.methods.perturbation import Perturbing
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Engine
-from heedful.model.masking import features
+from heedful.model.masking import FeatureUnit, features
 
 
 @dataclass
@@ -56,6 +56,7 @@ class _Search:
 
     def result(self, gone: Bools, found: bool, exact: bool, notes: tuple[str, ...] = ()) -> Counterfactual:
         """The result of the search, as an explanation."""
+        unit = FeatureUnit.of(self.tokens, self.method.by)
         removed = tuple(i for feature, away in zip(self.features, gone, strict=True) if away for i in feature)
         return Counterfactual(
             tokens=self.tokens,
@@ -64,8 +65,8 @@ class _Search:
             masking=self.method.masking,
             found=found,
             exact=exact,
-            notes=(*notes, *dict.fromkeys(self.engine.notes)),
-            details={"tried": len(self.engine.known)},
+            notes=(*notes, *dict.fromkeys(self.engine.notes), *unit.notes),
+            details={"tried": len(self.engine.known), **unit.details(self.features)},
         )
 
 

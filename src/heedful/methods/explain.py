@@ -31,6 +31,7 @@ from heedful.methods.attention import AttentionWeights
 from heedful.methods.base import passes
 from heedful.model.classifier import Classifier
 from heedful.model.loading import load
+from heedful.model.masking import features
 
 STREAM_TEXTS = 64  # texts that explain_all holds at a time
 Text = str | tuple[str, str]  # a text, or (text, pair)
@@ -406,6 +407,7 @@ def _join_windows(cut: TextParts, parts: Sequence[Explanation]) -> Explanation:
     attributions = [part for part in parts if isinstance(part, Attribution)]
     if not isinstance(first, Attribution) or len(attributions) < len(parts):
         raise Unsupported(f"{first.method} cannot be joined over windows; explain a shorter text, or allow truncation.")
+    unit = first.details.get("unit")  # the same in all windows
     scores, errors = np.zeros(len(cut.tokens)), np.zeros(len(cut.tokens))
     for at, part in zip(cut.windows, attributions, strict=True):
         scores[list(at)] += part.scores / len(parts)
@@ -416,7 +418,7 @@ def _join_windows(cut: TextParts, parts: Sequence[Explanation]) -> Explanation:
         tokens=cut.tokens,
         scores=scores,
         errors=errors if any(part.errors is not None for part in attributions) else None,
-        details={},
+        details={"unit": unit, "features": len(features(cut.tokens, unit))} if unit else {},
         base=_mean([part.base for part in attributions]),
         gap=_mean([part.gap for part in attributions]),
         source=replace(

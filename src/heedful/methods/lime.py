@@ -81,10 +81,11 @@ class Lime(Perturbing):
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: the same input is run once."""
+        d = len(features(tokens, self.by))
         if self.samples == "auto":
-            return self.at_most(2 * MAX_SAMPLES[self.estimator])
-        least = 0 if self.sampling == "lime" else 1 + len(features(tokens, self.by))  # one for each number removed
-        return self.at_most(max(self.samples, least))
+            return self.at_most(2 * MAX_SAMPLES[self.estimator], d)
+        least = 0 if self.sampling == "lime" else 1 + d  # one for each number removed
+        return self.at_most(max(self.samples, least), d)
 
     def _fit(self, engine: Engine, tokens: Tokens, target: Target, sets: Design) -> tuple[Answers, Fit]:
         assert engine.rng is not None
@@ -109,8 +110,9 @@ class Lime(Perturbing):
         selected = {} if self.num_features is None else {"selected": fitted.used}
         if fitted.used < len(fitted.coefficients):
             notes = (*notes, "words that were not selected score 0; standard errors do not include the selection")
+        why = self.attribution(tokens, fitted.coefficients, errors)
         return replace(
-            self.attribution(tokens, fitted.coefficients, errors),
+            why,
             details={
                 "samples": samples,
                 "distinct": answers.distinct,
@@ -118,8 +120,9 @@ class Lime(Perturbing):
                 "intercept": fitted.intercept,
                 **stable,
                 **selected,
+                **why.details,
             },
-            notes=(*answers.notes, *notes),
+            notes=(*answers.notes, *notes, *why.notes),
         )
 
 

@@ -1,7 +1,7 @@
 """Perturbation: remove words and measure how the prediction changes.
 
-`masking` is how words are removed or replaced (see model.masking), `by` what one feature is (a word or a token),
-`precision` the number format in which the model runs.
+`masking` is how words are removed or replaced (see model.masking), `by` what one feature is (a token, a word, a
+sentence, or "auto": words up to 64 of them, sentences beyond), `precision` the number format in which the model runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heedful.maths.distances import changes
 from heedful.methods.base import BatchMethod, Passes
 from heedful.model.classifier import Classifier
 from heedful.model.inference import Answers, Precision, answers
-from heedful.model.masking import Masking, Unit, Variants, features, over_positions, spread_scores
+from heedful.model.masking import FeatureUnit, Masking, Unit, Variants, features, over_positions, spread_scores
 
 ChangeMeasure = Literal["target", "variation", "divergence"]
 
@@ -49,8 +49,10 @@ class Perturbing(Checked):
         note = "replacements were drawn once for each set of words: standard errors do not include that randomness"
         return (note,) if self.draws_words else ()
 
-    def at_most(self, forwards: int) -> Passes:
-        """This many passes; under bf16, inputs may run a second time in float32."""
+    def at_most(self, forwards: int, d: int | None = None) -> Passes:
+        """This many passes, or those of all sets of d features; under bf16, inputs may run again in float32."""
+        if d is not None and not self.draws_words:  # equal sets are equal inputs
+            forwards = min(forwards, 2**d)
         return Passes(forwards * (2 if self.precision == "bf16" else 1), exactly=False)
 
     def variants(self, tokens: Tokens, keep: Bools, rng: torch.Generator) -> Variants:
@@ -61,11 +63,16 @@ class Perturbing(Checked):
     def attribution(
         self, tokens: Tokens, scores: Floats, errors: Floats | None = None, base: float | None = None
     ) -> Attribution:
-        """A score per feature, spread over its tokens."""
-        groups = features(tokens, self.by)
+        """A score per feature, spread over its tokens, so that the tokens' scores add up to those of the features."""
+        groups, unit = features(tokens, self.by), FeatureUnit.of(tokens, self.by)
         spread_errors = None if errors is None else spread_scores(groups, errors, len(tokens))
         return Attribution(
-            tokens=tokens, scores=spread_scores(groups, scores, len(tokens)), errors=spread_errors, base=base
+            tokens=tokens,
+            scores=spread_scores(groups, scores, len(tokens)),
+            errors=spread_errors,
+            base=base,
+            details=unit.details(groups),
+            notes=unit.notes,
         )
 
 
@@ -134,7 +141,8 @@ class _Removing(BatchMethod, Perturbing):
         elif results.rough is not None and self.change == "target":
             weights = np.concatenate([share.sum(1, keepdims=True), -share], axis=1)
             errors = results.rounding(weights, classifier, target, start)
-        return replace(self.attribution(tokens, scores, errors), signed=self.change == "target", notes=results.notes)
+        why = self.attribution(tokens, scores, errors)
+        return replace(why, signed=self.change == "target", notes=(*results.notes, *why.notes))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import torch
 
 from heedful.core.arrays import Bools, Floats
 from heedful.core.explanation import Attribution
+from heedful.core.sentences import sentence_spans
 from heedful.core.settings import Between, Ge
 from heedful.core.target import Target
-from heedful.core.tokens import Tokens, sentence_spans
+from heedful.core.tokens import Tokens
 from heedful.maths.shapley import all_subsets, coalitions, enumerated, kriged, regressed
 from heedful.methods.base import Passes, numpy_generator
 from heedful.methods.perturbation import Perturbing
@@ -53,11 +54,12 @@ class Shapley(Perturbing):
         whole, nothing = (values[-1], values[0]) if exact else (values[0], values[1])
         fit = enumerated(values) if exact else (kriged if self.estimator == "kriging" else regressed)(keep, values)
         errors = np.hypot(fit.errors, answers.rounding(fit.operator, classifier, target))
+        why = self.attribution(tokens, fit.scores, None if exact and answers.rough is None else errors, float(nothing))
         return replace(
-            self.attribution(tokens, fit.scores, None if exact and answers.rough is None else errors, float(nothing)),
+            why,
             gap=float(whole - nothing - fit.scores.sum()),
-            details={"samples": len(keep), "distinct": answers.distinct, "exact": exact},
-            notes=(*answers.notes, *self.once),
+            details={"samples": len(keep), "distinct": answers.distinct, "exact": exact, **why.details},
+            notes=(*answers.notes, *self.once, *why.notes),
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
@@ -105,17 +107,19 @@ class ShapleyPartition(Perturbing):
         for part in parts:
             scores[list(part.words)] = part.value / len(part.words)
         largest = max(len(part.words) for part in parts)
-        shared = f"up to {largest} neighbouring words share a score; more samples give each its own"
+        why = self.attribution(tokens, scores, base=float(ends[0]))
+        unit = why.details.get("unit", "word")
+        shared = f"up to {largest} neighbouring {unit}s share a score; more samples give each its own"
         return replace(
-            self.attribution(tokens, scores, base=float(ends[0])),
+            why,
             gap=float(ends[1] - ends[0] - scores.sum()),
-            details={"distinct": len(engine.known), "blocks": len(parts), "largest block": largest},
-            notes=(*dict.fromkeys(engine.notes), *self.once, *([shared] if largest > 1 else ())),
+            details={"distinct": len(engine.known), "blocks": len(parts), "largest block": largest, **why.details},
+            notes=(*dict.fromkeys(engine.notes), *self.once, *([shared] if largest > 1 else ()), *why.notes),
         )
 
     def passes(self, classifier: Classifier, tokens: Tokens) -> Passes:
         """At most: splitting stops at single words, or before the samples are exceeded."""
-        return self.at_most(self.samples)
+        return self.at_most(self.samples, len(features(tokens, self.by)))
 
 
 @dataclass(frozen=True, eq=False)

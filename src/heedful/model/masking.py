@@ -15,19 +15,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import torch
 
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, nearest
+from heedful.core.sentences import sentence_spans
 from heedful.core.settings import Must
-from heedful.core.tokens import Tokens
+from heedful.core.tokens import Tokens, word_spans
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 
-Unit = Literal["token", "word", "bag"]
+Unit = Literal["token", "word", "bag", "sentence", "auto"]
+MAX_AUTO_WORDS = 64  # of a text whose features are words under "auto"
 
 TOKENS = {"mask": "mask_token_id", "unk": "unk_token_id", "pad": "pad_token_id"}
 MLM_BATCH_TOKENS = 512  # per batch of a language model, whose output has the whole vocabulary for each
@@ -47,19 +49,71 @@ Masking = Annotated[str, Must(check_masking)]
 
 
 def features(tokens: Tokens, unit: Unit = "word") -> list[list[int]]:
-    """The positions of each feature: pieces, words, or ("bag") all occurrences of a word in one text, case kept."""
-    if unit not in ("token", "word", "bag"):
-        raise BadInput(f"features '{unit}' is not one of token, word, bag.")
+    """The positions of each feature: pieces, words, sentences, or ("bag") all occurrences of a word in one text.
+
+    Case counts in a bag. "sentence" and "auto" are sentences or words: see `FeatureUnit`.
+    """
+    if unit not in get_args(Unit):
+        raise BadInput(f"features '{unit}' is not one of {', '.join(get_args(Unit))}.")
     if unit == "token":
         return [[i] for i in tokens.content]
-    view, groups = tokens.by("word")
+    kind = "word" if unit == "bag" else FeatureUnit.of(tokens, unit).kind
+    view, groups = tokens.by(kind)
+    if unit != "bag":
+        return [groups[j] for j in view.content]
     whole = [(view.segments[j], view.surface(j), groups[j]) for j in view.content]
-    if unit == "word":
-        return [group for _, _, group in whole]
     bags: dict[tuple[int | None, str], list[int]] = {}
     for segment, surface, group in whole:
         bags.setdefault((segment, surface), []).extend(group)
     return list(bags.values())
+
+
+@dataclass(frozen=True)
+class FeatureUnit:
+    """Whether the features of a text are words or sentences, where a setting leaves that to the text.
+
+    "sentence" is sentences; "auto", words up to MAX_AUTO_WORDS of them, and sentences beyond. A text of one sentence
+    has words in both cases. All windows of a text have the same: what counts is the text, as far as the model reads it.
+    """
+
+    asked: Unit
+    kind: Literal["word", "sentence"]
+    words: int
+    sentences: int
+
+    @classmethod
+    def of(cls, tokens: Tokens, unit: Unit) -> FeatureUnit:
+        """What a setting means for this text."""
+        if unit not in ("sentence", "auto"):
+            return cls(unit, "word", 0, 0)
+        texts = [_text_read(tokens, segment) for segment in (0, 1)]
+        words = sum(len(word_spans(text)) for text in texts)
+        sentences = sum(len(sentence_spans(text)) for text in texts)
+        long = unit == "sentence" or words > MAX_AUTO_WORDS
+        return cls(unit, "sentence" if long and sentences > 1 else "word", words, sentences)
+
+    def details(self, groups: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """For the record of an explanation: the unit, and how many features there are; nothing for other settings."""
+        return {"unit": self.kind, "features": len(groups)} if self.asked in ("sentence", "auto") else {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why the features are what they are, where the setting does not say it."""
+        if self.asked == "auto" and self.kind == "sentence":
+            return (f"the features are sentences: the text has more than {MAX_AUTO_WORDS} words",)
+        if self.asked == "auto" and self.words <= MAX_AUTO_WORDS:
+            return (f"the features are words: the text has at most {MAX_AUTO_WORDS}",)
+        one = self.asked in ("sentence", "auto") and self.kind == "word"
+        return ("the features are words: the text is one sentence",) if one else ()
+
+
+def _text_read(tokens: Tokens, segment: int) -> str:
+    """The text or its pair, without what was truncated."""
+    text = (tokens.text, tokens.pair or "")[segment]
+    if not tokens.dropped:
+        return text
+    ends = [span[1] for span, s in zip(tokens.spans, tokens.segments, strict=True) if span is not None and s == segment]
+    return text[: max(ends, default=0)]
 
 
 def over_positions(groups: Sequence[Sequence[int]], keep: Bools, length: int) -> Bools:

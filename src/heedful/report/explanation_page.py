@@ -26,7 +26,7 @@ from heedful.report.explanation_rows import (
     Map,
     MethodRow,
     Removal,
-    by_word,
+    by_unit,
     comparison,
     headline,
     heat_map,
@@ -56,6 +56,12 @@ class TextSection:
     removals: list[Removal] = field(default_factory=list)
     maps: list[Map] = field(default_factory=list)
     trees: list[TreeLayout] = field(default_factory=list)
+
+    @property
+    def unit(self) -> str:
+        """What the page calls a unit: a sentence where all methods scored sentences."""
+        units = {r.why.unit for r in self.rows}
+        return units.pop() if len(units) == 1 else "word" if self.tokens.unit == "token" else self.tokens.unit
 
 
 def explanation_page(explanations: Sequence[Explanation]) -> str:
@@ -138,7 +144,7 @@ def text_section(group: Sequence[Explanation]) -> TextSection:
         warnings=_unique(e.truncation for e in group),
         notes=_unique(f"{e.method}: {note}" for e in group for note in e.notes),
         rows=[row(a, name) for a, name in zip(attributions, names, strict=True)],
-        lines=comparison([by_word(a) for a in attributions]),
+        lines=comparison([by_unit(a) for a in attributions]),
         removals=[removal(e) for e in group if isinstance(e, Counterfactual)],
     )
 

@@ -79,9 +79,9 @@ class Removal:
 
 def row(why: Attribution, name: str) -> MethodRow:
     """One method's row."""
-    words = by_word(why)
+    words = by_unit(why)
     single = [[i] for i in range(len(why.tokens))]
-    groups = single if words is why else why.tokens.by("word")[1]
+    groups = single if words is why else why.tokens.by(why.unit)[1]
     return MethodRow(
         name=name,
         why=why,
@@ -92,9 +92,9 @@ def row(why: Attribution, name: str) -> MethodRow:
     )
 
 
-def by_word(why: Attribution) -> Attribution:
-    """By words; an attribution by another unit than tokens stays as it is."""
-    return why.by("word") if why.tokens.unit == "token" else why
+def by_unit(why: Attribution) -> Attribution:
+    """By words, or by the sentences that were the features; one by another unit than tokens stays as it is."""
+    return why.by(why.unit) if why.tokens.unit == "token" else why
 
 
 def method_facts(why: Attribution) -> list[tuple[str, str]]:
@@ -119,6 +119,8 @@ def tip(why: Attribution, group: Sequence[int]) -> str:
     total = score_text(float(why.scores[list(group)].sum()), why.signed) + error
     if len(group) == 1:
         return f"{total}\npiece {why.tokens.pieces[group[0]]}"
+    if why.unit == "sentence":  # which was removed as a whole: its tokens have equal parts
+        return f"{total}\n{len(group)} tokens"
     return f"{total}\n" + " · ".join(
         f"{why.tokens.pieces[i]} {score_text(float(why.scores[i]), why.signed)}" for i in group
     )

@@ -24,7 +24,13 @@ DASH = "–"
 MAX_DIGITS = 4
 MAX_NAMES = 4  # methods that a sentence lists
 MAX_DETAILS = 8  # details that are shown; the JSON has all
-_DETAILS = {"r2": "R² {:.2f}", "coverage": "coverage {:.1%}", "samples": "{:,} samples", "distinct": "{:,} distinct"}
+_DETAILS = {
+    "r2": "R² {:.2f}",
+    "coverage": "coverage {:.1%}",
+    "samples": "{:,} samples",
+    "distinct": "{:,} distinct",
+    "features": "{:,} features",
+}
 
 
 # numbers

@@ -44,7 +44,7 @@ _BAR_WIDTH = 24
 
 
 def show_explanations(
-    explanations: Sequence[Explanation], console: Console, unit: str | Splitter = "word", how: Reduction = "sum"
+    explanations: Sequence[Explanation], console: Console, unit: str | Splitter | None = None, how: Reduction = "sum"
 ) -> None:
     """Print for each text the prediction, then every method's view of it."""
     colour = console.color_system is not None and not console.no_color
@@ -100,9 +100,9 @@ def _bars(prediction: Prediction) -> list[Text]:
     return lines + ([Text(f"  … and {hidden} more label{'s' * (hidden > 1)}")] if hidden else [])
 
 
-def _body(explanation: Explanation, unit: str | Splitter, how: Reduction, colour: bool) -> Text:
+def _body(explanation: Explanation, unit: str | Splitter | None, how: Reduction, colour: bool) -> Text:
     if isinstance(explanation, Attribution):
-        body = coloured(explanation.by(unit, how), colour)
+        body = coloured(explanation.by(unit or explanation.unit, how), colour)
     elif isinstance(explanation, Counterfactual):
         body = struck(explanation, colour)
     elif isinstance(explanation, Interaction):
@@ -182,7 +182,7 @@ def _style(strength: float, signed: bool) -> Style:
     return Style(color=Color.from_rgb(0, 0, 0), bgcolor=fill, bold=share >= _MIN_BOLD, underline=against)
 
 
-def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Splitter, how: Reduction) -> Text:
+def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Splitter | None, how: Reduction) -> Text:
     kinds = {e.signed for e in explanations if isinstance(e, Attribution)}
     samples = [
         (" supports " if colour else "(+1.00) supports", 0.9, True),
@@ -193,7 +193,8 @@ def _legend(explanations: Sequence[Explanation], colour: bool, unit: str | Split
     for name, strength, signed in samples:
         if signed in kinds:
             legend.append(name, style=_style(strength, signed) if colour else None).append("  ")
-    name = unit if isinstance(unit, str) else "unit"
+    units = dict.fromkeys(e.unit for e in explanations if isinstance(e, Attribution))
+    name = " or ".join(units) if unit is None else unit if isinstance(unit, str) else "unit"
     joined = "" if name == "token" else f"; a {name} has the {how} of its tokens"
     marks = "colours" if colour else f"numbers (from {_MIN_NUMBERED} up)"
     return legend.append(f"{marks} are relative to the strongest {name} of each method{joined}", style="dim")

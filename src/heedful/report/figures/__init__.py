@@ -21,7 +21,7 @@ try:
 except ImportError as e:
     raise BadInput("figures need matplotlib; install it with: pip install 'heedful[figures]'") from e
 
-from heedful.report.explanation_rows import by_word, matching_maps, select_layers
+from heedful.report.explanation_rows import by_unit, matching_maps, select_layers
 from heedful.report.figures.bars import Bars
 from heedful.report.figures.counterfactual import RemovalPart
 from heedful.report.figures.maps import HeadMaps, Maps
@@ -111,7 +111,7 @@ def _assemble(blocks: Sequence[FigurePart], prediction: Prediction, target: str,
 def _bars(explanations: Sequence[Explanation]) -> list[FigurePart]:
     """Methods with the same words are side by side, a few in a row."""
     by_words: list[list[Attribution]] = []
-    for words in (by_word(e) for e in explanations if isinstance(e, Attribution)):
+    for words in (by_unit(e) for e in explanations if isinstance(e, Attribution)):
         group = next((g for g in by_words if g[0].tokens == words.tokens), None)
         if group is None:
             by_words.append([words])
