@@ -22,6 +22,10 @@ class Numbers:
     deadly: int = -1  # another process that does this chunk dies
     parent: int = field(default_factory=os.getpid)
 
+    @property
+    def place(self) -> Path:
+        return self.folder
+
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         tell("writing", 0.5)
         if chunk == self.deadly and os.getpid() != self.parent:

@@ -11,13 +11,16 @@ from typing import Any
 
 from heedful.audits.chunk import Chunks
 from heedful.audits.job import AuditProgress, AuditRequest, Job, WatchAudit, prepare
+from heedful.audits.machine import machines
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
-from heedful.audits.run import CHUNK_TEXTS, Run, open_run
+from heedful.audits.run import CHUNK_TEXTS, Run, open_run, read_run
+from heedful.audits.shares import Finish, Share
 from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, estimate_rows, left_out, text_facts
 from heedful.audits.verdict import gather, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
+from heedful.core.errors import BadInput
 from heedful.core.files import json_value
 from heedful.core.finding import Findings
 from heedful.core.target import Target
@@ -59,13 +62,18 @@ def audit(
     programs computed; `checkpoints` are other models of the same training, for the check stability.
 
     With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
-    `limit` extends it; `restart` deletes it first. `jobs` processes share the work, or `workers` do it. `time_budget`,
+    `limit` extends it; `restart` deletes it first. `jobs` processes share the work, or `workers` do it: `Ray()`, or
+    `Finish()` for a run whose parts other machines computed with `compute_share`. `time_budget`,
     in seconds, ends the run early, after a chunk. `watch` is called with the progress, an `AuditProgress`.
     """
     request = AuditRequest(
         model, data, methods, checks, profile, limit, seed, target, settings, explanations, checkpoints, columns,
         kind, select, revision, device, dtype,
     )  # fmt: skip
+    if isinstance(workers, Share):
+        raise BadInput("a share of a run has no summary; call heedful.audits.shares.compute_share.")
+    if isinstance(workers, Finish):
+        read_run(out or Path())  # refuses a folder without a run, before anything is written
     job = prepare(request)
     until = None if time_budget is None else time.monotonic() + time_budget
     workers = workers or (in_process if jobs == 1 else Processes(jobs))
@@ -138,4 +146,5 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     checks = {name: sum(p["checks"].get(name, 0.0) for p in parts) for p in parts for name in p["checks"]}
     passes = {key: sum(p["passes"][key] for p in parts) for key in ("asked", "shared")}
     seconds = sum(p["seconds"] for p in parts)
-    return {"texts": texts, "seconds": seconds, "methods": methods, "checks": checks, "passes": passes}
+    costs = {"seconds": seconds, "methods": methods, "checks": checks, "passes": passes}
+    return {"texts": texts, "machines": machines(parts), **costs}

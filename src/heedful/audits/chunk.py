@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from heedful.audits.job import Job, describe_job, restore_job
+from heedful.audits.machine import machine
 from heedful.audits.run import CHUNK_TEXTS, Run, read_run
 from heedful.audits.workers import ReportShare, silent
 from heedful.checks import Check
@@ -43,12 +44,17 @@ class Chunks:
     job: Job
     run: Run
 
+    @property
+    def place(self) -> Path:
+        """The run folder."""
+        return self.run.folder
+
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Explain and check the texts of one chunk, and store its part."""
         numbers = range(chunk * CHUNK_TEXTS, min(self.job.total, (chunk + 1) * CHUNK_TEXTS))
         with one_thread(), sharing(self.job.classifier):
             findings, texts, timing = chunk_of(self.job, [(n, self.job.order[n]) for n in numbers], tell)
-        self.run.write(chunk, findings, texts, timing)
+        self.run.write(chunk, findings, texts, timing | {"machine": machine(self.job.classifier.device)})
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """As JSON, for `restore` in another process."""
