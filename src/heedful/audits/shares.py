@@ -80,7 +80,7 @@ class Shared:
     shares: Mapping[int, frozenset[int]]
 
     def __str__(self) -> str:
-        done = f"share {self.share}: {self.computed:,} chunks of up to {CHUNK_TEXTS} texts computed"
+        done = f"share {self.share}: computed {self.computed:,} {'chunk' if self.computed == 1 else 'chunks'}"
         if not self.missing:
             return f"{done}; none is missing: run the same command with --finish instead of --share."
         return f"{done}; {_missing(self.missing, self.shares)}"
@@ -128,18 +128,13 @@ def started(folder: Path) -> dict[int, frozenset[int]]:
 
 def _missing(chunks: Sequence[int], shares: Mapping[int, frozenset[int]]) -> str:
     """How many chunks are missing, of which shares, and what to do."""
-    several = "chunk is" if len(chunks) == 1 else "chunks are"
+    absent = f"{len(chunks):,} {'chunk is' if len(chunks) == 1 else 'chunks are'} missing"
     if len(shares) != 1:  # none, or an array was started again with another number of shares
-        return (
-            f"{len(chunks):,} {several} missing ({_listed(chunks)}); run the same command without --share and --finish."
-        )
+        return f"{absent} ({_listed(chunks)}); run the same command without --share and --finish."
     count = next(iter(shares))
     names = [f"{number}/{count}" for number in sorted({chunk % count + 1 for chunk in chunks})]
-    word = "share" if len(names) == 1 else "shares"
-    others = "" if len(names) == 1 else " and the others"
-    return (
-        f"{len(chunks):,} {several} missing, of {word} {_listed(names)}; run --share {names[0]}{others}, then --finish."
-    )
+    word, others = ("share", "") if len(names) == 1 else ("shares", " and the others")
+    return f"{absent}, of {word} {_listed(names)}; run --share {names[0]}{others}, then --finish."
 
 
 def _listed(items: Sequence[object]) -> str:

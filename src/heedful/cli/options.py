@@ -127,9 +127,7 @@ workers_options = _all(
         "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work."
     ),
     click.option("--on", metavar="ray[://HOST:PORT]", help="Compute on a Ray cluster, whose machines see the folders."),
-    click.option(
-        "--gpus", type=click.FloatRange(min=0), default=0.0, help="With --on: GPUs of each task. [default: 0]"
-    ),
+    click.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs of a task (--on). [default: 0]"),
 )
 
 

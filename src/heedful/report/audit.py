@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from heedful import __version__
 from heedful.audits.record import Record
@@ -76,7 +77,16 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("methods and checks", f"{len(record.methods)} and {len(record.checks)}"),
         ("seed", str(manifest.seed)),
         ("CPU time", f"{record.seconds / 60:,.1f} minutes" if record.seconds else DASH),
+        *([("machines", _mixed(kinds))] if len(kinds := record.timing.get("machines", ())) > 1 else []),
     ]
+
+
+def _mixed(kinds: Sequence[Mapping[str, Any]]) -> str:
+    """The kinds of machines that computed a run, where there were several."""
+    shown = ("cpu", "instructions", "device", "python", "torch")
+    differing = [name for name in shown if len({kind.get(name) for kind in kinds}) > 1]
+    names = [f"{', '.join(str(kind.get(name)) for name in differing)} ({count_texts(kind['texts'])})" for kind in kinds]
+    return f"of {len(kinds)} kinds, so that last digits may depend on which computed a text: {'; '.join(names)}"
 
 
 def _cite(record: Record, checks: Sequence[Section]) -> str:

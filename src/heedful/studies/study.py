@@ -103,7 +103,8 @@ def study(
     be lists. `settings` are texts such as "draws=10", also of the recipe ("bilstm.epochs=3").
 
     With `out`, the study, its models and its report are stored in that folder. The same call resumes it; `restart`
-    deletes it first. `jobs` processes share the work, or `workers` do it. `watch` is called with the progress, a `StudyProgress`.
+    deletes it first. `jobs` processes share the work, or `workers` do it. `watch` is called with the progress, a
+    `StudyProgress`.
     """
     request = StudyRequest(
         study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, revision, device, dtype
