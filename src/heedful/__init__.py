@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heedful.audits.audit import audit
+    from heedful.audits.ray import Ray
     from heedful.audits.result import Audit
     from heedful.checks import CHECKS, Check, check
     from heedful.core.errors import BadInput, HeedfulError, Unsupported
@@ -59,6 +60,7 @@ _HOME = {
     "Trained": "nets.training.train",
     "audit": "audits.audit",
     "Audit": "audits.result",
+    "Ray": "audits.ray",
     "open": "studies.outcome",
     "study": "studies.study",
     "reproduce": "studies.reproduction.reproduce",
@@ -113,6 +115,7 @@ __all__ = [
     "Outcome",
     "Plain",
     "Prediction",
+    "Ray",
     "Site",
     "Source",
     "Splits",

@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from heedful.audits.workers import ReportShare, silent
+from heedful.core.errors import BadInput
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,10 @@ class Numbers:
     folder: Path
     deadly: int = -1  # another process that does this chunk dies
     parent: int = field(default_factory=os.getpid)
+
+    @property
+    def place(self) -> Path:
+        return self.folder
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         tell("writing", 0.5)
@@ -50,3 +56,43 @@ class Sleepy:
         print("what a library prints is no answer")
         (self.folder / "begun").write_text("")
         time.sleep(60)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Appends a line to the file of a chunk whenever it is begun, and one to `restored` in each process."""
+
+    folder: Path
+    bad: int = -1  # this chunk is refused
+    deadly: int = -1  # a process that is the first to begin this chunk dies
+    imports: str = "os"  # a module that other processes import
+
+    @property
+    def place(self) -> Path:
+        return self.folder
+
+    def do(self, chunk: int, tell: ReportShare = silent) -> None:
+        self._append(f"{chunk}")
+        if chunk == self.bad:
+            raise BadInput(f"chunk {chunk} is bad; give a good one.")
+        if chunk == self.deadly and len(self.lines(f"{chunk}")) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.05)
+
+    def lines(self, name: str) -> list[str]:
+        return (self.folder / name).read_text().split()
+
+    def _append(self, name: str) -> None:
+        with (self.folder / name).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def describe(self, folder: Path) -> Mapping[str, Any]:
+        fields = {"folder": str(self.folder), "bad": self.bad, "deadly": self.deadly, "imports": self.imports}
+        return {"restore": f"{__name__}:Recorded.restore", **fields}
+
+    @classmethod
+    def restore(cls, described: Mapping[str, Any]) -> Recorded:
+        work = cls(Path(described["folder"]), described["bad"], described["deadly"])
+        import_module(described["imports"])
+        work._append("restored")
+        return work

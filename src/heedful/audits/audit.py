@@ -13,13 +13,16 @@ from heedful.audits.chunk import Chunks, total_timing
 from heedful.audits.extension import extended
 from heedful.audits.job import DEFAULT_PROFILE, AuditProgress, AuditRequest, Job, Until, WatchAudit, prepare
 from heedful.audits.looks import Decision, Looks, in_order, looks_of
+from heedful.audits.machine import machines
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
-from heedful.audits.run import CHUNK_TEXTS, Run, open_run
+from heedful.audits.run import CHUNK_TEXTS, Run, open_run, read_run
+from heedful.audits.shares import Finish, Share
 from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, estimate_rows, left_out, text_facts
 from heedful.audits.verdict import gather, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
+from heedful.core.errors import BadInput
 from heedful.core.files import json_value
 from heedful.core.finding import Findings
 from heedful.core.target import Target
@@ -65,14 +68,19 @@ def audit(
     `limit`, further methods and further checks extend it; `restart` deletes it first. With until="decided", texts are
     added until each question of the verdict is decided, to all texts of the data or to the `limit`; limits are
     anytime-valid then, as they are in a run that was extended after its results had been seen. `jobs` processes share
-    the work, or `workers` do it. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is
-    called with the progress, an `AuditProgress`.
+    the work, or `workers` do it: `Ray()`, or `Finish()` for a run whose parts other machines computed with
+    `compute_share`. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is called with the
+    progress, an `AuditProgress`.
     """
     methods, checks = (None if names is None else list(names) for names in (methods, checks))
     request = AuditRequest(
         model, data, methods, checks, profile, limit, until, seed, target, settings, explanations, checkpoints, columns,
         kind, select, revision, device, dtype,
     )  # fmt: skip
+    if isinstance(workers, Share):
+        raise BadInput("a share of a run has no summary; call heedful.audits.shares.compute_share.")
+    if isinstance(workers, Finish):
+        read_run(out or Path())  # refuses a folder without a run, before anything is written
     job = prepare(request)
     deadline = None if time_budget is None else time.monotonic() + time_budget
     workers = workers or (in_process if jobs == 1 else Processes(jobs))
@@ -147,4 +155,4 @@ def _totals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     totals = total_timing(parts)
     for spent in totals["methods"].values():
         spent["seconds each"] = spent["seconds"] / max(1, totals["texts"])
-    return totals
+    return totals | {"machines": machines(parts)}

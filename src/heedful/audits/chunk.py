@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from heedful.audits.job import Job, describe_job, restore_job
+from heedful.audits.machine import machine
 from heedful.audits.run import CHUNK_TEXTS, GROUP_TEXTS, Run, Stored, read_run
 from heedful.audits.workers import ReportShare, silent
 from heedful.checks import Check
@@ -47,6 +48,11 @@ class Chunks:
     job: Job
     run: Run
     until: float | None = None  # of `time.monotonic`
+
+    @property
+    def place(self) -> Path:
+        """The run folder."""
+        return self.run.folder
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Explain and check the texts of one chunk, and store its part; findings that it has are not computed again."""
@@ -76,7 +82,8 @@ class Chunks:
             texts += result[1]
             timings.append(result[2])
         rows = [row for row in stored.findings if row[4] < first + kept]
-        self.run.write(chunk, findings, texts, _joined_timing(stored, kept, timings), rows)
+        timing = _joined_timing(stored, kept, timings) | {"machine": machine(job.classifier.device)}
+        self.run.write(chunk, findings, texts, timing, rows)
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """As JSON, for `restore` in another process."""

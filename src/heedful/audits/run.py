@@ -5,6 +5,7 @@ DIR/parts/00003.texts.parquet  the texts of chunk 3, with the scores of every me
 DIR/parts/00003.timing.json    seconds and bytes
 DIR/parts/00003.parquet        the findings on them; moved there last: it marks the chunk as finished
 DIR/summary.json, timing.json  over all texts; DIR/report.html: the report
+DIR/shares/3-of-8              an empty file: share 3 of 8 was started
 
 Several processes may write into one folder. Needs no torch.
 """
@@ -26,7 +27,7 @@ from heedful.audits import parts
 from heedful.audits.manifest import EXPLAIN, Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
 from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA, FindingRow, Stamp
 from heedful.core.errors import BadInput
-from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files
+from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files, write_new
 from heedful.core.finding import Finding
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 CHUNK_TEXTS = 16  # texts; chunk c is texts [16 c, 16 (c + 1)) of the run's order, cut at the limit
 GROUP_TEXTS = 4  # texts of a chunk that are computed together; batches never cross a group
 MANIFEST, SUMMARY, TIMING, REPORT, PARTS = "manifest.json", "summary.json", "timing.json", "report.html", "parts"
+SHARES = "shares"
 _PART = re.compile(r"(?P<chunk>[0-9]{5,})(?P<kind>\.parquet|\.texts\.parquet|\.timing\.json)")
 
 
@@ -209,11 +211,18 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
         if restart and present is not None:
             # subtle: the manifest stays until it is replaced, so that the folder is always recognised as a run's
             stored = (f"{PARTS}/{name}" for name in _names(place / PARTS) if _PART.fullmatch(name))
-            for name in (SUMMARY, TIMING, REPORT, *stored):
+            shares = (f"{SHARES}/{name}" for name in _names(place / SHARES))
+            for name in (SUMMARY, TIMING, REPORT, *shares, *stored):
                 (place / name).unlink(missing_ok=True)
-    if present is None or restart:
+    if restart:
         write_files({place / MANIFEST: encode_manifest(manifest)})
         present = manifest
+    elif present is None:
+        # subtle: several shares may start at once; the first one's manifest stays, and the others are compared with it
+        if write_new(place / MANIFEST, encode_manifest(manifest)):
+            present = manifest
+        else:
+            refuse_changes(folder, present := read_manifest(place / MANIFEST), manifest, "run")
     elif present.stamp != manifest.stamp:
         with write_errors(place):
             for name in (SUMMARY, TIMING, REPORT):  # of the run before it was extended
@@ -242,10 +251,11 @@ def _present(place: Path) -> Manifest | None:
     """The manifest in a folder; None where the folder is empty or absent."""
     if place.exists() and not place.is_dir():
         raise BadInput(f"'{place}' is a file; give a folder for the run (--out).")
-    if (place / MANIFEST).exists():
-        return read_manifest(place / MANIFEST)
     others = [name for name in _names(place) if not leftover(name) and name != PARTS]
     others += [f"{PARTS}/{name}" for name in _names(place / PARTS) if not leftover(name)]
+    # subtle: after the names, since another process may start the run at the same moment, and its manifest comes first
+    if (place / MANIFEST).exists():
+        return read_manifest(place / MANIFEST)
     refuse_files(place, others, "run")
     return None
 

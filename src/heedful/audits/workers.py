@@ -1,7 +1,8 @@
 """Workers: what computes the chunks of a run. They take chunks, and yield each when its part is stored.
 
-`in_process` computes them here; `Processes` shares them with other processes on this machine. A process gets the work
-as JSON. It does not run the command line again, and imports nothing from the current folder.
+`in_process` computes them here; `Processes` shares them with other processes on this machine; `shares.Share` and
+`ray.Ray` are for several machines. Another process gets the work as JSON. It does not run the command line again, and
+imports nothing from the current folder.
 
 python -P -m heedful.audits.workers work.json     numbers of chunks on stdin; "ready", then each number, on stdout
 """
@@ -38,6 +39,11 @@ def silent(doing: str, share: float) -> None:
 
 class Work(Protocol):
     """Chunks by number. Any process may compute any chunk, in any order; computed twice, a chunk is the same part."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of the parts, which every worker sees."""
+        ...
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Compute a chunk and store its part, as a whole or not at all."""

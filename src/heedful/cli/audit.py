@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
     from heedful.audits.job import AuditProgress, Until, WatchAudit
     from heedful.audits.result import Audit
+    from heedful.audits.workers import Workers
     from heedful.core.target import Scale, Target
     from heedful.report.progress import Show
 
@@ -51,7 +52,9 @@ class _Several(click.Command):
 @click.option("--limit", type=click.IntRange(min=1), help="How many texts; a larger number extends a run.")
 @click.option("--until", type=click.Choice(["decided"]), help="Add texts until the verdict is decided, to the limit.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the order of texts and all random numbers.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")
+@opt.workers_options
+@click.option("--share", metavar="I/N", help="Compute only the I-th of N shares of the run, without a summary: 3/8.")
+@click.option("--finish", is_flag=True, help="Only summarise a run whose shares are computed.")
 @click.option("--time-budget", help="Stop after this time, such as 10m or 2h; the same command resumes the run.")
 @click.option("--checkpoints", multiple=True, help="Other checkpoints of the same training, for the check stability.")
 @opt.target_options
@@ -62,7 +65,8 @@ class _Several(click.Command):
 def audit(
     data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
     methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
-    limit: int | None, until: Until | None, seed: int, jobs: int, time_budget: str | None, checkpoints: tuple[str, ...],
+    limit: int | None, until: Until | None, seed: int, jobs: int, on: str | None, gpus: float, share: str | None,
+    finish: bool, time_budget: str | None, checkpoints: tuple[str, ...],
     target: str | None, against: str | None, scale: Scale, reading: dict[str, Any], restart: bool, dry_run: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -74,16 +78,20 @@ def audit(
     budget = _seconds(time_budget)
     if out is None and not dry_run:
         raise BadInput("no folder was given for the run; add --out DIR.")
+    workers = _workers(jobs, on, gpus, share, finish, restart)
     import heedful
+    from heedful.audits.job import AuditRequest
+    from heedful.audits.shares import Share, compute_share
 
     arguments: dict[str, Any] = {
         "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "until": until,
         "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
-        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
+        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device,
+        "dtype": dtype, **reading,
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast
-        from heedful.audits.job import AuditRequest, prepare
+        from heedful.audits.job import prepare
 
         job = prepare(AuditRequest(model, data, **arguments))
         if job.note:
@@ -95,10 +103,32 @@ def audit(
 
     with progress() as show:
         show("loading the model and the data")
-        result = heedful.audit(
-            model, data, **arguments, out=out, jobs=jobs, time_budget=budget, restart=restart, watch=_watch(show)
-        )
+        if isinstance(workers, Share):
+            part = compute_share(AuditRequest(model, data, **arguments), out or "", workers, budget, _watch(show))
+        else:
+            result = heedful.audit(
+                model, data, **arguments, out=out, jobs=jobs, workers=workers, time_budget=budget, restart=restart,
+                watch=_watch(show),
+            )  # fmt: skip
+    if isinstance(workers, Share):
+        click.echo(str(part))
+        return
     _print(result, Path(out or ""), as_json)
+
+
+def _workers(jobs: int, on: str | None, gpus: float, share: str | None, finish: bool, restart: bool) -> Workers | None:
+    """What the options name; None for processes on this machine."""
+    from heedful.audits.shares import Finish, Share
+    from heedful.audits.workers import Processes, in_process
+
+    if (share or finish) and restart:
+        raise BadInput("--restart would delete what other shares computed; delete the folder before you start them.")
+    if finish and (share or on):
+        raise BadInput("--finish computes nothing; leave out --share and --on.")
+    workers = opt.cluster(on, gpus, jobs)
+    if share is not None:
+        return Share.read(share, workers or (in_process if jobs == 1 else Processes(jobs)))
+    return Finish() if finish else workers
 
 
 def _target(profile: str, label: str | None, scale: Scale, against: str | None) -> Target:

@@ -13,6 +13,7 @@ import click
 from heedful.core.errors import BadInput
 
 if TYPE_CHECKING:
+    from heedful.audits.workers import Workers
     from heedful.methods.explain import Step, Watch
     from heedful.model.classifier import Classifier
     from heedful.report.progress import Show
@@ -119,6 +120,28 @@ output_options = _all(
     click.option("--html", help="Write an HTML page to this file."),
     figure_option,
 )
+
+
+workers_options = _all(
+    click.option(
+        "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work."
+    ),
+    click.option("--on", metavar="ray[://HOST:PORT]", help="Compute on a Ray cluster, whose machines see the folders."),
+    click.option("--gpus", type=click.FloatRange(min=0), default=0.0, help="GPUs of a task (--on). [default: 0]"),
+)
+
+
+def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
+    """What --on names; None without it."""
+    from heedful.audits.ray import Ray
+
+    if on is None:
+        if gpus:
+            raise BadInput("--gpus is for tasks of a cluster; add --on ray, or leave it out.")
+        return None
+    if jobs != 1:
+        raise BadInput("--jobs is for processes on this machine; leave it out with --on.")
+    return Ray.read(on, gpus)
 
 
 def load_model(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @opt.settings_option("A setting of the study or of the recipe: draws=10, bilstm.epochs=3; may be repeated.")
 @click.option("--profile", default="full", show_default=True, help="full, or quick (fewer texts and trainings).")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the choice of texts and all random numbers.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that share the work.")
+@opt.workers_options
 @click.option("--keep", type=float, help="For pruning: also write a model with this share of its heads.")
 @click.option("--save", metavar="DIR", help="For pruning: where to write that model. [default: in the study's folder]")
 @click.option("--dev", help="A file or folder of texts for choices. [default: found in DATA, or split off]")
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def study(
     name: str, data: tuple[str, ...], models: tuple[str, ...], recipe: str | None, out: str | None,
-    assignments: tuple[str, ...], profile: str, seed: int, jobs: int, keep: float | None, save: str | None,
+    assignments: tuple[str, ...], profile: str, seed: int, jobs: int, on: str | None, gpus: float, keep: float | None,
+    save: str | None,
     dev: str | None, test: str | None, reading: dict[str, Any], revision: str | None, device: str | None,
     dtype: str | None, restart: bool, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
@@ -61,6 +62,7 @@ def study(
     assignments = (*assignments, *_pruned(name, keep, save, out))
     if out is None and not dry_run:
         raise BadInput("no folder was given for the study; add --out DIR.")
+    workers = opt.cluster(on, gpus, jobs)
     import heedful
     from heedful.report.progress import progress
 
@@ -78,7 +80,9 @@ def study(
         return
     with progress() as show:
         show("loading the model and the data")
-        outcome = heedful.study(name, source, **arguments, out=out, jobs=jobs, restart=restart, watch=watch_study(show))
+        outcome = heedful.study(
+            name, source, **arguments, out=out, jobs=jobs, workers=workers, restart=restart, watch=watch_study(show)
+        )
     if save is not None:
         _copy_model(outcome, save)
     print_outcome(outcome, Path(out or ""), as_json)

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -51,6 +52,36 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
         for part in parts.values():
             with suppress(OSError):
                 part.unlink()
+
+
+def write_new(file: Path, content: bytes) -> bool:
+    """Write a file that must not exist; False, and no change, where another process was first."""
+    with write_errors(file):
+        part = _new_part(file)
+        try:
+            part.write_bytes(content)
+            _sync(part, os.O_RDWR)
+            try:
+                os.link(part, file)  # unlike a rename, it never replaces a file
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                if file.exists():
+                    return False
+                part.replace(file)
+            return True
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(place: Path) -> Iterator[Path]:
+    """The path of a folder inside another, for what other machines read until the block ends. It is not made yet."""
+    folder = _part_name(place / "shared")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -105,9 +136,13 @@ def _new_part(file: Path) -> Path:
     The name has the machine and the process, so that others can see whether its writer runs, and a random token: nobody
     can have put a file or a link of that name there before.
     """
-    part = file.with_name(f".{_short(file.name)}.{HOST}.{os.getpid()}.{secrets.token_hex(8)}.part")
+    part = _part_name(file)
     part.open("xb").close()
     return part
+
+
+def _part_name(file: Path) -> Path:
+    return file.with_name(f".{_short(file.name)}.{HOST}.{os.getpid()}.{secrets.token_hex(8)}.part")
 
 
 def _short(name: str) -> str:
@@ -147,7 +182,7 @@ def leftover(name: str) -> bool:
 
 
 def sweep(folder: Path, name: str | None = None) -> None:
-    """Delete the temporary files of killed processes, or those of one file; those of running processes stay.
+    """Delete the temporary files and folders of killed processes, or those of one file; those of running ones stay.
 
     A process of another machine counts as killed when its file is a day old.
     """
@@ -157,7 +192,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
             continue
         with suppress(OSError):  # another process deleted it, or another user owns it
             if not _written(file, match["host"], int(match["pid"])):
-                file.unlink()
+                shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
 
 
 def _written(part: Path, host: str, pid: int) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from heedful import __version__
 from heedful.audits.record import Record
@@ -79,6 +80,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         *([(NOT_MEASURED, left_out)] if (left_out := _not_measured(record)) else []),
         ("seed", str(manifest.seed)),
         ("CPU time", f"{record.seconds / 60:,.1f} minutes" if record.seconds else DASH),
+        *([("machines", _mixed(kinds))] if len(kinds := record.timing.get("machines", ())) > 1 else []),
     ]
 
 
@@ -96,6 +98,14 @@ def _not_measured(record: Record) -> str:
     ]
     command = "`heedful audit … --profile standard --out …`, with the folder of this run, adds them to it."
     return f"{'; '.join(parts)}. {command}"
+
+
+def _mixed(kinds: Sequence[Mapping[str, Any]]) -> str:
+    """The kinds of machines that computed a run, where there were several."""
+    shown = ("cpu", "instructions", "device", "python", "torch")
+    differing = [name for name in shown if len({kind.get(name) for kind in kinds}) > 1]
+    names = [f"{', '.join(str(kind.get(name)) for name in differing)} ({count_texts(kind['texts'])})" for kind in kinds]
+    return f"of {len(kinds)} kinds, so that last digits may depend on which computed a text: {'; '.join(names)}"
 
 
 def _cite(record: Record, checks: Sequence[Section]) -> str:

@@ -152,7 +152,8 @@ class Trial:
         """
         missing = [i for i, name in enumerate(names) if not self.store.has(name)]
         if missing and self.only is not None:
-            self._compute(names[self.only], compute)
+            if self.only in missing:  # a machine may have stored it and died before it could say so
+                self._compute(names[self.only], compute)
             raise StepDone
         self.tell(doing, len(names) - len(missing), len(names))
         work = self.shared(_Local(self, names, compute))
@@ -284,6 +285,11 @@ class _Local:
     trial: Trial
     names: Sequence[str]
     compute: Callable[[str], Any]
+
+    @property
+    def place(self) -> Path:
+        """The study's folder."""
+        return self.trial.store.folder
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Compute and store a step; one that another process has stored meanwhile is not computed again."""

@@ -92,6 +92,7 @@ def study(
     device: str | None = None,
     dtype: str | None = None,
     jobs: int = 1,
+    workers: Workers | None = None,
     restart: bool = False,
     watch: WatchStudy | None = None,
 ) -> Outcome:
@@ -102,13 +103,14 @@ def study(
     be lists. `settings` are texts such as "draws=10", also of the recipe ("bilstm.epochs=3").
 
     With `out`, the study, its models and its report are stored in that folder. The same call resumes it; `restart`
-    deletes it first. `jobs` processes share the work. `watch` is called with the progress, a `StudyProgress`.
+    deletes it first. `jobs` processes share the work, or `workers` do it. `watch` is called with the progress, a
+    `StudyProgress`.
     """
     request = StudyRequest(
         study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, revision, device, dtype
     )
     job = prepare(request)
-    workers = Processes(jobs) if jobs != 1 else None
+    workers = workers or (Processes(jobs) if jobs != 1 else None)
     if out is not None:
         outcome = run(job, open_study(out, job.manifest(), restart), workers, watch)
         outcome.save_page()
@@ -307,6 +309,11 @@ class _Steps:
     job: StudyJob
     store: StudyFolder
     here: Work | None = None
+
+    @property
+    def place(self) -> Path:
+        """The study's folder."""
+        return self.store.folder
 
     def do(self, chunk: int, tell: ReportShare = silent) -> None:
         """Compute and store a step."""
