@@ -136,7 +136,7 @@ def stamp(file: Path) -> Stamp:
     return _read_stamp(file, status.st_ino, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 18)  # both parts of two million texts
 def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
     with _reading(file), pq.ParquetFile(file) as part:
         return _stamp(part)
@@ -165,7 +165,15 @@ def concat(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str]
 
 def _stamp(part: pq.ParquetFile) -> Stamp:
     metadata = json.loads(part.metadata.metadata[b"heedful"])
-    return Stamp(**metadata | {"checks": tuple(metadata["checks"])})
+    run, chunk, texts, fingerprint = (metadata.pop(name) for name in ("run", "chunk", "texts", "fingerprint"))
+    return Stamp(run, chunk, texts, fingerprint, *_shared(compact(metadata)))
+
+
+@lru_cache(maxsize=64)
+def _shared(stamp: str) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What the stamps of a run have in common, once in memory: sources and checks."""
+    metadata = json.loads(stamp)
+    return metadata["sources"], tuple(metadata["checks"])
 
 
 @contextmanager

@@ -225,7 +225,8 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
             refuse_changes(folder, present := read_manifest(place / MANIFEST), manifest, "run")
     elif present.stamp != manifest.stamp:
         with write_errors(place):
-            for name in (SUMMARY, TIMING, REPORT):  # of the run before it was extended
+            # subtle: the summary stays, because it says when the run was looked at; without a timing nobody reads it
+            for name in (TIMING, REPORT):
                 (place / name).unlink(missing_ok=True)
         present = replace(present, settings=manifest.settings)  # model and data keep their names
         write_files({place / MANIFEST: encode_manifest(present)})
