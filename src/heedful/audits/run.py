@@ -184,10 +184,10 @@ class Run:
         files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, names) if match)
         kinds = (".texts.parquet", ".timing.json", ".parquet")
         files += Counter({c: sum(self._part(c, kind).exists() for kind in kinds) for c in chunks or ()})
-        stamps = {}
+        stamps, identity = {}, self.manifest.identity
         for chunk in (c for c, n in sorted(files.items()) if n == 3 and (self.span is None or c in self.span)):
             texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
-            own = (texts.run, texts.chunk) == (self.manifest.identity, chunk)
+            own = (texts.run, texts.chunk) == (identity, chunk)
             if own and replace(findings, checks=()) == texts:
                 stamps[chunk] = texts
         return stamps

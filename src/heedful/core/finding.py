@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -138,18 +138,11 @@ class Findings:
         An incomplete run may lack some texts: a text's index is its index among those that exist. Beyond
         `IN_MEMORY` texts, the numbers are in temporary files, so that memory holds a few rows of them.
         """
-        n = len(texts["number"])
-        new = _in_file if n > IN_MEMORY else np.empty
-        groups: dict[Key, Floats] = {}
-        there: dict[Key, Bools] = {}
+        rows = _Rows(len(texts["number"]))
         for table in tables:
             places = np.searchsorted(texts["number"], table.column("text").to_numpy())
-            values = table.column("value").to_numpy()
-            for key, rows in _grouped(table):
-                if key not in groups:
-                    groups[key], there[key] = new(n, np.float64), new(n, np.bool_)
-                    groups[key][:], there[key][:] = np.nan, False
-                groups[key][places[rows]], there[key][places[rows]] = values[rows], True
+            rows.put(table, places)
+        groups, there = ({key: rows.row(key, kind) for key in rows.keys} for kind in (0, 1))
         return cls(groups, there, texts, tuple(labels))
 
     def values(self, measure: str, method: str = "", at: Place | None = None) -> Floats:
@@ -172,21 +165,51 @@ class Findings:
         return [key for key in self.groups if key[1] != LEFT_OUT]
 
 
-def _in_file(n: int, dtype: type) -> NDArray[Any]:
-    """An array in a temporary file without a name, which ends with the array."""
+class _Rows:
+    """A row of numbers for each (method, measure, at), in the order in which the keys come, in blocks of rows."""
+
+    BLOCK = 256
+
+    def __init__(self, texts: int) -> None:
+        self.keys: dict[Key, int] = {}
+        self._texts = texts
+        self._blocks: list[tuple[Floats, Bools]] = []
+        self._last: tuple[Any, Ints] = (None, np.zeros(0, np.int64))
+
+    def row(self, key: Key, kind: Literal[0, 1]) -> NDArray[Any]:
+        """The numbers of a key, or which texts have one."""
+        block: NDArray[Any] = self._blocks[self.keys[key] // self.BLOCK][kind]
+        return block[self.keys[key] % self.BLOCK]
+
+    def put(self, table: pa.Table, places: Ints) -> None:
+        """Store the values of a table at these places."""
+        columns = [_coded(table.column(name)) for name in ("method", "measure", "at")]
+        (a, _), (b, measures), (c, ats) = columns
+        codes, first, which = np.unique((a * max(1, len(measures)) + b) * max(1, len(ats)) + c, True, True)
+        same = codes.tobytes(), *(words for _, words in columns)
+        if self._last[0] != same:  # as it is for the part before, most times
+            numbers = np.empty(len(codes), np.int64)
+            for i in np.argsort(first):  # keys in the order of their first rows
+                method, measure, at = (words[coded[first[i]]] for coded, words in columns)
+                numbers[i] = self.keys.setdefault((method, measure, at), len(self.keys))
+            self._last = same, numbers
+        while len(self._blocks) * self.BLOCK < len(self.keys):
+            values, there = (_new((self.BLOCK, self._texts), kind) for kind in (np.float64, np.bool_))
+            values[:] = np.nan
+            self._blocks.append((values, there))
+        rows, values = self._last[1][which], table.column("value").to_numpy()
+        for block in np.unique(rows // self.BLOCK):
+            inside = rows // self.BLOCK == block
+            at_rows = rows[inside] % self.BLOCK, places[inside]
+            self._blocks[block][0][at_rows], self._blocks[block][1][at_rows] = values[inside], True
+
+
+def _new(shape: tuple[int, int], dtype: type) -> NDArray[Any]:
+    """Zeros; for many texts, in a temporary file without a name, which ends with the array."""
+    if shape[1] <= IN_MEMORY:
+        return np.zeros(shape, dtype)
     with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype, shape=(n,))
-
-
-def _grouped(table: pa.Table) -> Iterator[tuple[Key, Ints]]:
-    """Each (method, measure, at), and the rows that have it."""
-    names = [_coded(table.column(name)) for name in ("method", "measure", "at")]
-    (a, _), (b, measures), (c, places) = names
-    key = (a * max(1, len(measures)) + b) * max(1, len(places)) + c
-    order = np.argsort(key, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1) if len(order) else ():
-        method, measure, at = (words[codes[rows[0]]] for codes, words in names)
-        yield (method, measure, at), rows
+        return np.memmap(file, dtype, shape=shape)
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
@@ -194,8 +217,8 @@ def _coded(column: pa.ChunkedArray) -> tuple[Ints, list[str]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    plain = column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-    encoded = pc.dictionary_encode(plain.combine_chunks() if plain.num_chunks else pa.array([], pa.string()))
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
+    if not len(column):
+        return np.zeros(0, np.int64), []
+    coded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    encoded = pa.concat_arrays(coded.unify_dictionaries().chunks)
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), encoded.dictionary.to_pylist()
