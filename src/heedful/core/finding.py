@@ -178,8 +178,9 @@ class _Rows:
 
     def row(self, key: Key, kind: Literal[0, 1]) -> NDArray[Any]:
         """The numbers of a key, or which texts have one."""
-        block: NDArray[Any] = self._blocks[self.keys[key] // self.BLOCK][kind]
-        return block[self.keys[key] % self.BLOCK]
+        number = self.keys[key]
+        row: NDArray[Any] = self._blocks[number // self.BLOCK][kind][number % self.BLOCK]
+        return row
 
     def put(self, table: pa.Table, places: Ints) -> None:
         """Store the values of a table at these places."""
