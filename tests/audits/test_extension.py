@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from heedful.audits.audit import audit
 from heedful.audits.chunk import chunk_of, one_thread
-from heedful.audits.job import AuditProgress, AuditRequest, prepare
+from heedful.audits.job import AuditProgress, AuditRequest, Job, prepare
 from heedful.audits.record import load_record
 from heedful.audits.result import Audit
 from heedful.audits.run import GROUP_TEXTS, read_run
 from heedful.checks import CHECKS
+from heedful.checks.base import Case, Finding, Measure, removal_effects
 from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
+from heedful.model.function import Plain
 from heedful.model.inference import sharing
+from heedful.model.masking import features
 from tests.audits.test_audit import Another, Counting, Stop, stop_at, summary
 from tests.checks.test_conformance import SMALL
 from tests.support import processes, toys
@@ -28,7 +34,7 @@ from tests.support.models import TEXTS as SENTENCES
 from tests.support.models import shared
 
 POINTER = toys.build("bert", toys.POINTER)
-TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(20))]
+TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(18))]
 METHODS = ["attention-mean", "leave-one-out"]
 CHEAP, SIGN = ["cost", "complexity"], ["infidelity", "sign"]
 
@@ -165,19 +171,59 @@ def test_a_method_that_cannot_be_made_again_must_be_given(tmp_path: Path) -> Non
     assert notes(tmp_path, methods=[Another(), "attention-mean"]).startswith(f"'{tmp_path}' is extended by method")
 
 
-def test_findings_of_a_check_do_not_depend_on_the_other_checks() -> None:
-    """To the last digit, although checks run the same inputs."""
-    texts = [Example(text) for text in SENTENCES[:2]]
-    checks = [CHECKS.make(name, SMALL.get(name)) for name in CHECKS]
-    job = prepare(AuditRequest(shared("bilstm"), texts, ["attention-mean", "leave-one-out", "occlusion"], checks))
+def findings(job: Job) -> dict[str, str]:
+    """The findings of each check on the first two texts."""
+    with one_thread(), sharing(job.classifier):
+        rows = chunk_of(job, [(0, 0), (1, 1)])[0]
+    exact = [(f.check, n, f.method, f.measure, f.place, f.value, dict(f.details)) for n, f in rows]
+    return {name: repr([row for row in exact if row[0] == name]) for name in job.battery.checks}
 
-    def findings(*without: str) -> dict[str, str]:
-        with one_thread(), sharing(job.classifier):
-            rows = chunk_of(job, [(0, 0), (1, 1)], skip=without)[0]
-        return {name: repr([row for row in rows if row[1].check == name]) for name in CHECKS}
 
-    every, alone = findings(), {name: findings(*set(CHECKS) - {name})[name] for name in CHECKS}
-    assert alone == every
+def with_checks(job: Job, names: Iterable[str]) -> Job:
+    return replace(job, battery=replace(job.battery, checks={name: job.battery.checks[name] for name in names}))
+
+
+def test_findings_of_a_check_do_not_depend_on_the_checks_before_it() -> None:
+    texts, checks = [Example(text) for text in SENTENCES[:2]], [CHECKS.make(name, SMALL.get(name)) for name in CHECKS]
+    job = prepare(AuditRequest(shared("bilstm"), texts, ["attention-mean", "leave-one-out"], checks))
+    assert findings(job) == findings(with_checks(job, reversed(job.battery.checks)))
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The effect of removing all words but one; of the first word alone if not `every`."""
+
+    every: bool = True
+
+    name: ClassVar[str] = "halves"
+    summary: ClassVar[str] = "halves"
+    paper: ClassVar[str] = "–"
+    changes: ClassVar[str] = "words are removed"
+    measures: ClassVar[Mapping[str, Measure]] = {"effect": Measure("effect")}
+
+    def __call__(self, case: Case) -> list[Finding]:
+        words = len(features(case.tokens, "word"))
+        keep = np.eye(words, dtype=bool)[: None if self.every else 1]
+        effect = removal_effects([case], [keep], "word", "delete")[0][0]
+        return [Finding(self.name, "", "effect", float(effect))]
+
+
+@dataclass(frozen=True)
+class Half(Halves):
+    """Another check of some of the inputs."""
+
+    every: bool = False
+
+    name: ClassVar[str] = "half"
+
+
+def test_findings_of_a_check_do_not_depend_on_the_batches_of_another() -> None:
+    """Of a model whose answers depend on the batch in all digits, not only in the last."""
+    uneven = Plain(lambda texts: [[p := (len(t) % 7 + 1) / (9 + len(texts) % 50), 1 - p] for t in texts])
+    texts = [Example("one two three four"), Example("five six seven")]
+    job = prepare(AuditRequest(uneven, texts, ["uniform"], [Halves(), Half()]))
+    every = findings(job)
+    assert every == {name: findings(with_checks(job, [name]))[name] for name in every}
 
 
 # time

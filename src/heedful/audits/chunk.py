@@ -38,6 +38,7 @@ from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
 from heedful.model.inference import apart, sharing
 
+BACKWARD_COST = 2  # of a backward pass, in forward passes
 Numbered = list[tuple[int, Finding]]
 
 
@@ -48,6 +49,7 @@ class Chunks:
     job: Job
     run: Run
     until: float | None = None  # of `time.monotonic`
+    pace: dict[str, float] = field(default_factory=dict)  # cost of each method and check, of the last group
 
     @property
     def place(self) -> Path:
@@ -71,16 +73,20 @@ class Chunks:
                 continue
             if timings and not reused and self.until is not None and time.monotonic() > self.until:
                 break
+            if not self.pace:
+                self.pace.update(planned(job, job.examples[job.order[group[0]]]))
             with one_thread(), sharing(job.classifier):
                 result = chunk_of(
                     job,
                     [(n, job.order[n]) for n in group],
                     partial(_tell_chunk, tell, len(texts), len(group)),
                     stored.checks if reused else (),
+                    self.pace,
                 )
             findings += result[0]
             texts += result[1]
             timings.append(result[2])
+            self.pace.update(seconds_by_name(result[2]))
         rows = [row for row in stored.findings if row[4] < first + kept]
         timing = _joined_timing(stored, kept, timings) | {"machine": machine(job.classifier.device)}
         self.run.write(chunk, findings, texts, timing, rows)
@@ -133,21 +139,46 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def planned(job: Job, example: Example) -> dict[str, float]:
+    """The cost of each method and check on a text, in forward passes: a first guess before anything is measured."""
+    classifier, methods = job.classifier, job.battery.methods
+    items = [(name, item, ()) for name, item in methods.items()]
+    items += [(name, item, (methods,)) for name, item in job.battery.checks.items()]
+    costs = {}
+    for name, item, more in items:
+        try:
+            passes = item.passes(classifier, classifier.tokens(example.text, example.pair).cut(classifier.limit), *more)
+            costs[name] = 1.0 + passes.forwards + BACKWARD_COST * passes.backwards
+        except (HeedfulError, AttributeError):  # it cannot run, or has no such method
+            costs[name] = 1.0
+    return costs
+
+
+def seconds_by_name(timing: Mapping[str, Any]) -> dict[str, float]:
+    """CPU seconds of each method and check."""
+    return {name: spent["seconds"] for name, spent in timing["methods"].items()} | timing["checks"]
+
+
 def chunk_of(
-    job: Job, numbers: Sequence[tuple[int, int]], tell: ReportShare = silent, skip: Collection[str] = ()
+    job: Job,
+    numbers: Sequence[tuple[int, int]],
+    tell: ReportShare = silent,
+    skip: Collection[str] = (),
+    pace: Mapping[str, float] | None = None,
 ) -> tuple[Numbered, list[dict[str, Any]], dict[str, Any]]:
     """The findings on these texts (number in the run, index in the data), the rows of the texts, and the timing.
 
-    The checks in `skip` are not run.
+    The checks in `skip` are not run. `pace` is the expected cost of each method and check, for the progress.
     """
     examples = [job.examples[index] for _, index in numbers]
     battery = replace(job.battery, checks={name: c for name, c in job.battery.checks.items() if name not in skip})
-    steps = len(battery.methods) + len(battery.checks)
+    costs = [(pace or {}).get(name, 1.0) for name in (*battery.methods, *battery.checks)]
+    shares = [sum(costs[:i]) / max(sum(costs), 1e-9) for i in range(len(costs))]
     forwards, recalled = job.classifier.forwards, job.classifier.recalled
     with metered() as whole:
         result = cases(
             job.classifier, examples, battery.methods, battery.target, job.seed, job.others,
-            tell=lambda i, name: tell(name, i / steps),
+            tell=lambda i, name: tell(name, shares[i]),
         )  # fmt: skip
         findings = [
             (numbers[i][0], _left_out("explain" if method else "text", method, reason))
@@ -155,7 +186,7 @@ def chunk_of(
         ]
         seconds: dict[str, float] = {}
         for i, (name, check) in enumerate(battery.checks.items()):
-            tell(name, (len(battery.methods) + i) / steps)
+            tell(name, shares[len(battery.methods) + i])
             with metered() as meter, apart(job.classifier):
                 findings += _run_check(name, check, {numbers[k][0]: case for k, case in result.cases.items()})
             seconds[name] = meter.seconds

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from heedful.report.progress import Show
 
 _PROFILE = "verdict or standard (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
+FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines where stderr is not a terminal
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -78,6 +82,8 @@ def audit(
     budget = _seconds(time_budget)
     if out is None and not dry_run:
         raise BadInput("no folder was given for the run; add --out DIR.")
+    if share and until:
+        raise BadInput("--until looks at all texts so far, which a share does not have; give --limit instead.")
     workers = _workers(jobs, on, gpus, share, finish, restart)
     import heedful
     from heedful.audits.job import AuditRequest
@@ -101,14 +107,14 @@ def audit(
         return
     from heedful.report.progress import progress
 
-    with progress() as show:
+    with progress() as show, _watching(show) as watch:
         show("loading the model and the data")
         if isinstance(workers, Share):
-            part = compute_share(AuditRequest(model, data, **arguments), out or "", workers, budget, _watch(show))
+            part = compute_share(AuditRequest(model, data, **arguments), out or "", workers, budget, watch)
         else:
             result = heedful.audit(
                 model, data, **arguments, out=out, jobs=jobs, workers=workers, time_budget=budget, restart=restart,
-                watch=_watch(show),
+                watch=watch,
             )  # fmt: skip
     if isinstance(workers, Share):
         click.echo(str(part))
@@ -142,20 +148,49 @@ def _target(profile: str, label: str | None, scale: Scale, against: str | None) 
     return Target(label, scale, against)
 
 
-def _watch(show: Show) -> WatchAudit:
-    """A bar on a terminal, a line per chunk elsewhere; notes everywhere."""
-    lines, printed, start = not sys.stderr.isatty(), 0, time.monotonic()
+@contextmanager
+def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -> Iterator[WatchAudit]:
+    """A bar on a terminal; elsewhere a line per chunk, and now and then while none is finished; notes everywhere."""
+    lines, printed, ended = not sys.stderr.isatty(), 0, threading.Event()
+    last: AuditProgress | None = None
+    began, start = 0.0, 0.0  # texts and time when the work began
+
+    def line(now: AuditProgress) -> None:
+        done, seconds = now.texts + now.partial, time.monotonic() - start
+        left = seconds * (now.total - done) / (done - began) if done > began else None
+        words = f", about {duration(left)} left" if left and done < now.total else ""
+        doing = f": {now.doing}" if now.doing and done < now.total else ""
+        click.echo(f"{int(done):,} of {now.total:,} texts, {seconds:.0f} s{words}{doing}", err=True)
+
+    def tick() -> None:
+        wait = first
+        while not ended.wait(wait):
+            wait = every
+            if last is not None:
+                line(last)
+
+    thread = threading.Thread(target=tick, daemon=True)
 
     def watch(now: AuditProgress) -> None:
-        nonlocal printed
+        nonlocal printed, last, began, start
         if now.note:
             click.echo(now.note, err=True)
+        if last is None:
+            printed, began, start = now.texts, now.texts, time.monotonic()
+            if lines:
+                thread.start()
+        last = now
         if lines and now.texts > printed:
             printed = now.texts
-            click.echo(f"{now.texts:,} of {now.total:,} texts, {time.monotonic() - start:.0f} s", err=True)
+            line(now)
         show(now.doing, now.texts + now.partial, now.total, "texts")
 
-    return watch
+    try:
+        yield watch
+    finally:
+        ended.set()
+        if thread.is_alive():
+            thread.join()
 
 
 def _print(result: Audit, folder: Path, as_json: bool) -> None:
@@ -185,7 +220,7 @@ def _cost_table(plan: Forecast) -> str:
         rows.append((line.kind, line.name, forward, backward))
     rows.append(("", "total, at most", f"{plan.passes.forwards:,}", f"{plan.passes.backwards:,}"))
     skipped = [f"{line.name} will be left out: {line.why}" for line in plan.lines if line.why]
-    cost = f"{plan.texts:,} texts; at most about {duration(plan.seconds)} of CPU time on one core"
+    cost = f"{plan.texts:,} texts; about {duration(plan.seconds)} of CPU time on one core"
     return "\n".join([align_columns(rows, right=(2, 3)), "", *skipped, cost])
 
 
