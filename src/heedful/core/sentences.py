@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import regex
 
 Span = tuple[int, int]
+MAX_AUTO_WORDS = 64  # of a text whose features are words under "auto"; those of a longer one are sentences
 MAX_ABBREVIATION = 12  # characters
 MAX_BRACKET = 500  # characters between brackets in mid-sentence
 

@@ -22,14 +22,13 @@ import torch
 
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, nearest
-from heedful.core.sentences import sentence_spans
+from heedful.core.sentences import MAX_AUTO_WORDS, sentence_spans
 from heedful.core.settings import Must
 from heedful.core.tokens import Tokens, word_spans
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 
 Unit = Literal["token", "word", "bag", "sentence", "auto"]
-MAX_AUTO_WORDS = 64  # of a text whose features are words under "auto"
 
 TOKENS = {"mask": "mask_token_id", "unk": "unk_token_id", "pad": "pad_token_id"}
 MLM_BATCH_TOKENS = 512  # per batch of a language model, whose output has the whole vocabulary for each

@@ -12,6 +12,7 @@ from heedful.audits.summary import Row
 from heedful.audits.verdict import Rule
 from heedful.core.finding import CONTROLS as CONTROLS
 from heedful.core.finding import EVERYWHERE as EVERYWHERE
+from heedful.core.sentences import MAX_AUTO_WORDS
 from heedful.maths.stats import Estimate
 from heedful.report.charts import Interval, Words, dots
 from heedful.report.document import Column, Figure, Section, Table
@@ -41,6 +42,12 @@ def own_check(module: str) -> str:
     return module.rpartition(".")[2].replace("_", "-")
 
 
+UNIT_NOTES = {  # what stands for a word in the section of a check whose setting `unit` is not words
+    "sentence": ("The units are sentences instead of words (words in a text of one sentence): unit=sentence.",),
+    "auto": (f"In a text of more than {MAX_AUTO_WORDS} words the units are sentences instead of words: unit=auto.",),
+}
+
+
 def check_section(
     record: Record,
     check: str,
@@ -50,11 +57,12 @@ def check_section(
 ) -> Section:
     """The section of a check, with the check's own title and question; None among the findings is left out."""
     about = record.about(check)
+    unit = record.run.manifest.settings.get("checks", {}).get(check, {}).get("unit")
     return Section(
         name=check,
         title=about.title or check,
         question=about.question or capital(about.summary),
-        findings=tuple(sentence for sentence in findings if sentence) or (NO_NUMBERS,),
+        findings=(*([sentence for sentence in findings if sentence] or [NO_NUMBERS]), *UNIT_NOTES.get(unit, ())),
         figures=tuple(figures),
         tables=tuple(tables),
         reading=about.reading or about.changes,
