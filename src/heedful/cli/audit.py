@@ -79,7 +79,8 @@ def audit(
     arguments: dict[str, Any] = {
         "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "until": until,
         "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
-        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device, "dtype": dtype, **reading,
+        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device,
+        "dtype": dtype, **reading,
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast
