@@ -103,9 +103,8 @@ def test_limits_of_a_share_are_fiellers() -> None:
         x.mean() ** 2 - q * x.var(ddof=1),
     )
     reach = np.sqrt(b**2 - a * c)
-    assert FixedLimits(x, np.zeros(400), y, 0.98).shares() == pytest.approx(
-        ((b - reach) / a, (b + reach) / a), abs=2e-3
-    )
+    limits = FixedLimits(x, np.zeros(400), y, 0.98)
+    assert limits.shares() == pytest.approx(((b - reach) / a, (b + reach) / a), abs=2e-3)
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(range(3), (0,)))

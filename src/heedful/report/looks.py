@@ -13,12 +13,15 @@ def looks_sentences(record: Record, verdict: Verdict) -> tuple[str, ...]:
     """What the looks at a run mean for its verdict; nothing for a run that was seen once."""
     looks, n = record.summary.looks, record.summary.texts.n
     every = int(record.run.manifest.data.get("texts", n))
-    earlier = f"after the results on {and_list([f'{k:,}' for k in looks.before])} had been seen" if looks.before else ""
+    earlier = (
+        f"after the results on {and_list([f'{k:,}' for k in looks.before])} texts had been seen" if looks.before else ""
+    )
     if verdict.rule.limits == "fixed":
         single = "but these limits are for a single look: wrong answers are more frequent than they say."
         return (f"Texts were added {earlier}, {single}",) if earlier else ()
-    why = "until the verdict was decided" if looks.until else earlier or "in a fixed order"
     undecided = [answer for answer in verdict.answers if not answer.decided]
+    aim = "to decide the verdict" if undecided else "until the verdict was decided"
+    why = aim if looks.until else earlier or "one by one"
     end = "" if undecided else "; each question is answered, or its share lies between the two lines"
     return (
         f"Texts were added {why}, so that the limits are anytime-valid: they hold for any number of looks. The verdict "
