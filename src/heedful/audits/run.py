@@ -7,7 +7,7 @@ DIR/parts/00003.parquet        the findings on them; moved there last: it marks 
 DIR/summary.json, timing.json  over all texts; DIR/report.html: the report
 DIR/shares/3-of-8              an empty file: share 3 of 8 was started
 
-Several processes may write into one folder. Needs no torch.
+Several processes may write into one folder. It may be in an object store (s3://bucket/folder). Needs no torch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files, write_new
 from heedful.core.finding import Finding
+from heedful.core.objects import place_of
 
 if TYPE_CHECKING:
     from heedful.data import Example
@@ -145,7 +146,7 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
 
     `restart` deletes the files of the run in the folder, and never any other file.
     """
-    place = Path(folder).expanduser()
+    place = place_of(folder)
     with write_errors(place):
         present = _present(place)
     if present is not None and not restart:
@@ -175,7 +176,7 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
 
 def read_run(folder: str | Path) -> Run:
     """The run in a folder, to read it."""
-    place = Path(folder).expanduser()
+    place = place_of(folder)
     if MANIFEST not in _names(place):
         raise BadInput(f"'{folder}' holds no run (no {MANIFEST}); give the folder that an audit wrote.")
     return Run(place, read_manifest(place / MANIFEST))
