@@ -39,5 +39,10 @@ def test_a_part_says_what_it_was_computed_on_and_the_page_where_kinds_were_mixed
 
 def test_kinds_are_counted_by_texts_and_older_parts_have_none() -> None:
     a, b = {"cpu": "a"}, {"cpu": "b"}
-    parts = [{"texts": 3, "machine": a}, {"texts": 5}, {"texts": 4, "machine": b}, {"texts": 2, "machine": a}]
+    parts: list[dict[str, Any]] = [
+        {"texts": 3, "machine": a},
+        {"texts": 5},
+        {"texts": 4, "machine": b},
+        {"texts": 2, "machine": a},
+    ]
     assert machines(parts) == [{"cpu": "a", "texts": 5}, {"cpu": "b", "texts": 4}]

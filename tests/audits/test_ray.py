@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import heedful
 from heedful.audits.audit import audit
-from heedful.audits.ray import Ray, connect
+from heedful.audits.ray import ENVIRONMENT, Ray, connect
 from heedful.audits.workers import ReportShare, Work, silent
 from heedful.cli import main
 from heedful.core.errors import BadInput
@@ -46,6 +46,16 @@ def eventually(there: Callable[[], Any]) -> Any:
         assert time.monotonic() < end, f"nothing after {PATIENCE_SECONDS} s"
         time.sleep(0.05)
     return value
+
+
+def start(what: Callable[[], Any]) -> Any:
+    """Start a part of a cluster. Ray gives up on one whose processes take 15 s to start, as on a busy machine."""
+    for _ in range(5):
+        try:
+            return what()
+        except Exception as e:
+            reason = e
+    raise AssertionError("Ray does not start") from reason
 
 
 def processes(command: str) -> list[int]:
@@ -127,17 +137,17 @@ def cluster(planted: Path) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own
         patch.setenv("PYTHONPATH", os.pathsep.join([*roots, *filter(None, [os.environ.get("PYTHONPATH")])]))
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
         import ray
         from ray.cluster_utils import Cluster
 
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
+        cluster = start(lambda: Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small}))
         session = Path(cluster.head_node.get_session_dir_path()).name
         try:
             for _ in range(2):
-                cluster.add_node(num_cpus=1, **small)
+                start(lambda: cluster.add_node(num_cpus=1, **small))
             patch.chdir(planted)
             connect(cluster.address)
             yield cluster
@@ -224,7 +234,7 @@ class Disturbed:
             elif i == 1:
                 node = next(node for node in self.cluster.list_all_nodes() if node is not self.cluster.head_node)
                 self.cluster.remove_node(node, allow_graceful=False)
-                self.cluster.add_node(wait=False, num_cpus=1, object_store_memory=80 * 2**20)
+                start(lambda: self.cluster.add_node(wait=False, num_cpus=1, object_store_memory=80 * 2**20))
             yield chunk
 
 

@@ -28,6 +28,10 @@ from heedful.core.files import temporary_folder
 POLL_SECONDS = 1.0  # between two reports while tasks run
 MIN_WINDOW = 8  # tasks in flight on the smallest cluster: some that wait make an autoscaler start machines
 DONE, LATE, REFUSED = "done", "late", "refused"
+ENVIRONMENT = {  # of Ray, unless the user has set them
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise it prints a warning
+}
 _INSTALL = "install it here and on every machine with: pip install 'heedful[ray]'"
 
 
@@ -112,8 +116,8 @@ class Ray:
 
 def connect(address: str | None = None) -> Any:
     """The module `ray`, connected to a cluster; one that is connected already stays as it is."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # without it, Ray prints a warning
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

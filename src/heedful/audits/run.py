@@ -7,7 +7,7 @@ DIR/parts/00003.parquet        the findings on them; moved there last: it marks 
 DIR/summary.json, timing.json  over all texts; DIR/report.html: the report
 DIR/shares/3-of-8              an empty file: share 3 of 8 was started
 
-Several processes may write into one folder. Needs no torch.
+Several processes may write into one folder. It may be in an object store (s3://bucket/folder). Needs no torch.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from heedful.audits.parts import FINDINGS, TEXTS_SCHEMA, FindingRow, Stamp
 from heedful.core.errors import BadInput
 from heedful.core.files import leftover, pretty, probe, sorted_keys, sweep, write_errors, write_files, write_new
 from heedful.core.finding import Finding
+from heedful.core.objects import place_of
 
 if TYPE_CHECKING:
     from heedful.data import Example
@@ -200,7 +201,7 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
     something else is refused, and so is a manifest that lacks a method or a check. `restart` deletes the files of the
     run in the folder, and never any other file.
     """
-    place, present = Path(folder).expanduser(), present_manifest(folder)
+    place, present = place_of(folder), present_manifest(folder)
     if present is not None and not restart:
         refuse_changes(folder, present, manifest, "run", extensible=True)
     with write_errors(place):
@@ -235,7 +236,7 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
 
 def read_run(folder: str | Path) -> Run:
     """The run in a folder, to read it."""
-    place = Path(folder).expanduser()
+    place = place_of(folder)
     if MANIFEST not in _names(place):
         raise BadInput(f"'{folder}' holds no run (no {MANIFEST}); give the folder that an audit wrote.")
     return Run(place, read_manifest(place / MANIFEST))
@@ -243,7 +244,7 @@ def read_run(folder: str | Path) -> Run:
 
 def present_manifest(folder: str | Path) -> Manifest | None:
     """The manifest of the run in a folder; None where there is no run."""
-    place = Path(folder).expanduser()
+    place = place_of(folder)
     with write_errors(place):
         return _present(place)
 

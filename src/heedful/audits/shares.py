@@ -122,7 +122,9 @@ def compute_share(
 
 def started(folder: Path) -> dict[int, frozenset[int]]:
     """The shares of a run that were started: their numbers, by how many shares there are."""
-    marks = [match for file in (folder / SHARES).glob("*") if (match := _MARK.fullmatch(file.name))]
+    place = folder / SHARES
+    files = place.iterdir() if place.is_dir() else ()
+    marks = [match for file in files if (match := _MARK.fullmatch(file.name))]
     counts = sorted({int(match[2]) for match in marks})
     return {count: frozenset(int(match[1]) for match in marks if int(match[2]) == count) for count in counts}
 

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from heedful.cli import options as opt
 from heedful.core.errors import BadInput
+from heedful.core.objects import place_of
 
 if TYPE_CHECKING:
     from heedful.audits.forecast import Forecast
@@ -119,7 +120,7 @@ def audit(
     if isinstance(workers, Share):
         click.echo(str(part))
         return
-    _print(result, Path(out or ""), as_json)
+    _print(result, place_of(out or ""), as_json)
 
 
 def _workers(jobs: int, on: str | None, gpus: float, share: str | None, finish: bool, restart: bool) -> Workers | None:

@@ -11,6 +11,7 @@ import click
 
 from heedful.cli import options as opt
 from heedful.core.errors import BadInput
+from heedful.core.objects import ObjectPath
 from heedful.report.writers import WRITERS
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ def report(run: str, kind: str, out: str | None, figures: str | None, assignment
     record = load_record(run)
     constants = read_assignments(assignments, [("the verdict", Rule)])[0] if assignments else {}
     rule = replace(record.summary.looks.rule, **constants) if assignments else None
-    _write(audit.report(record, rule), kind, out, record.run.folder / "report", figures)
+    folder = Path() if isinstance(record.run.folder, ObjectPath) else record.run.folder
+    _write(audit.report(record, rule), kind, out, folder / "report", figures)
 
 
 def _write_study(run: str, kind: str, out: str | None, figures: str | None, assignments: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ import platform
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import BadInput
+from heedful.core.objects import ObjectPath
 
 JSON_WIDTH = 120  # of a line of JSON
 ABANDONED_SECONDS = 86_400  # after which the temporary file of another machine counts as left behind
@@ -32,8 +34,14 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
     """Write all files under temporary names, then rename them in this order: the last one marks the end.
 
     A content is bytes, or a function that writes them to a path. After an error before the renames (a full disk, an
-    interrupt) the former files are unchanged.
+    interrupt) the former files are unchanged. In an object store, which has no renames, they are put in this order.
     """
+    if any(isinstance(file, ObjectPath) for file in files):
+        for file, content in files.items():
+            assert isinstance(content, bytes)
+            with write_errors(file):
+                file.write_bytes(content)
+        return
     parts: dict[Path, Path] = {}
     try:
         for file, content in files.items():
@@ -55,8 +63,15 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
 
 
 def write_new(file: Path, content: bytes) -> bool:
-    """Write a file that must not exist; False, and no change, where another process was first."""
+    """Write a file that must not exist; False, and no change, where another process was first.
+
+    In an object store, of two processes at the same moment both may be first.
+    """
     with write_errors(file):
+        if isinstance(file, ObjectPath):
+            if not (there := file.exists()):
+                file.write_bytes(content)
+            return not there
         part = _new_part(file)
         try:
             part.write_bytes(content)
@@ -76,8 +91,11 @@ def write_new(file: Path, content: bytes) -> bool:
 
 @contextmanager
 def temporary_folder(place: Path) -> Iterator[Path]:
-    """The path of a folder inside another, for what other machines read until the block ends. It is not made yet."""
-    folder = _part_name(place / "shared")
+    """The path of a folder inside another, for what other machines read until the block ends. It is not made yet.
+
+    For an object store it is on this machine only.
+    """
+    folder = _part_name((Path(tempfile.gettempdir()) if isinstance(place, ObjectPath) else place) / "shared")
     try:
         yield folder
     finally:
@@ -173,7 +191,9 @@ def write_errors(path: Path) -> Iterator[None]:
 def probe(folder: Path) -> None:
     """Refuse a folder that cannot be written."""
     with write_errors(folder):
-        _new_part(folder / "probe").unlink()
+        part = folder / _part_name(Path("probe")).name
+        part.touch()
+        part.unlink()
 
 
 def leftover(name: str) -> bool:
@@ -184,9 +204,10 @@ def leftover(name: str) -> bool:
 def sweep(folder: Path, name: str | None = None) -> None:
     """Delete the temporary files and folders of killed processes, or those of one file; those of running ones stay.
 
-    A process of another machine counts as killed when its file is a day old.
+    A process of another machine counts as killed when its file is a day old. An object store has none: an object is
+    put as a whole.
     """
-    for file in folder.iterdir():
+    for file in folder.iterdir() if not isinstance(folder, ObjectPath) else ():
         match = _PART.fullmatch(file.name)
         if match is None or (name is not None and match["name"] != _short(name)):
             continue
