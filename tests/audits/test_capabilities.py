@@ -351,7 +351,7 @@ def examples() -> list[Example]:
 @cache
 def audited() -> Audit:
     """Every method and check of a run in the profile standard."""
-    return heedful.audit(classifier("plain"), examples(), target=Target(1, against=0))
+    return heedful.audit(classifier("plain"), examples(), profile="standard", target=Target(1, against=0))
 
 
 def test_what_a_function_cannot_do_is_left_out_on_every_text_with_the_reason() -> None:

@@ -474,6 +474,27 @@ def test_the_less_attention_is_heard_the_less_its_permutation_matters(architectu
     assert found[-1].mean < 1e-3  # what is not read still has a share in the norm of what is
 
 
+# profiles: the smaller one asks the same questions of the same numbers
+
+
+@pytest.mark.thorough
+def test_the_profile_verdict_decides_as_standard_does() -> None:
+    classifier = built("bilstm", toys.mix(0.5))
+    methods = ["attention-mean", "integrated-gradients", "leave-one-out"]
+    checks = ("agreement", "permutation", "input-erasure", "complexity", "cost")
+    small, large = (
+        heedful.audit(classifier, examples(classifier), methods, checks, profile=profile).summary
+        for profile in ("verdict", "standard")
+    )
+    for one, other in zip(small.verdicts.values(), large.verdicts.values(), strict=True):
+        assert one.word == other.word
+        for a, b in zip(one.answers, other.answers, strict=True):
+            assert (a.says, a.n) == (b.says, b.n)
+            assert (a.attention, a.chance, a.reference) == pytest.approx((b.attention, b.chance, b.reference), abs=1e-6)
+    first, second = ({row.method: row.rank for row in s.rankings[0].methods} for s in (small, large))
+    assert first == second
+
+
 # pairs: attention is over the first text, and right about it; the second text decides too
 
 

@@ -25,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     methods, checks = ["attention-mean", "leave-one-out"], ["complexity", "cost", "input-erasure"]
     return heedful.audit(
         toys.build("bert", toys.POINTER), TEXTS, methods, checks, tmp_path_factory.mktemp("runs") / "run",
-        settings=["points=3", "maskings=delete"],
+        profile="standard", settings=["points=3", "maskings=delete"],
     )  # fmt: skip
 
 

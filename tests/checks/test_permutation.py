@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from heedful.checks.interventions import WHOLE_MODEL, Copy, Movable, Where, outcomes
-from heedful.checks.permutation import Permutation, exchanged, permute, shuffled
+from heedful.checks.permutation import Permutation, Permute, exchanged, shuffled
 from heedful.core.errors import BadInput, Unsupported
 from heedful.data import Example
 from heedful.maths.distances import changes
@@ -47,7 +47,7 @@ from tests.support.toys import POINTER
 def test_each_row_keeps_its_weights_and_what_it_may_not_see(mask: str, together: bool, special: bool) -> None:
     allowed = MASKS[mask]
     old = weights_for(allowed)
-    new = permute(Movable(tokens_of(5), special), rng(), "keys", together)(site(allowed), old)
+    new = Permute(Movable(tokens_of(5), special), rng(), "keys", together)(site(allowed), old)
     assert torch.equal(new.sort(-1).values, old.sort(-1).values)
     assert not new[:, :, ~allowed].any()
 
@@ -55,7 +55,7 @@ def test_each_row_keeps_its_weights_and_what_it_may_not_see(mask: str, together:
 @pytest.mark.parametrize("mask", MASKS)
 def test_weights_move(mask: str) -> None:
     old = weights_for(MASKS[mask])
-    new = permute(Movable(tokens_of(5)), rng(), "keys", False)(site(MASKS[mask]), old)
+    new = Permute(Movable(tokens_of(5)), rng(), "keys", False)(site(MASKS[mask]), old)
     assert not torch.equal(new, old)
 
 
@@ -63,9 +63,22 @@ def test_weights_move(mask: str) -> None:
 @pytest.mark.parametrize("axis", ["keys", "rows"])
 def test_special_tokens_keep_their_weights(mask: str, axis: Any) -> None:
     old = weights_for(MASKS[mask])
-    new = permute(Movable(tokens_of(5), special=False), rng(), axis, False)(site(MASKS[mask]), old)
+    new = Permute(Movable(tokens_of(5), special=False), rng(), axis, False)(site(MASKS[mask]), old)
     kept = (..., [0, 4]) if axis == "keys" else (slice(None), slice(None), [0, 4])
     assert torch.equal(new[kept], old[kept])
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("axis", ["keys", "rows"])
+def test_several_draws_at_once_are_those_of_each_alone(axis: Any, together: bool) -> None:
+    def draws() -> list[Permute]:
+        return [Permute(Movable(tokens_of(5)), rng(i), axis, together) for i in range(3)]
+
+    old = torch.rand(1, 2, 5, 5, generator=rng())
+    alone = torch.cat([edit(site(FULL), old) for edit in draws()])
+    whole = Site("self", 0, allowed=site(FULL).allowed.expand(3, -1, -1, -1))
+    assert torch.equal(draws()[0].many(draws(), whole, old.expand(3, -1, -1, -1)), alone)
+    assert not torch.equal(alone[0], alone[1])
 
 
 def test_the_quick_way_is_the_general_one() -> None:
@@ -74,7 +87,7 @@ def test_the_quick_way_is_the_general_one() -> None:
 
 
 def test_together_is_one_order_of_keys_for_rows_heads_and_layers() -> None:
-    edit = permute(Movable(tokens_of(5)), rng(), "keys", True)
+    edit = Permute(Movable(tokens_of(5)), rng(), "keys", True)
     found = [(old, edit(site(FULL), old)) for old in (weights_for(FULL), weights_for(FULL, seed=1))]
     orders = [o for o in permutations(range(5)) if all(torch.equal(new, old[..., list(o)]) for old, new in found)]
     assert len(orders) == 1
@@ -83,14 +96,14 @@ def test_together_is_one_order_of_keys_for_rows_heads_and_layers() -> None:
 
 def test_apart_rows_have_orders_of_their_own() -> None:
     old = weights_for(FULL)
-    new = permute(Movable(tokens_of(5)), rng(), "keys", False)(site(FULL), old)
+    new = Permute(Movable(tokens_of(5)), rng(), "keys", False)(site(FULL), old)
     orders = {tuple((old[0, h, q][:, None] == new[0, h, q]).int().argmax(0).tolist()) for h in (0, 1) for q in range(5)}
     assert len(orders) > 5
 
 
 def test_rows_are_exchanged_in_each_head() -> None:
     old = weights_for(FULL)
-    new = permute(Movable(tokens_of(5)), rng(1), "rows", False)(site(FULL), old)
+    new = Permute(Movable(tokens_of(5)), rng(1), "rows", False)(site(FULL), old)
     for h in (0, 1):
         order = [int((old[0, h] == row).all(-1).nonzero()) for row in new[0, h]]
         assert sorted(order) == list(range(5))
@@ -98,7 +111,7 @@ def test_rows_are_exchanged_in_each_head() -> None:
 
 
 def test_together_is_one_order_of_rows_for_heads_and_layers() -> None:
-    edit = permute(Movable(tokens_of(5)), rng(), "rows", True)
+    edit = Permute(Movable(tokens_of(5)), rng(), "rows", True)
     found = [(old, edit(site(FULL), old)) for old in (weights_for(FULL), weights_for(FULL, seed=1))]
     orders = [o for o in permutations(range(5)) if all(torch.equal(new, old[:, :, list(o)]) for old, new in found)]
     assert len(orders) == 1
@@ -121,7 +134,7 @@ def test_all_permutations_are_drawn_equally_often() -> None:
         classifier.logits(classifier.batch([case.tokens]))
     own = next(iter(seen[0].values()))
     brute = [tvd(classifier, case, edits.replaced({("self", 0): own[..., list(o)]})) for o in permutations(range(3))]
-    drawn = [Copy(WHOLE_MODEL, permute(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
+    drawn = [Copy(WHOLE_MODEL, Permute(Movable(case.tokens), case.rng(i), "keys", False)) for i in range(1200)]
     found = outcomes(classifier, case.tokens, drawn).tvd
     nearest = np.abs(found[:, None] - np.array(brute)).argmin(1)
     assert found == pytest.approx(np.array(brute)[nearest], abs=1e-6)
@@ -142,7 +155,7 @@ def test_the_numbers_are_medians_and_shares_over_the_draws() -> None:
     where = Where("self", 1, 0)
 
     def draw(i: int) -> Tensor:
-        edit = permute(Movable(case.tokens), case.rng("permutation", "self", 1, 0, i), "keys", False)
+        edit = Permute(Movable(case.tokens), case.rng("permutation", "self", 1, 0, i), "keys", False)
 
         def head(site: Site, weights: Tensor) -> Tensor:
             return torch.cat([edit(site, weights[:, :1]), weights[:, 1:]], 1) if where.has(site) else weights
@@ -194,7 +207,7 @@ def test_two_words_have_one_other_order() -> None:
     classifier = toy("bilstm", POINTER)
     case = case_of(classifier, "yes ape")
     movable = Movable(case.tokens, special=False)
-    copies = [Copy(WHOLE_MODEL, permute(movable, case.rng(i), "keys", False)) for i in range(40)]
+    copies = [Copy(WHOLE_MODEL, Permute(movable, case.rng(i), "keys", False)) for i in range(40)]
     swapped = tvd(classifier, case, lambda site, weights: weights[..., [0, 2, 1, 3]])
     assert swapped > 0.1
     assert set(outcomes(classifier, case.tokens, copies).tvd.round(5)) == {0.0, round(swapped, 5)}
@@ -230,7 +243,7 @@ def test_a_network_that_attends_to_padding_keeps_it() -> None:
     seen = {}
 
     def watch(site: Site, weights: Tensor) -> Tensor:
-        seen["old"], seen["new"] = weights, permute(Movable(case.tokens), rng(), "keys", False)(site, weights)
+        seen["old"], seen["new"] = weights, Permute(Movable(case.tokens), rng(), "keys", False)(site, weights)
         return weights
 
     answer(classifier, case, watch)

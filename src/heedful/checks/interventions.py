@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -97,6 +98,19 @@ class Copy:
     edit: Edit
 
 
+@runtime_checkable
+class JointEdit(Protocol):
+    """An edit that changes several copies at once, each as it would change it alone."""
+
+    def __call__(self, site: Site, weights: Tensor) -> Tensor:
+        """The weights [1,h,q,k] of one copy."""
+        ...
+
+    def many(self, edits: Sequence[Any], site: Site, weights: Tensor) -> Tensor:
+        """The weights [n,h,q,k] of n copies of one text, by an edit for each."""
+        ...
+
+
 @dataclass(frozen=True)
 class Outcomes(Changes):
     """The change of each copy's output from that of the text, its predicted label, and the text's."""
@@ -153,13 +167,30 @@ def _batch_edit(copies: Sequence[Copy]) -> Edit:
     def edit(site: Site, weights: Tensor) -> Tensor:
         affected = [(i, c) for i, c in enumerate(copies[: len(weights) - 1], 1) if c.where.has(site)]
         new = weights.clone() if affected else weights
-        for i, copy in affected:
-            head = copy.where.head
-            heads = slice(None) if head is None else slice(head, head + 1)
-            new[i : i + 1, heads] = copy.edit(replace(site, allowed=site.allowed[i : i + 1]), weights[i : i + 1, heads])
+        for start, group in _runs(affected):
+            head, first = group[0].where.head, group[0].edit
+            rows, heads = slice(start, start + len(group)), slice(None) if head is None else slice(head, head + 1)
+            part = replace(site, allowed=site.allowed[rows])
+            if isinstance(first, JointEdit):
+                new[rows, heads] = first.many([copy.edit for copy in group], part, weights[rows, heads])
+            else:
+                new[rows, heads] = first(part, weights[rows, heads])
         return new
 
     return edit
+
+
+def _runs(affected: Sequence[tuple[int, Copy]]) -> list[tuple[int, list[Copy]]]:
+    """Neighbouring rows that a joint edit changes at the same place, and single rows for other edits."""
+    runs: list[tuple[int, list[Copy]]] = []
+    for i, copy in affected:
+        start, group = runs[-1] if runs else (0, [])
+        joint = isinstance(copy.edit, JointEdit) and start + len(group) == i
+        if group and joint and group[0].where == copy.where and type(group[0].edit) is type(copy.edit):
+            group.append(copy)
+        else:
+            runs.append((i, [copy]))
+    return runs
 
 
 # tables

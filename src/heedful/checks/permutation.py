@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +23,7 @@ from heedful.methods import Method
 from heedful.methods.attention import read_shares
 from heedful.model import edits
 from heedful.model.classifier import Classifier
-from heedful.model.edits import Edit, Site
+from heedful.model.edits import Site
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Permutation(Checked):
         movable = Movable(tokens, self.special)
         # the random numbers of a draw depend on its place and number only, not on the batch
         rngs = [(at, case.rng(self.name, at.kind, at.layer, at.head, draw)) for at, n in plan for draw in range(n)]
-        copies = [Copy(where, permute(movable, rng, self.axis, self.together)) for where, rng in rngs]
+        copies = [Copy(where, Permute(movable, rng, self.axis, self.together)) for where, rng in rngs]
         moved = interventions.outcomes(classifier, tokens, copies)
         correct, before = moved.correct(case)
         site = reading.layers(classifier.main_kind)[-1]
@@ -157,24 +157,41 @@ class Permutation(Checked):
             )
 
 
-def permute(movable: Movable, rng: torch.Generator, axis: Literal["keys", "rows"], together: bool) -> Edit:
-    """The edit of one draw."""
-    orders: dict[int, Tensor] = {}
+@dataclass(frozen=True, eq=False)
+class Permute:
+    """The edit of one draw; several draws are edited at once, each with its own random numbers."""
 
-    def order(*shape: int) -> Tensor:
-        if not together:
-            return torch.rand(shape, generator=rng)
-        if shape[-1] not in orders:
-            orders[shape[-1]] = torch.rand(shape[-1], generator=rng)
-        return orders[shape[-1]].expand(shape)
+    movable: Movable
+    rng: torch.Generator
+    axis: Literal["keys", "rows"]
+    together: bool
+    orders: dict[int, Tensor] = field(default_factory=dict)
 
-    def keys(site: Site, weights: Tensor) -> Tensor:
-        return shuffled(weights, movable.keys(site), order(*weights.shape).to(weights.device))
+    def __call__(self, site: Site, weights: Tensor) -> Tensor:
+        """The weights of one copy."""
+        return self._ordered(site, weights, self.numbers(*self._shape(weights)))
 
-    def queries(site: Site, weights: Tensor) -> Tensor:
-        return exchanged(weights, _alike(site, movable.queries(site)), order(*weights.shape[:3]).to(weights.device))
+    def many(self, edits: Sequence[Permute], site: Site, weights: Tensor) -> Tensor:
+        """The weights [n,h,q,k] of n copies of one text, by an edit for each."""
+        shape = self._shape(weights)[1:]
+        return self._ordered(site, weights, torch.stack([edit.numbers(*shape) for edit in edits]))
 
-    return keys if axis == "keys" else queries
+    def _shape(self, weights: Tensor) -> tuple[int, ...]:
+        return tuple(weights.shape if self.axis == "keys" else weights.shape[:3])
+
+    def _ordered(self, site: Site, weights: Tensor, order: Tensor) -> Tensor:
+        order = order.to(weights.device)
+        if self.axis == "keys":
+            return shuffled(weights, self.movable.keys(site), order)
+        return exchanged(weights, _alike(site, self.movable.queries(site)), order)
+
+    def numbers(self, *shape: int) -> Tensor:
+        """The random numbers that order the weights of this draw."""
+        if not self.together:
+            return torch.rand(shape, generator=self.rng)
+        if shape[-1] not in self.orders:
+            self.orders[shape[-1]] = torch.rand(shape[-1], generator=self.rng)
+        return self.orders[shape[-1]].expand(shape)
 
 
 def shuffled(

@@ -90,13 +90,14 @@ class Randomisation(Together):
         parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
         explained = similarity.evenly(len(parts), self.stages)
         findings = [similarity.left_out_findings(self.name, case, self.methods) for case in cases]
+        controls = [similarity.unrelated(case) for case in cases]
         for i, part in enumerate(parts):
             randomise(part.tensors, self.how, cases[0].seed)
             if i in explained:
                 last = i == len(parts) - 1
                 at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
                 # a new classifier each time: its caches about the model are no longer valid
-                stage = self._stage(cases, Classifier(model, classifier.tokenizer, classifier.name), at)
+                stage = self._stage(cases, controls, Classifier(model, classifier.tokenizer, classifier.name), at)
                 findings = [before + new for before, new in zip(findings, stage, strict=True)]
                 if last:  # one number for a method: its similarity with all weights randomised
                     for all_findings, new in zip(findings, stage, strict=True):
@@ -104,7 +105,9 @@ class Randomisation(Together):
                         all_findings += [replace(f, measure="similarity of fully random", at={}) for f in taus]
         return findings
 
-    def _stage(self, cases: Sequence[Case], random: Classifier, at: Place) -> list[list[Finding]]:
+    def _stage(
+        self, cases: Sequence[Case], controls: Sequence[Similarity | None], random: Classifier, at: Place
+    ) -> list[list[Finding]]:
         """The findings on each text with the model at this stage."""
         findings = [[_output(case, random, at)] for case in cases]
         for name, explained in similarity.explained_cases(cases, self.methods):
@@ -113,8 +116,7 @@ class Randomisation(Together):
             for i, why in zip(explained, again, strict=True):
                 comparison = similarity.compare_explanations(cases[i], cases[i].attributions[name], why)
                 findings[i] += comparison.findings(self.name, name, MEASURES, at)
-        for i, case in enumerate(cases):
-            control = similarity.unrelated(case)
+        for i, control in enumerate(controls):
             findings[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
         return findings
 

@@ -146,8 +146,11 @@ def unrelated(case: Case) -> Similarity | None:
     """The similarity of unrelated explanations: the mean over pairs of `random`'s draws."""
     if len(case.draws) < 2:
         return None
-    pairs = zip(case.draws, [*case.draws[1:], case.draws[0]], strict=True)
-    return averaged([compare_explanations(case, a, b) for a, b in pairs])
+    words = compared_words(case)  # as in `compare_explanations`, once for all pairs
+    scores = [np.array([x for i, x in word_scores(draw).items() if i in words]) for draw in case.draws]
+    if not len(scores[0]):
+        return compare_explanations(case, *case.draws[:2])
+    return averaged([Similarity(similarity(a, b)) for a, b in zip(scores, [*scores[1:], scores[0]], strict=True)])
 
 
 # explaining again

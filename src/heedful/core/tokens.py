@@ -10,6 +10,7 @@ import operator
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import regex
@@ -141,6 +142,17 @@ class Tokens:
         """The same text in larger units, and the pieces of each unit. Each special token is its own unit."""
         if unit in ("token", "piece"):
             return self, [[i] for i in range(len(self))]
+        if unit == "word":
+            view, groups = self._by_word
+            return view, [list(group) for group in groups]
+        return self._cut(unit)
+
+    @cached_property
+    def _by_word(self) -> tuple[Tokens, list[list[int]]]:
+        """Computed once: an audit asks for the words of a text hundreds of times."""
+        return self._cut("word")
+
+    def _cut(self, unit: str | Splitter) -> tuple[Tokens, list[list[int]]]:
         split = splitter(unit)
         bounds = [_spans(split, self.text), _spans(split, self.pair or "")]
         groups: list[list[int]] = []
