@@ -25,7 +25,7 @@ from heedful.maths import sequential, stats
 RULE = Rule(limits="anytime")
 LINE = -log(1 - RULE.level)
 AUDITS, TEXTS = 2000, 960
-FEWER = 10  # times fewer audits for the limits for a fixed number of texts, which are slow, and for the texts needed
+FEWER = 10  # times fewer audits for the limits for a fixed number of texts, which are slow; 20 for the texts needed
 ONCE = 64  # texts
 Draw = Callable[[np.random.Generator, tuple[int, int], float], tuple[Floats, Floats, Floats]]
 
@@ -204,7 +204,7 @@ def taken_table(audits: int, texts: int) -> Iterator[str]:
 def main(args: Sequence[str]) -> None:
     """Print both tables."""
     audits, texts = (*map(int, args), *(AUDITS, TEXTS)[len(args) :])
-    for line in chain(wrong_table(audits, texts), [""], taken_table(max(1, audits // FEWER), texts)):
+    for line in chain(wrong_table(audits, texts), [""], taken_table(max(1, audits // (2 * FEWER)), texts)):
         print(line, flush=True)
 
 
