@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from heedful.core.errors import BadInput
 from heedful.core.files import compact
 from heedful.core.finding import Finding
-from heedful.core.objects import ObjectPath
+from heedful.core.objects import in_store
 
 FindingRow = tuple[str, str, str, str, int, float, str | None]  # check, method, measure, place, text, value, details
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -132,8 +132,9 @@ def _parquet(schema: pa.Schema, groups: Iterable[pa.Table], stamp: Stamp) -> byt
 
 def stamp(file: Path) -> Stamp:
     """The metadata of a part. Only the file's last bytes are read, once unless the file changes."""
-    if isinstance(file, ObjectPath):  # whose times are too coarse to see a change
-        with _reading(file), pq.ParquetFile(file.open_input()) as part:
+    stored = in_store(file)
+    if stored:  # whose times are too coarse to see a change
+        with _reading(file), pq.ParquetFile(_source(file)) as part:
             return _stamp(part)
     with _reading(file):
         status = file.stat()
@@ -155,11 +156,15 @@ def read_rows(file: Path, checks: Collection[str]) -> list[FindingRow]:
 
 def read_part(file: Path, check: str | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a part, or those of one check; all columns, or these."""
-    source = file.open_input if isinstance(file, ObjectPath) else lambda: file
-    with _reading(file), pq.ParquetFile(source(), page_checksum_verification=True) as part:
+    with _reading(file), pq.ParquetFile(_source(file), page_checksum_verification=True) as part:
         checks = _stamp(part).checks
         groups = [i for i in range(part.num_row_groups) if check is None or checks[i] == check]
         return part.read_row_groups(groups, columns=columns, use_threads=False).replace_schema_metadata(None)
+
+
+def _source(file: Path) -> Any:
+    """A part as pyarrow opens it."""
+    return file.open_input() if in_store(file) else file
 
 
 def concat(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:

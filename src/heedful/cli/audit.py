@@ -48,7 +48,7 @@ class _Several(click.Command):
 @click.command(cls=_Several)
 @click.argument("data")
 @opt.model_options
-@click.option("--out", help="Output folder. An interrupted run in it is resumed.")
+@click.option("--out", help="Output folder, or s3://bucket/folder. An interrupted run in it is resumed.")
 @click.option("--methods", help="Names, separated by commas. [default: the profile's]")
 @click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited like the methods.")
 @click.option("--checks", help="Names, separated by commas. [default: all]")

@@ -11,7 +11,7 @@ import click
 
 from heedful.cli import options as opt
 from heedful.core.errors import BadInput
-from heedful.core.objects import ObjectPath
+from heedful.core.objects import in_store
 from heedful.report.writers import WRITERS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def report(run: str, kind: str, out: str | None, figures: str | None, assignment
     record = load_record(run)
     constants = read_assignments(assignments, [("the verdict", Rule)])[0] if assignments else {}
     rule = replace(record.summary.looks.rule, **constants) if assignments else None
-    folder = Path() if isinstance(record.run.folder, ObjectPath) else record.run.folder
+    folder = Path() if in_store(record.run.folder) else record.run.folder
     _write(audit.report(record, rule), kind, out, folder / "report", figures)
 
 

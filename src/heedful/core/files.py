@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from heedful.core.errors import BadInput
-from heedful.core.objects import ObjectPath
+from heedful.core.objects import in_store
 
 JSON_WIDTH = 120  # of a line of JSON
 ABANDONED_SECONDS = 86_400  # after which the temporary file of another machine counts as left behind
@@ -36,7 +36,7 @@ def write_files(files: Mapping[Path, bytes | Callable[[Path], object]]) -> None:
     A content is bytes, or a function that writes them to a path. After an error before the renames (a full disk, an
     interrupt) the former files are unchanged. In an object store, which has no renames, they are put in this order.
     """
-    if any(isinstance(file, ObjectPath) for file in files):
+    if any(in_store(file) for file in files):
         for file, content in files.items():
             assert isinstance(content, bytes)
             with write_errors(file):
@@ -68,7 +68,7 @@ def write_new(file: Path, content: bytes) -> bool:
     In an object store, of two processes at the same moment both may be first.
     """
     with write_errors(file):
-        if isinstance(file, ObjectPath):
+        if in_store(file):
             if not (there := file.exists()):
                 file.write_bytes(content)
             return not there
@@ -95,7 +95,7 @@ def temporary_folder(place: Path) -> Iterator[Path]:
 
     For an object store it is on this machine only.
     """
-    folder = _part_name((Path(tempfile.gettempdir()) if isinstance(place, ObjectPath) else place) / "shared")
+    folder = _part_name((Path(tempfile.gettempdir()) if in_store(place) else place) / "shared")
     try:
         yield folder
     finally:
@@ -207,7 +207,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
     A process of another machine counts as killed when its file is a day old. An object store has none: an object is
     put as a whole.
     """
-    for file in folder.iterdir() if not isinstance(folder, ObjectPath) else ():
+    for file in folder.iterdir() if not in_store(folder) else ():
         match = _PART.fullmatch(file.name)
         if match is None or (name is not None and match["name"] != _short(name)):
             continue

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 from urllib.parse import urlsplit
 
 from heedful.core.errors import BadInput
@@ -74,7 +74,7 @@ class ObjectPath:
 
     def exists(self) -> bool:
         """Whether there is such an object, or an object in this folder."""
-        return self._info().type.name != "NotFound"
+        return bool(self._info().type.name != "NotFound")
 
     def is_dir(self) -> bool:
         """Whether it is a folder."""
@@ -134,10 +134,15 @@ class ObjectPath:
         return self.store.get_file_info(str(self.key))
 
 
+def in_store(path: object) -> TypeGuard[ObjectPath]:
+    """Whether this is a place in an object store."""
+    return isinstance(path, ObjectPath)
+
+
 def place_of(folder: str | Path) -> Path:
     """The folder that a user names: of this machine, or of an object store."""
-    if isinstance(folder, ObjectPath):
-        return folder
+    if in_store(folder):
+        return cast(Path, folder)
     scheme, separator, _ = str(folder).partition("://")
     if isinstance(folder, str) and separator and scheme in SCHEMES:
         # subtle: an ObjectPath is no Path, but has all its methods that are used on the folder of a run

@@ -27,7 +27,7 @@ from typing import Any
 from heedful.audits.manifest import Manifest, encode_manifest, read_manifest, refuse_changes, refuse_files
 from heedful.core.errors import BadInput
 from heedful.core.files import compact, json_value, leftover, pretty, probe, sweep, write_errors, write_files
-from heedful.core.objects import ObjectPath, place_of
+from heedful.core.objects import in_store, place_of
 
 STUDY, OUTCOME, REPORT, STEPS, MODELS = "study.json", "outcome.json", "report.html", "steps", "models"
 ADVERSARIES, PARTS, TRAININGS = "adversaries", "parts", "trainings"
@@ -120,7 +120,7 @@ def file_name(name: str) -> str:
 def open_study(folder: str | Path, manifest: Manifest, restart: bool = False) -> StudyFolder:
     """The study in a folder, resumed or new; a study with another manifest is refused. `restart` deletes it first."""
     place = place_of(folder)
-    if isinstance(place, ObjectPath):
+    if in_store(place):
         raise BadInput(
             f"'{folder}' is in an object store, and a study trains models in a folder; give one (--out DIR)."
         )
