@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -76,12 +77,17 @@ def replayed(classifier: Classifier, passes: Sequence[ModelPass]) -> None:
                 undo.enter_context(torch.enable_grad() if one.backward else torch.inference_mode())
                 if one.branch:
                     undo.enter_context(seam.branched([(blocks[layer], n) for layer, n in one.branch], axis))
+                vectors: list[Tensor] = []
                 if one.backward:
-                    vectors: list[Tensor] = []
-                    undo.enter_context(seam.embeddings(model, lambda x, v=vectors: v.append(x.requires_grad_()) or x))
+                    undo.enter_context(seam.embeddings(model, partial(_tracked, vectors)))
                 out = model(**one.inputs).logits
                 if one.backward:
                     torch.autograd.grad(out[:, 0].sum(), vectors)
+
+
+def _tracked(seen: list[Tensor], vectors: Tensor) -> Tensor:
+    seen.append(vectors.detach().requires_grad_())
+    return seen[-1]
 
 
 def run(scale: Scale) -> Report:
@@ -138,5 +144,9 @@ def agreement(one: Audit, other: Audit) -> str:
     answers = [(a.says, b.says) for v, w in verdicts for a, b in zip(v.answers, w.answers, strict=True)]
     ranks = [{m.method: m.rank for m in audit.summary.rankings[0].methods} for audit in (one, other)]
     places = [(rank, ranks[1].get(method)) for method, rank in ranks[0].items()]
-    pairs = {"verdicts": [(v.word, w.word) for v, w in verdicts], "answers": answers, "ranks": places}
+    pairs: dict[str, list[tuple[Any, Any]]] = {
+        "verdicts": [(v.word, w.word) for v, w in verdicts],
+        "answers": answers,
+        "ranks": places,
+    }
     return ", ".join(f"{sum(a == b for a, b in same)} of {len(same)} {name}" for name, same in pairs.items())

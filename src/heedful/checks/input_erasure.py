@@ -211,8 +211,8 @@ class InputErasure(Together):
         return [np.array(order, dtype=np.int64) for order in chosen]
 
     def _findings(self, text: MaskedText, orders: Mapping[str, Sequence[Ints]], greedy: Ints) -> list[Finding]:
-        measure = {name: self.numbers if self._has_curve(name) else _top_tvd for name in orders}
-        numbers = {name: _mean([measure[name](text, order) for order in group]) for name, group in orders.items()}
+        measures = {name: self.numbers if self._has_curve(name) else _top_tvd for name in orders}
+        numbers = {name: _mean([measures[name](text, order) for order in group]) for name, group in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
         nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]

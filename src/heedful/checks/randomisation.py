@@ -106,7 +106,7 @@ class Randomisation(Together):
         return findings
 
     def _stage(
-        self, cases: Sequence[Case], controls: Sequence[Similarity | None], random: Classifier, at: Place
+        self, cases: Sequence[Case], controls: Sequence[similarity.Similarity | None], random: Classifier, at: Place
     ) -> list[list[Finding]]:
         """The findings on each text with the model at this stage."""
         findings = [[_output(case, random, at)] for case in cases]

@@ -149,7 +149,7 @@ def unrelated(case: Case) -> Similarity | None:
     words = compared_words(case)  # as in `compare_explanations`, once for all pairs
     scores = [np.array([x for i, x in word_scores(draw).items() if i in words]) for draw in case.draws]
     if not len(scores[0]):
-        return compare_explanations(case, *case.draws[:2])
+        return compare_explanations(case, case.draws[0], case.draws[1])
     return averaged([Similarity(similarity(a, b)) for a, b in zip(scores, [*scores[1:], scores[0]], strict=True)])
 
 
