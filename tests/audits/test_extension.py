@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 
 from heedful.audits.audit import audit
 from heedful.audits.chunk import chunk_of, one_thread
+from heedful.audits.forecast import forecast
 from heedful.audits.job import AuditProgress, AuditRequest, Job, prepare
 from heedful.audits.record import load_record
 from heedful.audits.result import Audit
@@ -22,11 +25,13 @@ from heedful.audits.run import GROUP_TEXTS, read_run
 from heedful.checks import CHECKS
 from heedful.checks.base import Case, Finding, Measure, removal_effects
 from heedful.cli import main
+from heedful.cli.audit import _watching as watching
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from heedful.model.function import Plain
 from heedful.model.inference import sharing
 from heedful.model.masking import features
+from heedful.report.progress import Show
 from tests.audits.test_audit import Another, Counting, Stop, stop_at, summary
 from tests.checks.test_conformance import SMALL
 from tests.support import processes, toys
@@ -186,7 +191,7 @@ def with_checks(job: Job, names: Iterable[str]) -> Job:
 def test_findings_of_a_check_do_not_depend_on_the_checks_before_it() -> None:
     texts, checks = [Example(text) for text in SENTENCES[:2]], [CHECKS.make(name, SMALL.get(name)) for name in CHECKS]
     job = prepare(AuditRequest(shared("bilstm"), texts, ["attention-mean", "leave-one-out"], checks))
-    assert findings(job) == findings(with_checks(job, reversed(job.battery.checks)))
+    assert findings(job) == findings(with_checks(job, reversed(list(job.battery.checks))))
 
 
 @dataclass(frozen=True)
@@ -235,3 +240,29 @@ def test_a_time_budget_ends_a_run_after_a_group_of_texts(whole: Path, tmp_path: 
     assert counts == [GROUP_TEXTS, 2 * GROUP_TEXTS, 3 * GROUP_TEXTS, 4 * GROUP_TEXTS]
     assert run(tmp_path, checks=checks).complete
     assert (summary(tmp_path), parts(tmp_path)) == (summary(whole), parts(whole))
+
+
+def test_a_slow_run_says_where_it_is_before_a_text_is_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    with watching(Show(), first=0.05, every=0.05) as watch:
+        watch(AuditProgress(0, 60, "lime"))
+        time.sleep(0.2)
+        watch(AuditProgress(0, 60, "sign", partial=2.5))
+        time.sleep(0.2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "0 of 60 texts, 0 s: lime"
+    assert re.fullmatch(r"2 of 60 texts, 0 s, about \d+ s left: sign", lines[-1])
+
+
+def test_the_progress_of_a_run_never_falls_and_follows_the_cost(tmp_path: Path) -> None:
+    lines: list[AuditProgress] = []
+    run(tmp_path, checks=[*CHEAP, *SIGN], watch=lines.append)
+    shares = [now.share for now in lines[:-1]]
+    assert shares == sorted(shares)
+    assert len({int(now.texts + now.partial) for now in lines}) > len(TEXTS) / GROUP_TEXTS
+
+
+def test_a_forecast_is_of_what_is_run() -> None:
+    job = prepare(AuditRequest(POINTER, TEXTS, METHODS, SIGN))
+    forecast(job)  # what is slow the first time
+    spent = min(audit(POINTER, TEXTS, METHODS, SIGN).timing["seconds"] for _ in range(2))
+    assert 1 / 3 < forecast(job).seconds / spent < 3  # wide, for a noisy machine

@@ -72,7 +72,8 @@ def audit(
     `compute_share`. `time_budget`, in seconds, ends the run early, after a group of texts. `watch` is called with the
     progress, an `AuditProgress`.
     """
-    methods, checks = (None if names is None else list(names) for names in (methods, checks))
+    methods = None if methods is None else list(methods)
+    checks = None if checks is None else list(checks)
     request = AuditRequest(
         model, data, methods, checks, profile, limit, until, seed, target, settings, explanations, checkpoints, columns,
         kind, select, revision, device, dtype,

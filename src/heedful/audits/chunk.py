@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from heedful.core.finding import LEFT_OUT, Finding
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.data import Example
-from heedful.methods import Method
+from heedful.methods import Method, Passes
 from heedful.methods.controls import Random
 from heedful.methods.explain import try_method
 from heedful.model.classifier import Classifier
@@ -63,7 +63,8 @@ class Chunks:
         numbers = range(first, max(end, min(job.total, first + CHUNK_TEXTS)))
         findings: Numbered = []
         texts: list[dict[str, Any]] = []
-        timings, kept = [], 0
+        timings: list[dict[str, Any]] = []
+        kept = 0
         for group in (numbers[i : i + GROUP_TEXTS] for i in range(0, len(numbers), GROUP_TEXTS)):
             # a group that a smaller limit cut short is computed again as a whole
             reused = group.stop <= end
@@ -142,21 +143,21 @@ def one_thread() -> Iterator[None]:
 def planned(job: Job, example: Example) -> dict[str, float]:
     """The cost of each method and check on a text, in forward passes: a first guess before anything is measured."""
     classifier, methods = job.classifier, job.battery.methods
-    items = [(name, item, ()) for name, item in methods.items()]
+    items: list[tuple[str, Any, tuple[Any, ...]]] = [(name, item, ()) for name, item in methods.items()]
     items += [(name, item, (methods,)) for name, item in job.battery.checks.items()]
-    costs = {}
-    for name, item, more in items:
-        try:
-            passes = item.passes(classifier, classifier.tokens(example.text, example.pair).cut(classifier.limit), *more)
-            costs[name] = 1.0 + passes.forwards + BACKWARD_COST * passes.backwards
-        except (HeedfulError, AttributeError):  # it cannot run, or has no such method
-            costs[name] = 1.0
+    costs = {name: 1.0 for name, _, _ in items}
+    for name, passes, more in ((name, getattr(item, "passes", None), more) for name, item, more in items):
+        with suppress(HeedfulError):  # it cannot run
+            tokens = classifier.tokens(example.text, example.pair).cut(classifier.limit)
+            cost = Passes(0) if passes is None else passes(classifier, tokens, *more)
+            costs[name] += cost.forwards + BACKWARD_COST * cost.backwards
     return costs
 
 
 def seconds_by_name(timing: Mapping[str, Any]) -> dict[str, float]:
     """CPU seconds of each method and check."""
-    return {name: spent["seconds"] for name, spent in timing["methods"].items()} | timing["checks"]
+    methods = {name: spent["seconds"] for name, spent in timing["methods"].items()}
+    return {**methods, **timing["checks"]}
 
 
 def chunk_of(

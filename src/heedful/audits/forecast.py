@@ -93,7 +93,7 @@ def _seconds(job: Job) -> float:
         timing = _timed(job, timed)
     seconds = seconds_by_name(timing)
     scale = job.total / len(places)
-    expected = (timing["seconds"] - sum(seconds.values())) * job.total / len(timed)
+    expected: float = (timing["seconds"] - sum(seconds.values())) * job.total / len(timed)
     for name, spent in seconds.items():
         limit = getattr(job.battery.checks.get(name), "texts", None)
         share = 1.0 if limit is None else min(1.0, limit / job.total)

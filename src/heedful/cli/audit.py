@@ -48,7 +48,7 @@ class _Several(click.Command):
 @click.command(cls=_Several)
 @click.argument("data")
 @opt.model_options
-@click.option("--out", help="Output folder, or s3://bucket/folder. An interrupted run in it is resumed.")
+@click.option("--out", help="Output folder, or s3://bucket/folder. A run in it is resumed, or extended.")
 @click.option("--methods", help="Names, separated by commas. [default: the profile's]")
 @click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited like the methods.")
 @click.option("--checks", help="Names, separated by commas. [default: all]")
@@ -78,7 +78,8 @@ def audit(
     """Audit the explanations of a model on DATA: a file or folder of texts, or "corpus" for the package's own.
 
     Every method explains every text. Every check measures these explanations and compares them with controls that do
-    not use the model. The run folder has all findings. The same command resumes an interrupted run.
+    not use the model. The run folder has all findings. The same command resumes an interrupted run; other methods and
+    checks extend it.
     """
     budget = _seconds(time_budget)
     if out is None and not dry_run:
