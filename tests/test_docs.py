@@ -35,6 +35,7 @@ SENTENCES = {
     "A warm, funny film that I did not want to end.": "positive",
     "A slow start and a wonderful end.": "positive",
     "A slow start.": "negative",
+    "A slow start. The music is wonderful. I did not want it to end.": "positive",
     "Dull, and far too long.": "negative",
     "The story is thin but the music is wonderful.": "positive",
 }

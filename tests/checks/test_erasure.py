@@ -399,6 +399,18 @@ def test_sentences_are_erased_in_one_pass_at_a_time_too() -> None:
         assert torch.allclose(logits, slow(classifier, case, items.places[i], "sentence", [0]), atol=1e-5)
 
 
+def test_a_transformer_loses_sentences_if_they_are_the_unit() -> None:
+    classifier = build("bert")
+    case = one(classifier, f"{TEXTS[0]} {TEXTS[1]} Good music!", METHODS)
+    sites, items = Erasure(unit="sentence")._items(case)
+    assert items.places == features(case.tokens, "sentence")
+    assert len(items) == 3
+    erased = Erased(classifier, classifier.batch([case.tokens]), sites, items.places)
+    for place, logits in zip(items.places, erased.of(np.eye(3, dtype=bool)), strict=True):
+        assert torch.allclose(logits, slow(classifier, case, place, "self", [1]), atol=1e-5)
+    assert set(found(Erasure(unit="sentence")(case), "fraction")) >= {"attention", "leave-one-out", "random"}
+
+
 def test_a_text_of_one_item_is_counted_and_has_no_numbers() -> None:
     few, more = many(build("bert"), ["good", "good film"], METHODS)
     findings = TOKENS(few)

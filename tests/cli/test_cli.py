@@ -206,6 +206,14 @@ def test_the_terminal_shows_sentences_if_asked(run: Run) -> None:
     assert "It was dull.(1.00) Music was good.(" in shown
 
 
+def test_the_terminal_shows_the_sentences_that_a_method_removed(run: Run) -> None:
+    shown = run("It was dull. Music was good.", "--set", "leave-one-out.by=sentence", method="leave-one-out").stdout
+    assert "unit sentence, 2 features" in shown
+    assert "a sentence has the sum of its tokens" in shown
+    one = run("It was dull", "--set", "by=sentence", method="leave-one-out").stdout
+    assert "the text is one sentence" in " ".join(one.split())
+
+
 @pytest.mark.parametrize(("given", "same"), [("-1", "1"), ("-2", "0")])
 def test_negative_layers_count_from_the_last(run: Run, given: str, same: str) -> None:
     a, b = (read(run(TEXT, "--json", "--layer", n, method="attention-mean"))[0].scores for n in (given, same))
