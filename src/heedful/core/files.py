@@ -191,9 +191,12 @@ def write_errors(path: Path) -> Iterator[None]:
 def probe(folder: Path) -> None:
     """Refuse a folder that cannot be written."""
     with write_errors(folder):
-        part = folder / _part_name(Path("probe")).name
-        part.touch()
-        part.unlink()
+        if in_store(folder):
+            part = folder / _part_name(Path("probe")).name
+            part.touch()
+            part.unlink()
+        else:
+            _new_part(folder / "probe").unlink()
 
 
 def leftover(name: str) -> bool:
