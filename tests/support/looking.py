@@ -19,7 +19,7 @@ import numpy as np
 from heedful.audits.limits import AnytimeLimits
 from heedful.audits.run import CHUNK_TEXTS
 from heedful.audits.verdict import Rule
-from heedful.core.arrays import Floats
+from heedful.core.arrays import Bools, Floats
 from heedful.maths import sequential, stats
 
 RULE = Rule(limits="anytime")
@@ -98,13 +98,13 @@ def looks(texts: int) -> range:
     return range(2 * CHUNK_TEXTS, texts + 1, CHUNK_TEXTS)
 
 
-def fixed(x: Floats) -> Floats:
+def fixed(x: Floats) -> Bools:
     """By the limits for a fixed number of texts, at each look by itself."""
     level = 2 * RULE.level - 1
     return np.stack([stats.mean_intervals(x[:, :n], level)[0] > 0 for n in looks(x.shape[1])], 1)
 
 
-def anytime(x: Floats, low: float, capital: Callable[[Floats, float], Floats] = sequential.log_capital) -> Floats:
+def anytime(x: Floats, low: float, capital: Callable[[Floats, float], Floats] = sequential.log_capital) -> Bools:
     """By the capital so far."""
     beyond = np.stack([np.maximum.accumulate(capital(row, low) >= LINE) for row in x])
     return beyond[:, [n - 1 for n in looks(x.shape[1])]]

@@ -8,8 +8,8 @@ They are bets (Waudby-Smith & Ramdas 2024). To refute that the mean is at most m
 be staked without going bankrupt: x multiplies the capital by 1 + c (x − m) / (m − low), where `low` is the smallest
 possible value. If the mean is at most m, the capital is a supermartingale, and reaches 1 / (1 − level) at any time with
 a probability of at most 1 − level (Ville 1939). The capital is divided among the shares of BETS, by WEIGHTS, instead of
-following a bet that is estimated from the past: that takes fewer texts (docs/verdict.md), and the capital after n texts
-does not depend on their order.
+following a bet that is estimated from the past: that takes no more texts (docs/verdict.md), and the capital after n
+texts does not depend on their order.
 
 Values are bounded, and independent with the same mean. Where texts of several labels come in turn, in proportion, each
 label with a mean of its own, the capital of a fixed bet grows no faster: E ∏ (1 + λ xᵢ) = ∏ (1 + λ μᵢ) ≤ (1 + λ μ)ⁿ, up
