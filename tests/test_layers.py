@@ -38,6 +38,7 @@ CROSS_MODULE_TESTS = {
     "data.assets": "the corpus and the model that come with the package",
     "maths.theory_lemmas": "the lemmas behind maths.theory",
     "methods.methods": "what all methods of gradients and attention have in common",
+    "methods.sentences": "sentences as features, in every method that removes words",
     "methods.smoothgrad": "a method of methods.gradients with papers of its own",
     "checks.battery": "every check on every kind of classifier",
     "checks.plugin": "a check of another package, wherever a check of heedful appears",

@@ -19,6 +19,7 @@ from heedful.audits.job import AuditProgress, AuditRequest, prepare
 from heedful.audits.looks import Looks, in_order
 from heedful.audits.record import load_record
 from heedful.audits.result import Audit
+from heedful.audits.run import GROUP_TEXTS
 from heedful.audits.verdict import Evidence, Reason, Rule, Trio, decided, join, verdict
 from heedful.audits.workers import ReportShare, Work, silent
 from heedful.checks.base import Case, Finding, Measure
@@ -196,7 +197,7 @@ def test_an_interruption_is_no_look_and_does_not_hide_one(tmp_path: Path) -> Non
 
 def test_a_time_budget_shows_a_summary(tmp_path: Path) -> None:
     run(tmp_path / "a", limit=17, time_budget=0.0)
-    assert run(tmp_path / "a", limit=17).summary.looks == Looks((16,))
+    assert run(tmp_path / "a", limit=17).summary.looks == Looks((GROUP_TEXTS,))
 
 
 def test_a_summary_without_looks_is_that_of_one_look(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import heedful
 import heedful.core.tree
 import heedful.model.loading
 from heedful.cli import main
+from heedful.core import files
 from tests.support import processes
 from tests.support.models import build
 from tests.support.parameters import mostly_thorough
@@ -409,7 +410,7 @@ def _read_only(*_: Any) -> Any:
 
 
 def test_a_read_only_folder_is_refused(run: Run, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "touch", _read_only)
+    monkeypatch.setattr(files, "_new_part", _read_only)
     assert said(run(TEXT, "--html", str(page))) == refusal(
         f"'{page}' cannot be written (Permission denied); choose another path."
     )
