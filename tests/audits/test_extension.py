@@ -42,10 +42,12 @@ POINTER = toys.build("bert", toys.POINTER)
 TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(18))]
 METHODS = ["attention-mean", "leave-one-out"]
 CHEAP, SIGN = ["cost", "complexity"], ["infidelity", "sign"]
+FEW = ["infidelity.samples=8"]
 
 
 def run(out: Path, methods: Any = METHODS, checks: Any = CHEAP, **more: Any) -> Audit:
-    return audit(POINTER, TEXTS, methods, checks, out, **more)
+    settings = more.pop("settings", FEW if "infidelity" in (checks or ()) else ())
+    return audit(POINTER, TEXTS, methods, checks, out, settings=settings, **more)
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,7 @@ def test_a_run_of_more_texts_is_extended_on_all_of_them(whole: Path, tmp_path: P
     assert summary(tmp_path) == summary(whole)
 
 
+@pytest.mark.thorough
 def test_an_extension_of_more_texts_and_checks(whole: Path, tmp_path: Path) -> None:
     run(tmp_path, limit=6)
     run(tmp_path, checks=SIGN)
@@ -130,6 +133,7 @@ def test_an_extension_of_more_texts_and_checks(whole: Path, tmp_path: Path) -> N
     assert load_record(tmp_path).summary.looks.before == (6,)
 
 
+@pytest.mark.thorough
 def test_an_extension_that_is_stopped_goes_on(whole: Path, tmp_path: Path) -> None:
     run(tmp_path)
     with pytest.raises(Stop):
@@ -159,7 +163,8 @@ def test_an_extension_that_is_killed_goes_on(whole: Path, tmp_path: Path, file: 
     asked = ["audit", str(tmp_path / "data.jsonl"), "--model", str(tmp_path / "model"), "--out", str(tmp_path / "a")]
 
     def command(checks: list[str]) -> list[str]:
-        return [*asked, "--methods", ",".join(METHODS), "--checks", ",".join(checks)]
+        settings = ["--set", *FEW] if "infidelity" in checks else []
+        return [*asked, "--methods", ",".join(METHODS), "--checks", ",".join(checks), *settings]
 
     assert CliRunner().invoke(main, command(CHEAP)).exit_code == 0
     with processes.command(command(SIGN), before=processes.dies_at(file)) as process:
@@ -268,8 +273,9 @@ def test_the_progress_of_a_run_never_falls_and_follows_the_cost(tmp_path: Path) 
     assert len({int(now.texts + now.partial) for now in lines}) > len(TEXTS) / GROUP_TEXTS
 
 
+@pytest.mark.thorough
 def test_a_forecast_is_of_what_is_run() -> None:
-    job = prepare(AuditRequest(POINTER, TEXTS, METHODS, SIGN))
+    job = prepare(AuditRequest(POINTER, TEXTS, METHODS, SIGN, settings=FEW))
     forecast(job)  # what is slow the first time
-    spent = min(audit(POINTER, TEXTS, METHODS, SIGN).timing["seconds"] for _ in range(2))
+    spent = min(audit(POINTER, TEXTS, METHODS, SIGN, settings=FEW).timing["seconds"] for _ in range(2))
     assert 1 / 3 < forecast(job).seconds / spent < 3  # wide, for a noisy machine

@@ -40,7 +40,7 @@ def extended(job: Job, request: AuditRequest, folder: str | Path) -> Job:
 
 def _asked(now: Battery, request: AuditRequest) -> tuple[set[str], set[str]]:
     """The names of methods and of checks whose settings are those of the request."""
-    plain = battery(request.profile, request.methods, request.checks, request.target)
+    plain = battery(request.profile, request.methods or None, request.checks or None, request.target)
     if request.methods is None and request.checks is None:
         return set(now.methods), set(now.checks)
 
