@@ -27,6 +27,7 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.core.finding import Role
 from heedful.data import Example
+from heedful.methods import Method
 from heedful.methods.gradient import IntegratedGradients
 from heedful.report.audit import report
 from heedful.report.looks import round_up
@@ -68,7 +69,7 @@ class Planted:
         ]
 
 
-METHODS = ["attention-mean", IntegratedGradients(steps=1)]
+METHODS: list[str | Method] = ["attention-mean", IntegratedGradients(steps=1)]
 
 
 def run(out: Path | None = None, share: float = 1.0, **more: Any) -> Audit:
@@ -234,7 +235,7 @@ def test_other_constants_keep_the_rule_of_the_run(whole: Path) -> None:
     ],
 )
 def test_what_cannot_be_decided_is_refused(changed: dict[str, Any], said: str) -> None:
-    arguments = {"methods": METHODS, "checks": [Planted()], "until": "decided"} | changed
+    arguments: dict[str, Any] = {"methods": METHODS, "checks": [Planted()], "until": "decided"} | changed
     with pytest.raises(BadInput, match=said):
         audit(POINTER, TEXTS, **arguments)
 

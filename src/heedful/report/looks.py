@@ -18,7 +18,8 @@ def looks_sentences(record: Record, verdict: Verdict) -> tuple[str, ...]:
     )
     if verdict.rule.limits == "fixed":
         single = "but these limits are for a single look: wrong answers are more frequent than they say."
-        return (f"Texts were added {earlier}, {single}",) if earlier else ()
+        again = earlier or ("to decide the verdict" if looks.until else "")
+        return (f"Texts were added {again}, {single}",) if again else ()
     undecided = [answer for answer in verdict.answers if not answer.decided]
     aim = "to decide the verdict" if undecided else "until the verdict was decided"
     why = aim if looks.until else earlier or "one by one"
