@@ -85,7 +85,7 @@ def _seconds(job: Job) -> float:
     places = job.order[: min(job.total, SAMPLED_TEXTS)]
     costs = {n: _cost(job, n) for n in range(len(places))}
     by_length = sorted(costs, key=lambda n: sum(costs[n].values()))
-    timed = [by_length[len(by_length) // 4]]  # shorter than most, because a dry run should be short
+    timed = [by_length[len(by_length) // 2]]
     timing = _timed(job, timed)
     if timing["seconds"] < CHEAP_SECONDS:  # the first time pays for warming up, and a text alone for small batches
         middle = max(0, (len(by_length) - GROUP_TEXTS) // 2)
