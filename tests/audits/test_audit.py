@@ -20,6 +20,7 @@ import torch
 from click.testing import CliRunner
 
 import heedful
+from heedful.audits import forecast
 from heedful.audits.audit import audit
 from heedful.audits.job import AuditProgress, AuditRequest, battery, prepare
 from heedful.audits.result import Audit
@@ -454,7 +455,8 @@ def test_a_command_that_is_stopped_and_then_killed_goes_on(whole: Path, tmp_path
     assert summary(tmp_path / "a") == summary(whole)
 
 
-def test_a_dry_run_runs_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_stores_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_seconds", lambda job: 90.0)  # to time a text takes seconds
     found = CliRunner().invoke(main, ["audit", "corpus", "--dry-run", "--out", str(tmp_path / "a")])
     assert found.exit_code == 0
     assert not (tmp_path / "a").exists()
@@ -484,10 +486,11 @@ def testdurations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_a_dry_run_as_json() -> None:
+def test_a_dry_run_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "_seconds", lambda job: 90.0)
     found = CliRunner().invoke(main, ["audit", "corpus", "--dry-run", "--json", "--checks", "cost,sign"])
     plan = json.loads(found.stdout)
-    assert plan["texts"] == 60
+    assert (plan["texts"], plan["seconds"]) == (60, 90.0)
     assert {line["name"] for line in plan["plan"] if line["kind"] == "check"} == {"cost", "sign"}
 
 
