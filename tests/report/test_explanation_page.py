@@ -225,7 +225,7 @@ def test_bars_meet_at_zero_and_fill_the_axis() -> None:
 
 
 def test_a_repeated_word_says_which_one_it_is() -> None:
-    why = rows.by_word(scored(cut("good or good")))
+    why = rows.by_unit(scored(cut("good or good")))
     assert {(bar.word.text, bar.nth) for bar in rows.strongest_bars(why)} == {("good", 1), ("or", None), ("good", 2)}
 
 
@@ -357,7 +357,7 @@ def test_a_tip_gives_the_standard_error_of_the_word() -> None:
 
 
 def test_whiskers_are_centred_on_the_end_of_their_bar_and_stay_on_the_axis() -> None:
-    words = rows.by_word(doubtful())
+    words = rows.by_unit(doubtful())
     bars = rows.strongest_bars(words)
     assert words.errors is not None
     low, high = (words.scores - words.errors)[1:-1].min(initial=0), (words.scores + words.errors)[1:-1].max(initial=0)
