@@ -106,6 +106,14 @@ def test_a_changed_setting_is_measured_again(tmp_path: Path) -> None:
     assert summary(tmp_path / "grown") == summary(tmp_path / "whole")
 
 
+def test_a_forgotten_setting_of_a_method_does_not_cost_the_run(tmp_path: Path) -> None:
+    audit(POINTER, TEXTS[:2], ["lime"], ["cost"], tmp_path, settings=["lime.samples=20"])
+    before = parts(tmp_path)
+    with pytest.raises(BadInput, match=r"setting methods.lime.samples \(20 then, [0-9]+ now\)"):
+        audit(POINTER, TEXTS[:2], ["lime"], ["cost"], tmp_path)
+    assert parts(tmp_path) == before
+
+
 def numbers(folder: Path) -> dict[str, Any]:
     """The summary without what depends on how often it was looked at."""
     stored = json.loads(summary(folder))

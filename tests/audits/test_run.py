@@ -507,8 +507,8 @@ def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
     with pytest.raises(BadInput) as told:
         open_run(run.folder, replace(MANIFEST, settings=other, seed=1))
     assert str(told.value) == (
-        f"'{run.folder}' holds a different run: method random is gone, setting profile (standard then, absent "
-        "now), setting x (absent then, 1 now) and 1 more; give another folder (--out), or delete that run (--restart)."
+        f"'{run.folder}' holds a different run: setting methods.ig.steps (64 then, 32 now), method random is "
+        "gone, setting profile (standard then, absent now) and 2 more; give another folder (--out), or delete that run (--restart)."
     )
     assert contents(run.folder) == before
 

@@ -37,9 +37,13 @@ class Change:
 
     @property
     def extensible(self) -> bool:
-        """Whether it is a method or a check that is new, or a setting of one."""
-        gone = self.one_sided and self.now is ABSENT
-        return self.path[:1] == ("settings",) and self.path[1] in _EXTENSIBLE and not gone
+        """Whether it is a method or a check that is new, or a setting of a check.
+
+        Another setting of a method would change every finding: whoever forgets a setting shall not lose the run.
+        """
+        if self.path[:1] != ("settings",) or self.path[1] not in _EXTENSIBLE:
+            return False
+        return self.now is not ABSENT if self.one_sided else self.path[1] != "methods"
 
     @property
     def name(self) -> str:
