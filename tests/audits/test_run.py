@@ -508,7 +508,8 @@ def test_a_run_of_something_else_is_refused_and_says_what(run: Run) -> None:
         open_run(run.folder, replace(MANIFEST, settings=other, seed=1))
     assert str(told.value) == (
         f"'{run.folder}' holds a different run: setting methods.ig.steps (64 then, 32 now), method random is "
-        "gone, setting profile (standard then, absent now) and 2 more; give another folder (--out), or delete that run (--restart)."
+        "gone, setting profile (standard then, absent now) and 2 more; give another folder (--out), or delete that run "
+        "(--restart)."
     )
     assert contents(run.folder) == before
 
