@@ -72,9 +72,9 @@ def _rare_gain(rng: np.random.Generator, size: tuple[int, int], share: float) ->
 
 def _labels(rng: np.random.Generator, size: tuple[int, int], share: float) -> tuple[Floats, Floats, Floats]:
     """Two labels in turn: attention has its share of the lead and 0.15 more for one, 0.15 less for the other."""
-    turn = np.where(np.arange(size[1]) % 2, 0.15, -0.15)
+    mean = share + np.where(np.arange(size[1]) % 2, 0.15, -0.15)
     s = rng.beta(4, 4, size)
-    return np.clip((share + turn) + rng.choice([-0.05, 0.05], size), 0, 1) * s, np.zeros(size), s
+    return rng.beta(mean / 2, (1 - mean) / 2, size) * s, np.zeros(size), s
 
 
 POPULATIONS: dict[str, Draw] = {
