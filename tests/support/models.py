@@ -11,11 +11,20 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING, AutoModelForSequenceClassification, PretrainedConfig, PreTrainedTokenizerFast
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedTokenizerFast,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from heedful.methods import METHODS
 from heedful.model.classifier import Classifier
+from heedful.model.prompted import Prompt, Prompted
 from heedful.nets import MultiHead, MultiHeadShape, Single
 from heedful.nets.single import SingleShape
 
@@ -155,6 +164,15 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bloom": ("roberta", {"hidden_size": 16, "n_layer": 2, "n_head": 2}),
     "falcon": ("roberta", {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}),
 }  # fmt: skip
+# language models that classify by a prompt: the family, and how its language model is built
+PROMPTED: dict[str, tuple[str, Any]] = {
+    "prompted-gpt2": ("gpt2", AutoModelForCausalLM),
+    "prompted-bert": ("bert", AutoModelForMaskedLM),
+    "prompted-bart": ("bart", AutoModelForSeq2SeqLM),
+    "prompted-llama": ("llama", AutoModelForCausalLM),
+    "prompted-t5": ("t5", AutoModelForSeq2SeqLM),
+}
+WORDS = {"positive": " good", "negative": " bad", "mixed": " film"}
 UNREADABLE = {
     "fnet": ("wordpiece", {k: v for k, v in _BERT.items() if k != "num_attention_heads"} | {"tpu_short_seq_length": 64})
 }
@@ -178,16 +196,36 @@ def build(family: str, labels: int = 3, seed: int = 0, **more: Any) -> Classifie
         return bilstm(labels, seed)
     if family == "multihead":
         return multihead(labels, seed)
+    if family in PROMPTED:
+        return prompted(family, labels, seed)
     kind, settings = FAMILIES.get(family) or UNREADABLE[family]
     t = tokenizer(kind)
-    ids = {
-        name: getattr(t, name)
-        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
-    }
-    config = CONFIG_MAPPING[family](vocab_size=len(t), num_labels=labels, **(ids | settings | more))
+    model = _from_config(AutoModelForSequenceClassification, family, t, seed, settings | more | {"num_labels": labels})
+    return Classifier(model, t, name=f"tiny-{family}")
+
+
+def _from_config(auto: Any, family: str, t: Any, seed: int, settings: dict[str, Any]) -> Any:
+    names = ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")
+    ids = {name: getattr(t, name) for name in names}
+    config = CONFIG_MAPPING[family](vocab_size=len(t), **(ids | settings))
     torch.manual_seed(seed)
-    model = AutoModelForSequenceClassification.from_config(config)
-    return Classifier(loud(model, seed), t, name=f"tiny-{family}")
+    return loud(auto.from_config(config), seed)
+
+
+def language_model(family: str, seed: int = 0) -> tuple[Any, Any]:
+    """A tiny loud language model of a PROMPTED family, and its tokenizer."""
+    base, auto = PROMPTED[family]
+    kind, settings = FAMILIES[base]
+    t = tokenizer(kind)
+    return _from_config(auto, base, t, seed, settings), t
+
+
+def prompted(family: str, labels: int = 3, seed: int = 0, **prompt: Any) -> Classifier:
+    """A tiny loud language model that classifies by a prompt; `prompt` are fields of `Prompt`."""
+    template = "It is {mask}: {text} so" if PROMPTED[family][1] is AutoModelForMaskedLM else "Review: {text} It is"
+    words = dict(list(WORDS.items())[:labels])
+    fields = {"template": template, "verbalizer": words} | prompt
+    return Prompted(*language_model(family, seed), Prompt(**fields), name=f"tiny-{family}")
 
 
 # a BiLSTM by hand, for toys: with a second head past attention

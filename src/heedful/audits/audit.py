@@ -49,9 +49,7 @@ def audit(
     columns: Columns = GUESSED,
     kind: str | None = None,
     select: Selection = EVERYTHING,
-    revision: str | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
+    model_options: Mapping[str, Any] | None = None,
     jobs: int = 1,
     workers: Workers | None = None,
     time_budget: float | None = None,
@@ -60,9 +58,10 @@ def audit(
 ) -> Audit:
     """Audit the explanations of a model on data: every method (or those named) with every check (or those named).
 
-    `model`, `revision`, `device` and `dtype` are as for `heedful.load`; `data`, `columns`, `kind` and `select` as for
-    `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are files of scores that other
-    programs computed; `checkpoints` are other models of the same training, for the check stability.
+    `model` and `model_options` (keywords, such as {"device": "cuda"}) are as for `heedful.load`; `data`, `columns`,
+    `kind` and `select` as for `heedful.data.load`. `settings` are texts such as "lime.samples=500"; `explanations` are
+    files of scores that other programs computed; `checkpoints` are other models of the same training, for the check
+    stability.
 
     With `out`, the run and its report (report.html) are stored in that folder. The same call resumes it; a larger
     `limit`, further methods and further checks extend it; `restart` deletes it first. With until="decided", texts are
@@ -76,7 +75,7 @@ def audit(
     checks = None if checks is None else list(checks)
     request = AuditRequest(
         model, data, methods, checks, profile, limit, until, seed, target, settings, explanations, checkpoints, columns,
-        kind, select, revision, device, dtype,
+        kind, select, model_options or {},
     )  # fmt: skip
     if isinstance(workers, Share):
         raise BadInput("a share of a run has no summary; call heedful.audits.shares.compute_share.")

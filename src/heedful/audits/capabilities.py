@@ -32,6 +32,7 @@ from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
 from heedful.model.inference import answers, sharing
 from heedful.model.masking import WAYS, Variants
+from heedful.model.prompted import Prompted
 
 WatchProbe = Callable[[str], None]
 Facts = tuple[tuple[str, str], ...]
@@ -204,7 +205,23 @@ def _facts(probe: _Probe, gradient: Ability) -> Facts:
     masking = _maskings(classifier, probe.tokens)
     if isinstance(classifier, Plain):
         return (*PLAIN_FACTS, *shared, *masking)
-    return (*_model(classifier), *shared, *_inside(probe, gradient), *masking)
+    prompt = _prompt(classifier) if isinstance(classifier, Prompted) else ()
+    return (*_model(classifier), *prompt, *shared, *_inside(probe, gradient), *masking)
+
+
+def _prompt(classifier: Prompted) -> Facts:
+    """The prompt, how labels are scored, and what is not read."""
+    prompt, whole = classifier.prompt, classifier.model.whole
+    words = ", ".join(f"{label} {said!r}" for label, said in list(prompt.verbalizer.items())[:MAX_LABELS])
+    scoring = {"first": "first token", "sum": "whole string", "mean": "whole string, mean per token"}[prompt.scoring]
+    kind = {"causal": "continues the prompt", "masked": "fills in the mask", "seq2seq": "answers by its decoder"}
+    later = (("not read", "attention of a label's later tokens: edits change what these read, not their own weights"),)
+    return (
+        ("prompt", repr(prompt.template) + (", in the tokenizer's chat template" if prompt.chat else "")),
+        ("answers", f"{kind[classifier.kind_of_model]}: {words}"),
+        ("labels scored by", f"log-probability of the {scoring}{', calibrated' if prompt.calibrate else ''}"),
+        *(later if whole else ()),
+    )
 
 
 def _model(classifier: Classifier) -> Facts:
@@ -216,7 +233,7 @@ def _model(classifier: Classifier) -> Facts:
     speed = "fast" if getattr(tokenizer, "is_fast", False) else "slow"
     marks = [mark for mark in ("mask", "unk", "pad") if getattr(tokenizer, f"{mark}_token_id", None) is not None]
     return (
-        ("family", f"{getattr(classifier.config, 'model_type', 'unknown')} ({type(classifier.model).__name__})"),
+        ("family", f"{getattr(classifier.config, 'model_type', 'unknown')} ({classifier.architecture})"),
         ("parameters", f"{count:,} ({dtype})"),
         ("head", "sigmoid: one logit, yes or no" if one_logit else head.get(classifier.head, "a number")),
         ("tokenizer", f"{speed}; has {', '.join(marks) or 'no mask, unk or pad token'}"),

@@ -66,7 +66,7 @@ def head_places(classifier: Classifier) -> list[Where]:
 class Movable:
     """The positions of a site whose attention is changed: those of the text's tokens, with or without special ones.
 
-    A network may attend to padding that it adds itself; the padding keeps its weights.
+    A network may attend to padding that it adds itself; the padding keeps its weights, and so do the words of a prompt.
     """
 
     tokens: Tokens
@@ -74,7 +74,9 @@ class Movable:
 
     def positions(self, kind: str, size: int) -> Bool[Tensor, "t"]:
         """Which of the encoder's positions, or of the decoder's, where the text is shifted by one."""
-        movable = [self.special or not special for special in self.tokens.special]
+        prompt = self.tokens.prompt or (False,) * len(self.tokens)
+        pairs = zip(self.tokens.special, prompt, strict=True)
+        movable = [not of_prompt and (self.special or not special) for special, of_prompt in pairs]
         movable = [self.special, *movable[:-1]] if kind == "decoder" else movable
         return torch.tensor([*movable, *[False] * (size - len(movable))][:size])
 

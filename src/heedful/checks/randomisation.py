@@ -87,7 +87,7 @@ class Randomisation(Together):
             return []
         classifier = cases[0].classifier
         model = copied(classifier)
-        parts = staged(Classifier(model, classifier.tokenizer, classifier.name))
+        parts = staged(classifier.with_model(model))
         explained = similarity.evenly(len(parts), self.stages)
         findings = [similarity.left_out_findings(self.name, case, self.methods) for case in cases]
         controls = [similarity.unrelated(case) for case in cases]
@@ -97,7 +97,7 @@ class Randomisation(Together):
                 last = i == len(parts) - 1
                 at: Place = {"stage": i + 1, "layers": "all" if last else part.name}
                 # a new classifier each time: its caches about the model are no longer valid
-                stage = self._stage(cases, controls, Classifier(model, classifier.tokenizer, classifier.name), at)
+                stage = self._stage(cases, controls, classifier.with_model(model), at)
                 findings = [before + new for before, new in zip(findings, stage, strict=True)]
                 if last:  # one number for a method: its similarity with all weights randomised
                     for all_findings, new in zip(findings, stage, strict=True):

@@ -68,7 +68,7 @@ class _Several(click.Command):
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def audit(
-    data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
+    data: str, model: str | None, model_options: dict[str, Any], out: str | None,
     methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
     limit: int | None, until: Until | None, seed: int, jobs: int, on: str | None, gpus: float, share: str | None,
     finish: bool, time_budget: str | None, checkpoints: tuple[str, ...],
@@ -94,8 +94,7 @@ def audit(
     arguments: dict[str, Any] = {
         "methods": opt.names(methods), "checks": opt.names(checks), "profile": profile, "limit": limit, "until": until,
         "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
-        "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device,
-        "dtype": dtype, **reading,
+        "explanations": explanations, "checkpoints": checkpoints, "model_options": model_options, **reading,
     }  # fmt: skip
     if dry_run:
         from heedful.audits.forecast import forecast

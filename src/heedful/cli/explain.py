@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 
@@ -42,7 +42,7 @@ _THRESHOLD = "Use only edges above this share of the largest edge of their layer
 @opt.output_options
 @click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
 def explain(
-    text: str | None, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str | None, model: str | None, model_options: dict[str, Any],
     names: tuple[str, ...], every: bool, assignments: tuple[str, ...], layer: str | None,
     target: str | None, against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, windows: bool,
     file: str | None, unit: str | None, how: Reduction, as_json: bool, html: str | None, figure: str | None,
@@ -76,7 +76,7 @@ def explain(
         progress(hidden=lines is not None and sys.stdout.isatty()) as show,
     ):
         show("loading the model")
-        classifier = opt.load_model(model, revision, device, dtype)
+        classifier = opt.load_model(model, model_options)
         if lines is not None:
             texts = _check_lines(classifier, lines, pair)
         else:
@@ -158,7 +158,7 @@ def _print_json(result: Explanations | Tree) -> None:
 @opt.text_options
 @opt.output_options
 def tree(
-    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str, model: str | None, model_options: dict[str, Any],
     how: TreeSearch, threshold: float, penalty: float, assignments: tuple[str, ...], target: str | None,
     against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None,
     figure: str | None,
@@ -178,7 +178,7 @@ def tree(
     [method] = METHODS.choose(["attattr"], assignments)
     with output(html) as write, output(figure, "figure") as draw, progress() as show:
         show("loading the model")
-        classifier = opt.load_model(model, revision, device, dtype)
+        classifier = opt.load_model(model, model_options)
         grown = grow_tree(
             classifier, read, how, threshold=threshold, penalty=penalty, method=method,
             target=Target(target, scale, against), pair=pair, seed=seed, truncate=truncate,

@@ -64,7 +64,7 @@ def list_catalogue(catalogue: Catalogue, name: str | None, as_json: bool) -> Non
 @click.command()
 @opt.model_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def capabilities(model: str | None, revision: str | None, device: str | None, dtype: str | None, as_json: bool) -> None:
+def capabilities(model: str | None, model_options: dict[str, Any], as_json: bool) -> None:
     """Try every method and every check on a short text: what works on this model, and why the rest does not."""
     from rich.console import Console
 
@@ -73,7 +73,7 @@ def capabilities(model: str | None, revision: str | None, device: str | None, dt
 
     with progress(hidden=as_json) as show:
         show("loading the model")
-        result = probe(opt.load_model(model, revision, device, dtype), show)
+        result = probe(opt.load_model(model, model_options), show)
     if as_json:
         click.echo(result.to_json().encode("utf-8"))
     else:

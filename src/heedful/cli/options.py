@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +36,70 @@ def choice(name: str, values: list[str], words: str) -> Callable[[Command], Comm
 
 
 _TRUNCATE = "Truncate a text that is too long, or refuse it."
-model_options = _all(
-    click.option("--model", "-m", help="A model folder or a Hugging Face hub name. [default: the embedded model]"),
+_loading_options = _all(
     click.option("--revision", help="A branch, tag or commit of the hub name."),
     click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
     click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
-)
+    click.option("--prompt", help="A JSON file with a template and a verbalizer, for a language model."),
+    click.option(
+        "--template", help="A prompt with {text}, and {mask} for a masked model: 'Review: {text}\\nSentiment:'."
+    ),
+    click.option(
+        "--verbalizer", multiple=True, metavar="LABEL=WORDS",
+        help="What a language model says for a label: positive=' good'; one for each label.",
+    ),
+    click.option("--chat", is_flag=True, help="Put the template into the tokenizer's chat template."),
+    click.option("--system", help="The system message of the chat."),
+    click.option(
+        "--scoring", type=click.Choice(["first", "sum", "mean"]), default="first", show_default=True,
+        help="Score a label by its first token, or its whole string: the sum, or mean per token.",
+    ),
+    click.option("--calibrate", is_flag=True, help="Subtract the scores that labels have for texts that say nothing."),
+)  # fmt: skip
+
+
+def how_models_load(command: Command) -> Command:
+    """How a model is loaded, as one argument: `model_options`, keywords of `heedful.load`."""
+
+    @functools.wraps(command)
+    def read(
+        *args: Any, revision: str | None, device: str | None, dtype: str | None, prompt: str | None,
+        template: str | None, verbalizer: tuple[str, ...], chat: bool, system: str | None, scoring: str,
+        calibrate: bool, **others: Any,
+    ) -> Any:  # fmt: skip
+        options = {
+            "revision": revision, "device": device, "dtype": dtype, "prompt": prompt, "template": _lines(template),
+            "verbalizer": _words_of_labels(verbalizer) or None, "chat": chat, "system": _lines(system),
+            "scoring": scoring, "calibrate": calibrate,
+        }  # fmt: skip
+        return command(*args, model_options=options, **others)
+
+    return _loading_options(read)
+
+
+def model_options(command: Command) -> Command:
+    """The model, and how it is loaded."""
+    words = "A model folder or a Hugging Face hub name. [default: the embedded model]"
+    return click.option("--model", "-m", help=words)(how_models_load(command))
+
+
+def _lines(words: str | None) -> str | None:
+    """Text of the command line, in which \\n is a new line."""
+    return None if words is None else words.replace("\\n", "\n")
+
+
+def _words_of_labels(assignments: Sequence[str]) -> dict[str, str]:
+    """--verbalizer as a mapping from labels to words, whose white space counts."""
+    words: dict[str, str] = {}
+    for assignment in assignments:
+        label, equals, said = assignment.partition("=")
+        if not equals or label.strip() in words:
+            wrong = "names a label twice" if equals else "has no '='"
+            raise BadInput(f"--verbalizer {wrong} ('{assignment}'); write it as positive=' good', once for each label.")
+        words[label.strip()] = _lines(said) or ""
+    return words
+
+
 target_options = _all(
     click.option("--target", "-t", help="The label to explain, by name or index. [default: the predicted one]"),
     click.option("--against", help="Explain --target minus this label."),
@@ -144,11 +202,11 @@ def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
     return Ray.read(on, gpus)
 
 
-def load_model(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
+def load_model(model: str | None, model_options: Mapping[str, Any]) -> Classifier:
     """The model that the options name."""
     from heedful.model.loading import load
 
-    return load(model, revision=revision, device=device, dtype=dtype)
+    return load(model, **model_options)
 
 
 def read_text(text: str | None, pair: str | None) -> str | None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per text.")
 @click.option("--html", help="Write an HTML page to this file.")
 def pick(
-    data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, count: int, name: str,
+    data: str, model: str | None, model_options: dict[str, Any], count: int, name: str,
     assignments: tuple[str, ...], words: int, limit: int | None, seed: int, target: str | None, against: str | None,
     scale: Scale, reading: dict[str, Any], as_json: bool, html: str | None,
 ) -> None:  # fmt: skip
@@ -58,7 +58,7 @@ def pick(
     examples = [every[i] for i in sorted(order(every, seed)[:limit])]
     with output(html) as write, progress() as show:
         show("loading the model")
-        classifier = opt.load_model(model, revision, device, dtype)
+        classifier = opt.load_model(model, model_options)
         texts = [example.text if example.pair is None else (example.text, example.pair) for example in examples]
         explained = Target(target, scale, against)
         watch = _watch(show, classifier, len(texts))

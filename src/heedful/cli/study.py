@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 @click.option("--dev", help="A file or folder of texts for choices. [default: found in DATA, or split off]")
 @click.option("--test", help="A file or folder of texts to score. [default: found in DATA, or split off]")
 @opt.data_options
-@click.option("--revision", help="A branch, tag or commit of the hub name.")
-@click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]")
-@click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]")
+@opt.how_models_load
 @click.option("--restart", is_flag=True, help="Delete the study in the folder and start again.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
@@ -46,8 +44,8 @@ def study(
     name: str, data: tuple[str, ...], models: tuple[str, ...], recipe: str | None, out: str | None,
     assignments: tuple[str, ...], profile: str, seed: int, jobs: int, on: str | None, gpus: float, keep: float | None,
     save: str | None,
-    dev: str | None, test: str | None, reading: dict[str, Any], revision: str | None, device: str | None,
-    dtype: str | None, restart: bool, dry_run: bool, as_json: bool,
+    dev: str | None, test: str | None, reading: dict[str, Any], model_options: dict[str, Any],
+    restart: bool, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Do the study NAME on DATA: a folder with train, dev and test, or one file, which is divided.
 
@@ -69,7 +67,7 @@ def study(
     arguments: dict[str, Any] = {
         "model": list(models) if len(models) > 1 else next(iter(models), None), "recipe": recipe,
         "settings": assignments, "profile": profile, "seed": seed, "dev": dev, "test": test,
-        "revision": revision, "device": device, "dtype": dtype, **reading,
+        "model_options": model_options, **reading,
     }  # fmt: skip
     source: Any = list(data) if len(data) > 1 else data[0]
     if dry_run:

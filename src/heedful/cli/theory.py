@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @opt.figure_option
 @click.option("--figures", help="Write the paper's figures for TEXT as .svg files into this folder.")
 def theory(
-    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str, model: str | None, model_options: dict[str, Any],
     runs: int, samples: int, masking: str, reduce: Reduce, words: int, target: str | None, against: str | None,
     pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None, figures: str | None,
 ) -> None:  # fmt: skip
@@ -51,7 +51,7 @@ def theory(
     trial = Trial(runs, samples, masking, reduce, seed)
     with output(figure, "figure") as draw, output_folder(figures) as folder, progress() as show:
         show("loading the model")
-        classifier = opt.load_model(model, revision, device, dtype)
+        classifier = opt.load_model(model, model_options)
         comparison = compare_with_theory(
             classifier, read or "", trial, Target(target, against=against), pair,
             truncate=truncate, watch=opt.watch(show, classifier),

@@ -39,7 +39,8 @@ class Tokens:
 
     `spans` are characters of the text (segment 0) or of the pair (segment 1); special tokens have segment, span and
     word None. `types` are the token type ids, if the model uses them. `dropped` counts the pieces that were truncated,
-    of `total` that the text had. A view by words or sentences (`unit`) has no `ids`.
+    of `total` that the text had. A view by words or sentences (`unit`) has no `ids`. `prompt` says which special tokens
+    are words of a prompt around the text, which are never removed, changed or scored; it is empty without a prompt.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Tokens:
     dropped: int = 0
     total: int = 0
     unit: str = "token"
+    prompt: tuple[bool, ...] = ()
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -99,6 +101,7 @@ class Tokens:
             words=tuple(self.words[i] for i in positions),
             segments=tuple(self.segments[i] for i in positions),
             types=None if self.types is None else tuple(self.types[i] for i in positions),
+            prompt=tuple(self.prompt[i] for i in positions) if self.prompt else (),
         )
 
     def cut(self, limit: int | None) -> Tokens:
@@ -139,7 +142,10 @@ class Tokens:
         return [tuple(sorted(fixed | set(moving[s : s + size]))) for s in starts]
 
     def by(self, unit: str | Splitter) -> tuple[Tokens, list[list[int]]]:
-        """The same text in larger units, and the pieces of each unit. Each special token is its own unit."""
+        """The same text in larger units, and the pieces of each unit.
+
+        Each special token is its own unit; a prompt has one before the text, one after it, and so on.
+        """
         if unit in ("token", "piece"):
             return self, [[i] for i in range(len(self))]
         if unit == "word":
@@ -159,6 +165,7 @@ class Tokens:
         keys: list[tuple[int, int] | None] = []
         for i, (segment, span) in enumerate(zip(self.segments, self.spans, strict=True)):
             key = None if segment is None or span is None else (segment, _unit_of(span, bounds[segment]))
+            key = (-1, 0) if self.prompt and self.prompt[i] else key  # neighbouring words of the prompt are one unit
             if key is not None and keys and keys[-1] == key:
                 groups[-1].append(i)
             else:
@@ -180,18 +187,22 @@ class Tokens:
             ids=(),
             types=None,
             pieces=tuple(
-                self.pieces[g[0]] if s is None or seg is None else texts[seg][slice(*s)] or self.pieces[g[0]]
+                "".join(self.pieces[i] for i in g)
+                if s is None or seg is None
+                else texts[seg][slice(*s)] or self.pieces[g[0]]
                 for g, s, seg in zip(groups, spans, segments, strict=True)
             ),
             spans=spans,
             words=tuple(self.words[group[0]] for group in groups),
             segments=segments,
             unit=unit,
+            prompt=tuple(self.prompt[group[0]] for group in groups) if self.prompt else (),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers, for JSON."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        known = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in known.items() if name != "prompt" or value}
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> Tokens:
@@ -199,7 +210,7 @@ class Tokens:
         tuples = {k: tuple(d[k]) for k in ("ids", "pieces", "words", "segments")}
         spans = tuple(None if s is None else (int(s[0]), int(s[1])) for s in d["spans"])
         types = None if d["types"] is None else tuple(d["types"])
-        return cls(**(d | tuples | {"spans": spans, "types": types}))
+        return cls(**(d | tuples | {"spans": spans, "types": types, "prompt": tuple(d.get("prompt", ()))}))
 
 
 def word_spans(text: str) -> list[Span]:

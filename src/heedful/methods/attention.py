@@ -147,6 +147,8 @@ def kind_of(classifier: Classifier, kind: AttentionKind | None) -> str:
     known = sorted({k for k, _ in classifier.sites})
     if named not in known:
         raise BadInput(f"{classifier.name} has no {named} attention; use {' or '.join(known)}.")
+    if named == "decoder" and classifier.decoder_start:
+        raise BadInput(f"the decoder of {classifier.name} reads its own answer, not the text; use cross or self.")
     return named
 
 

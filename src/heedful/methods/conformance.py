@@ -41,8 +41,8 @@ def as_array(explanation: Explanation) -> NDArray[Any]:
 def scores_every_token(method: Method, classifier: Classifier, explanation: Explanation) -> None:
     """A finite number for each token of a text, of a single word, and of a pair."""
     word = explain(classifier, "Dull", method)
-    pair = explain(classifier, PROBE_TEXTS[1], method, pair=PROBE_TEXTS[2])
-    for why in (explanation, word, pair):
+    pair = [explain(classifier, PROBE_TEXTS[1], method, pair=PROBE_TEXTS[2])] if classifier.reads_pairs else []
+    for why in (explanation, word, *pair):
         assert as_array(why).shape[-1] == len(why.tokens), f"{as_array(why).shape} for {len(why.tokens)} tokens"
         assert np.isfinite(as_array(why)).all(), f"not finite on {why.tokens.text!r}"
 

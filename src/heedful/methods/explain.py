@@ -375,8 +375,16 @@ def run_method(
                 backwards=backwards,
                 versions=versions(),
             )
-            explanations[i] = replace(why, target=targets[i].named(classifier.labels), source=source)
+            explanations[i] = replace(_without_prompt(why), target=targets[i].named(classifier.labels), source=source)
     return [explanations[i] for i in range(len(texts))]
+
+
+def _without_prompt(why: Explanation) -> Explanation:
+    """The words of a prompt get no score."""
+    if not isinstance(why, Attribution) or not why.tokens.prompt:
+        return why
+    text = ~np.array(why.tokens.prompt)
+    return replace(why, scores=why.scores * text, errors=None if why.errors is None else why.errors * text)
 
 
 def try_method(

@@ -135,7 +135,7 @@ class TheoryLime(_ClosedForm):
 def _network(classifier: Classifier, method: str) -> MultiHead:
     if not isinstance(classifier.model, MultiHead):
         raise Unsupported(
-            f"{classifier.name} is a {type(classifier.model).__name__}; {method} applies to a heedful.nets.MultiHead, "
+            f"{classifier.name} is a {classifier.architecture}; {method} applies to a heedful.nets.MultiHead, "
             "the single-layer attention classifier of its paper."
         )
     if (layers := classifier.model.config.layers) != 1:

@@ -59,10 +59,12 @@ class ValueZeroing(Checked):
         """One reading, then every token once at each layer and kind of attention, beside an unchanged copy."""
         kinds = ("self",) if classifier.main_kind == "self" else ("decoder", "cross")
         layers = sum(kind == classifier.main_kind for kind, _ in classifier.sites)
-        sites = len(kinds) * (layers if self.layer == "all" else 1)
+        sites = [*kinds] * (layers if self.layer == "all" else 1)
         if self.layer == "rollout":
-            sites = len(classifier.sites)
-        return Passes(1 + sites * sum(1 + len(part) for part in _parts(len(tokens))))
+            sites = [kind for kind, _ in classifier.sites]
+        widths = {"decoder": len(classifier.decoder_start) or len(tokens)}
+        keys = (widths.get(kind, len(tokens)) for kind in sites)
+        return Passes(1 + sum(1 + len(part) for width in keys for part in _parts(width)))
 
     def _rollout(self, classifier: Classifier, batch: Batch, reading: Reading) -> Tensor:
         encoder = torch.stack([_mixing_matrices(classifier, batch, [site])[0] for site in reading.layers("self")])
@@ -97,7 +99,7 @@ def _distances(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor
     """[q,k]: the cosine distance of the block's output at q when k is zeroed; and the precision of that output."""
     distances: list[Tensor] = []
     eps = 0.0
-    for part in _parts(batch.ids.shape[1]):
+    for part in _parts(site.allowed.shape[-1]):
         out = _zeroed(classifier, batch, site, part)
         eps = torch.finfo(out.dtype).eps
         distances.append(cosine_distance(out[1:].double(), out[:1].double().expand(len(part), -1, -1)))
@@ -113,7 +115,7 @@ def _parts(width: int) -> list[range]:
 def _zeroed(classifier: Classifier, batch: Batch, site: Site, part: range) -> Tensor:
     """[1+n,t,d]: the output of the block around a site, unchanged, then with each token of `part` zeroed."""
     copies = 1 + len(part)
-    keep = torch.ones(copies, batch.ids.shape[1], device=batch.ids.device)
+    keep = torch.ones(copies, site.allowed.shape[-1], device=batch.ids.device)
     keep[range(1, copies), part] = 0  # subtle: a weight of zero, the rest not rescaled, is a value of zero
     watch = _Watch()
 

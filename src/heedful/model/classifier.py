@@ -75,9 +75,18 @@ class Classifier:
     def __repr__(self) -> str:
         return f"Classifier({self.name!r}, labels={list(self.labels)})"
 
+    def with_model(self, model: Any) -> Classifier:
+        """The same classifier with a changed copy of its model."""
+        return Classifier(model, self.tokenizer, self.name)
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model's class."""
+        return type(self.model).__name__
+
     @property
     def _full_name(self) -> str:
-        return f"{self.name} ({type(self.model).__name__})"
+        return f"{self.name} ({self.architecture})"
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -118,9 +127,20 @@ class Classifier:
         return huggingface.sites(self.model)
 
     @property
+    def decoder_start(self) -> tuple[int, ...]:
+        """What a decoder reads that does not read the text; empty for other models."""
+        start: tuple[int, ...] = getattr(self.model, "decoder_start", ())
+        return start
+
+    @property
     def main_kind(self) -> str:
         """The kind of attention from the pooled position to the text: "cross" in encoder-decoders."""
         return "cross" if any(kind == "cross" for kind, _ in self.sites) else "self"
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether a text may have a second one."""
+        return True
 
     @property
     def fingerprint(self) -> str:
@@ -349,8 +369,9 @@ class Classifier:
         """Inside, `edit` changes the states [b,t,m] that attention weighs, for a network that declares its encoder."""
         encoder = getattr(self.model, "state_encoder", None)
         if encoder is None:
-            kind = type(self.model).__name__
-            raise Unsupported(f"a {kind} has no encoder whose states one attention weighs.", self._full_name)
+            raise Unsupported(
+                f"a {self.architecture} has no encoder whose states one attention weighs.", self._full_name
+            )
         with self.lock, seam.states(self.model, encoder, edit):
             yield
 

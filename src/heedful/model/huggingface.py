@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import accumulate
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -126,8 +128,7 @@ def state(model: Any) -> list[tuple[int, int]]:
 
 def tokenize(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
     """The whole text tokenized, not truncated; offsets are reconstructed if the tokenizer keeps none."""
-    cut = _with_offsets if getattr(tokenizer, "is_fast", False) else _without_offsets
-    ids, spans, segments, types = cut(tokenizer, text, pair)
+    ids, spans, segments, types = _cut(tokenizer, text, pair)
     spans = with_marks(spans, segments, (text, pair or ""))
     return Tokens(
         text=text,
@@ -141,12 +142,63 @@ def tokenize(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:
     )
 
 
+def tokenize_prompt(
+    tokenizer: Any, parts: Sequence[tuple[str, int | None]], special: Literal["all", "first", "none"] = "all"
+) -> Tokens:
+    """A prompt and the texts in it, tokenized as one string; `parts` are (characters, segment or None for the prompt).
+
+    A piece that has characters of the prompt belongs to the prompt, whose pieces are shown as their characters.
+    `special` says which special tokens of the tokenizer stay: "first" are those before the prompt.
+    """
+    whole = "".join(characters for characters, _ in parts)
+    ids, spans, owners, types = _cut(tokenizer, whole, None, special != "none")
+    if special == "first":
+        size = len(ids) - next((i for i, owner in enumerate(reversed(owners)) if owner is not None), 0)
+        ids, spans, owners, types = ids[:size], spans[:size], owners[:size], types and types[:size]
+    ends = list(accumulate(len(characters) for characters, _ in parts))
+    pieces = list(tokenizer.convert_ids_to_tokens(list(ids)))
+    inside: list[Span | None] = [None] * len(ids)
+    segments: list[int | None] = [None] * len(ids)
+    read = 0
+    for i, span in enumerate(spans):
+        if span is None or owners[i] is None:
+            continue
+        # white space alone, whose span was trimmed to its end, belongs to the part in which it ends
+        part = bisect_right(ends, span[0] if span[0] < span[1] else max(0, span[0] - 1))
+        start = ends[part] - len(parts[part][0])
+        if parts[part][1] is not None and start <= span[0] and span[1] <= ends[part]:
+            inside[i], segments[i] = (span[0] - start, span[1] - start), parts[part][1]
+        else:
+            pieces[i] = whole[read : span[1]] or pieces[i]
+        read = max(read, span[1])
+    texts = [next((characters for characters, s in parts if s == segment), "") for segment in (0, 1)]
+    inside = with_marks(inside, segments, texts)
+    return Tokens(
+        text=texts[0],
+        pair=texts[1] or None,
+        ids=tuple(ids),
+        pieces=tuple(pieces),
+        spans=tuple(inside),
+        words=tuple(word_indices(inside, segments, texts)),
+        segments=tuple(segments),
+        types=None if types is None else tuple(types),
+        prompt=tuple(segment is None for segment in segments),
+    )
+
+
 _Cut = tuple[Sequence[int], list[Span | None], list[int | None], Sequence[int] | None]
 
 
-def _with_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
+def _cut(tokenizer: Any, text: str, pair: str | None, special: bool = True) -> _Cut:
+    return (_with_offsets if getattr(tokenizer, "is_fast", False) else _without_offsets)(tokenizer, text, pair, special)
+
+
+def _with_offsets(tokenizer: Any, text: str, pair: str | None, special: bool) -> _Cut:
     with _unchanged(tokenizer):
-        encoding = tokenizer(text, pair, return_offsets_mapping=True, truncation=False, padding=False, verbose=False)
+        encoding = tokenizer(
+            text, pair, add_special_tokens=special, return_offsets_mapping=True, truncation=False, padding=False,
+            verbose=False,
+        )  # fmt: skip
     segments, texts = encoding.sequence_ids(0), (text, pair or "")
     spans = [
         None if segment is None else trim(texts[segment], (int(a), int(b)))
@@ -174,11 +226,14 @@ def _unchanged(tokenizer: Any) -> Iterator[None]:
             backend.enable_padding(**padding)
 
 
-def _without_offsets(tokenizer: Any, text: str, pair: str | None) -> _Cut:
-    encoding = tokenizer(text, pair, return_special_tokens_mask=True, truncation=False, padding=False, verbose=False)
-    ids, special = encoding["input_ids"], encoding["special_tokens_mask"]
+def _without_offsets(tokenizer: Any, text: str, pair: str | None, special: bool) -> _Cut:
+    encoding = tokenizer(
+        text, pair, add_special_tokens=special, return_special_tokens_mask=True, truncation=False, padding=False,
+        verbose=False,
+    )  # fmt: skip
+    ids, added = encoding["input_ids"], encoding["special_tokens_mask"]
     first = len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-    content = [i for i, mark in enumerate(special) if not mark]
+    content = [i for i, mark in enumerate(added) if not mark]
     unknown = tokenizer.unk_token_id
     # whether a WordPiece vocabulary marks continuations, which matters only next to unknown words
     marked = unknown in ids and any(tokenizer.convert_tokens_to_ids(f"##{c}") not in (None, unknown) for c in "aeinrst")

@@ -21,6 +21,8 @@ from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
+from heedful.model.prompted import FILE as PROMPT_FILE
+from heedful.model.prompted import MASK, Prompt, Prompted, Scoring
 from heedful.nets.base import Net, Saved, load_saved, save
 from heedful.nets.weights import Contents, weight_files, weight_names
 
@@ -36,15 +38,31 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    *,
+    prompt: Prompt | Mapping[str, Any] | str | Path | None = None,
+    template: str | None = None,
+    verbalizer: Mapping[str, str] | None = None,
+    system: str | None = None,
+    chat: bool = False,
+    scoring: Scoring = "first",
+    calibrate: bool = False,
 ) -> Classifier:
     """A classifier from a folder or hub name, a Hugging Face pipeline, a (model, tokenizer) pair, or the default.
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
     is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
+
+    A language model classifies by a prompt: a `template` with {text} and a `verbalizer` {label: words}, with `system`,
+    `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file.
     """
+    one = {"template": template, "verbalizer": verbalizer, "system": system, "chat": chat, "scoring": scoring}
+    asked = _prompt(prompt, one | {"calibrate": calibrate})
     if isinstance(model, (str, Path)) or model is None:
+        if model is None and asked is not None:
+            raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
-        classifier = _from_files(source, revision, _dtype(dtype), device is None or str(device).startswith("cpu"))
+        on_cpu = device is None or str(device).startswith("cpu")
+        classifier = _from_files(source, revision, _dtype(dtype), on_cpu, asked)
         if model is None:
             classifier.name = "heedful-default"
         if device is not None:
@@ -58,19 +76,37 @@ def load(
             "revision": revision,
             "device": None if device is None else str(device),
             "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
+            "prompt": classifier.prompt.to_dict() if isinstance(classifier, Prompted) else None,
         }
         classifier.loaded = arguments, huggingface.state(classifier.model)
         return classifier
     if isinstance(model, Classifier):
+        if asked is not None:
+            raise BadInput(
+                "the model is a classifier already; give the language model and its tokenizer with a prompt."
+            )
         return model
     if isinstance(model, tuple) and len(model) == 2:
-        return Classifier(*model)
+        return Classifier(*model) if asked is None else Prompted(*model, prompt=asked)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
-        return Classifier(model.model, model.tokenizer)
+        pair = model.model, model.tokenizer
+        return Classifier(*pair) if asked is None else Prompted(*pair, prompt=asked)
     expected = "a folder, a hub name, a text-classification pipeline or a (model, tokenizer) pair"
     raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
+
+
+def _prompt(prompt: Any, fields: Mapping[str, Any]) -> Prompt | None:
+    """The prompt that the arguments of `load` describe, if any."""
+    given = {name: value for name, value in fields.items() if value not in (None, False, "first")}
+    if prompt is None:
+        return Prompt.of(given) if given else None
+    if given:
+        raise BadInput(f"prompt holds the whole prompt, and {next(iter(given))} was given too; leave one of them out.")
+    if isinstance(prompt, (str, Path)):
+        return Prompt.read(prompt)
+    return prompt if isinstance(prompt, Prompt) else Prompt.of(prompt)
 
 
 def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
@@ -84,7 +120,8 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
         save_classifier(classifier, folder)
     except Exception as e:
         raise BadInput(f"{classifier.name} cannot be saved for another process ({_first_line(e)}); use jobs=1.") from e
-    return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
+    saved = {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto", "prompt": None}
+    return about | saved
 
 
 def save_classifier(classifier: Classifier, folder: Path) -> None:
@@ -93,15 +130,18 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
         save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
-    else:
-        with _silence():
-            classifier.model.save_pretrained(folder)
-            classifier.tokenizer.save_pretrained(folder)
+        return
+    prompted = isinstance(classifier, Prompted)
+    with _silence():
+        (classifier.model.language_model if prompted else classifier.model).save_pretrained(folder)
+        classifier.tokenizer.save_pretrained(folder)
+    if isinstance(classifier, Prompted):
+        (folder / PROMPT_FILE).write_text(json.dumps(classifier.prompt.to_dict(), ensure_ascii=False), "utf-8")
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
     """The inverse of `describe_classifier`."""
-    classifier = load(**{name: description[name] for name in ("model", "revision", "device", "dtype")})
+    classifier = load(**{name: description[name] for name in ("model", "revision", "device", "dtype", "prompt")})
     classifier.name = description["name"]
     if description["attention"] != getattr(classifier.config, "_attn_implementation", None):
         classifier.model.set_attn_implementation(description["attention"])
@@ -118,13 +158,15 @@ def _dtype(dtype: str | torch.dtype | None) -> Any:
     return kind
 
 
-def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> Classifier:
+def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool, prompt: Prompt | None) -> Classifier:
     if dtype is torch.bfloat16 and on_cpu and not use_bf16():
         dtype = torch.float32
     folder = Path(source).expanduser()
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
+        if prompt is not None:
+            raise BadInput(f"'{source}' is a network that heedful trained, and takes no prompt; give a language model.")
         net = load_saved(folder)
         classifier = Classifier(net.model, wrapped(net.tokenizer, net.special), name=str(folder))
         if dtype != "auto":
@@ -136,11 +178,13 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
     with _silence():
         folder = folder if folder.is_dir() else _download(source, revision)
-        model = _model(source, folder, dtype)
+        if prompt is None and (folder / PROMPT_FILE).is_file():
+            prompt = Prompt.read(folder / PROMPT_FILE)
+        model = _model(source, folder, dtype) if prompt is None else _language_model(source, folder, dtype, prompt)
         tokenizer = _tokenizer(source, folder)
     if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto" and a bf16 checkpoint
         model.float()
-    return Classifier(model, tokenizer, name=source)
+    return Classifier(model, tokenizer, source) if prompt is None else Prompted(model, tokenizer, prompt, source)
 
 
 def wrapped(tokenizer: Any, special: Mapping[str, str]) -> Any:
@@ -222,7 +266,25 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
         names = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         kind = ", ".join(model.config.architectures or ["unknown"])
         untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
-        raise Unsupported(f"{untrained}; give a model that was fine-tuned for sequence classification.")
+        do = "give a model that was fine-tuned for sequence classification"
+        if kind.endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
+            do += ", or a template and a verbalizer, by which a language model classifies"
+        raise Unsupported(f"{untrained}; {do}.")
+    return model
+
+
+def _language_model(source: str, folder: Path, dtype: Any, prompt: Prompt) -> Any:
+    """A language model from a checked folder: masked if the template has a mask, else causal or encoder-decoder."""
+    import transformers
+
+    config = _config(folder)
+    kind = "Seq2SeqLM" if config.get("is_encoder_decoder") else "CausalLM"
+    auto = getattr(transformers, f"AutoModelFor{'MaskedLM' if MASK in prompt.template else kind}")
+    model, report = _pretrained(auto, source, folder, dtype=dtype, output_loading_info=True)
+    if missing := sorted(report["missing_keys"]):
+        kind = ", ".join(config.get("architectures") or ["unknown"])
+        untrained = f"'{source}' ({kind}) has no trained weights for {missing[0]}, so its answers would be random"
+        raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
     return model
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -69,6 +70,25 @@ def fused_attention_agrees(classifier: Classifier) -> bool:
     return bool(torch.allclose(usual, fused, rtol=1e-4, atol=1e-5))
 
 
+def prefix_agrees(classifier: Classifier) -> bool:
+    """Whether a language model can run the common prefix of a batch once, with the same logits up to rounding."""
+    tokens, model = classifier.tokens(PROBE).cut(classifier.limit), classifier.model
+    last = tokens.content[-1]
+    other = replace(tokens, ids=(*tokens.ids[:last], tokens.ids[tokens.content[0]], *tokens.ids[last + 1 :]))
+    batch = classifier.padding_with("right").batch([tokens, other], classifier.device)
+    with torch.no_grad(), seam.paused(model):
+        former, model.min_shared_prefix = model.min_shared_prefix, 0
+        try:
+            usual = classifier.run(batch)
+            model.min_shared_prefix = 1
+            shared = classifier.run(batch)
+        except Exception:  # a family's own code
+            return False
+        finally:
+            model.min_shared_prefix = former
+    return bool(torch.allclose(usual, shared, rtol=1e-4, atol=1e-5))
+
+
 def can_branch(classifier: Classifier) -> bool:
     """Whether layers below a branching point can run once for all copies, with the same logits up to rounding."""
     layers = len(classifier.sites)
@@ -107,7 +127,11 @@ def attention_fault(classifier: Classifier) -> str | None:
         return f"{type(e).__name__}: {e}"
     reported = huggingface.reported(output)
     width = batch.ids.shape[1]
-    if any(w.shape[-1] < width or 1 < w.shape[-2] < width for w in seen[0].values()):
+    short = len(classifier.decoder_start)
+    if any(
+        w.shape[-1] < (short if short and site.kind == "decoder" else width) or max(1, short) < w.shape[-2] < width
+        for site, w in seen[0].items()
+    ):
         return "its attention is over pooled positions, not over tokens"
     if not torch.equal(classifier.to_logits(output.logits), logits):
         return "an edit that changes nothing moves its logits"

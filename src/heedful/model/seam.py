@@ -70,9 +70,9 @@ def _door(model: nn.Module, attention: bool = False, keys: bool = False) -> Iter
 class _Interception(TorchFunctionMode):
     """Receives every torch call of a forward pass and intercepts each softmax that returns a [b,h,q,k] matrix."""
 
-    def __init__(self, order: Sequence[tuple[str, int]], edit: Edit | None, want_values: bool) -> None:
+    def __init__(self, order: Sequence[tuple[str, int]], edit: Edit | None, want_values: bool, door: _Door) -> None:
         super().__init__()
-        self.order, self.edit, self.want_values = order, edit, want_values
+        self.order, self.edit, self.want_values, self.door = order, edit, want_values, door
         self.seen = Seen()
         self.inside = False
         self.last: Site | None = None
@@ -87,7 +87,7 @@ class _Interception(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if not self.inside:
+        if not self.inside or self.door.paused:
             return out
         kwargs = kwargs or {}
         if is_attention(func, args, kwargs, out):
@@ -177,7 +177,6 @@ def attention(
     """Every attention matrix of every forward pass inside: read, and changed by `edit`."""
     if any(door.attention and not door.paused for door in _OPEN.get(model, ())):
         raise RuntimeError("attention() is already open on this model; combine edits with heedful.edits.then")
-    interception = _Interception(order, edit, values)
 
     def start(*_: Any) -> None:
         if not door.paused:
@@ -192,6 +191,7 @@ def attention(
 
     with ExitStack() as undo:
         door = undo.enter_context(_door(model, attention=True))
+        interception = _Interception(order, edit, values, door)
         undo.enter_context(implementation(model, "eager"))
         undo.callback(model.register_forward_pre_hook(start).remove)
         undo.callback(model.register_forward_hook(count).remove)
@@ -201,7 +201,7 @@ def attention(
 
 @contextmanager
 def paused(model: nn.Module) -> Iterator[None]:
-    """Inside, edits that are open now have no effect: for a probe in the middle of a job."""
+    """Inside, edits that are open now have no effect: for a probe in the middle of a job, or a part of a pass."""
     doors = [door for door in _OPEN.get(model, ()) if not door.paused]
     try:
         for door in doors:
@@ -240,8 +240,9 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
     tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight is word.weight]
     axis = batch_axis(model)
     state: dict[str, Tensor] = {}
+    start: tuple[int, ...] = getattr(model, "decoder_start", ())  # which a decoder reads instead of the text
 
-    def start(_: nn.Module, args: Any, kwargs: Any) -> None:
+    def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
         state.clear()
         state["ids"] = kwargs["input_ids"] if "input_ids" in kwargs else args[0]
 
@@ -260,11 +261,13 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
             return state["edited"].clone().transpose(0, axis)
         if "edited" in state and looked_up.shape == ids.shape and torch.equal(looked_up[:, 1:], ids[:, :-1]):
             return torch.cat([out[:, :1], state["edited"][:, :-1]], dim=1)
+        if start and looked_up.shape[1] == len(start) and bool((looked_up == looked_up.new_tensor(start)).all()):
+            return out
         raise Unsupported("its word embeddings are used for something other than the text")
 
     with ExitStack() as undo:
         door = undo.enter_context(_door(model))
-        undo.callback(model.register_forward_pre_hook(start, with_kwargs=True).remove)
+        undo.callback(model.register_forward_pre_hook(begin, with_kwargs=True).remove)
         for table in tables:
             undo.callback(table.register_forward_hook(hook).remove)
         yield

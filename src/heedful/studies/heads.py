@@ -156,7 +156,7 @@ def silenced_copy(classifier: Classifier, heads: Sequence[Head], texts: Sequence
 
     Their input columns of the output projection W_O are zero: the head's output no longer reaches the model.
     """
-    copy = Classifier(deepcopy(classifier.model), classifier.tokenizer, classifier.name)
+    copy = classifier.with_model(deepcopy(classifier.model))
     reading = copy.read(copy.batch(texts[:1]), values=True)
     by_layer = {
         site.layer: projection for site, projection in reading.projections.items() if site.kind == copy.main_kind

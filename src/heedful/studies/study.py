@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from importlib import import_module
 from importlib.metadata import version
@@ -68,9 +68,7 @@ class StudyRequest:
     select: Selection = EVERYTHING
     dev: Any = None
     test: Any = None
-    revision: str | None = None
-    device: str | None = None
-    dtype: str | None = None
+    model_options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def study(
@@ -88,9 +86,7 @@ def study(
     select: Selection = EVERYTHING,
     dev: Any = None,
     test: Any = None,
-    revision: str | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
+    model_options: Mapping[str, Any] | None = None,
     jobs: int = 1,
     workers: Workers | None = None,
     restart: bool = False,
@@ -99,15 +95,16 @@ def study(
     """Do a study of a model, or of the network of a recipe, on data: `STUDIES` lists them.
 
     `data` is as for `heedful.train`: a folder with train, dev and test, or one source that is divided; `select` says
-    which of its texts are used. `model` is as for `heedful.load`. Where a study takes several, `data` and `model` may
-    be lists. `settings` are texts such as "draws=10", also of the recipe ("bilstm.epochs=3").
+    which of its texts are used. `model` and `model_options` (its keywords) are as for `heedful.load`. Where a study
+    takes several, `data` and `model` may be lists. `settings` are texts such as "draws=10", also of the recipe
+    ("bilstm.epochs=3").
 
     With `out`, the study, its models and its report are stored in that folder. The same call resumes it; `restart`
     deletes it first. `jobs` processes share the work, or `workers` do it. `watch` is called with the progress, a
     `StudyProgress`.
     """
     request = StudyRequest(
-        study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, revision, device, dtype
+        study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, model_options or {}
     )
     job = prepare(request)
     workers = workers or (Processes(jobs) if jobs != 1 else None)
@@ -238,10 +235,7 @@ def _subjects(
     parts, notes = zip(*(disjoint(_read_splits(request, source, shares)) for source in sources), strict=True)
     if recipe:
         RECIPES[recipe].settings(settings)  # refuses a wrong value before anything slow
-    loaded = [
-        loading.load(model, revision=request.revision, device=request.device, dtype=request.dtype)
-        for model in (models or ([None] if not trained else []))
-    ]
+    loaded = [loading.load(model, **request.model_options) for model in (models or ([None] if not trained else []))]
     named = [str(Path(s).name) if isinstance(s, (str, Path)) else "the data" for s in sources]
     subjects = []
     for i in range(count):
