@@ -34,6 +34,7 @@ from heedful.methods.imported.placement import GivenScores
 from heedful.methods.imported.reading import ImportedMethod, explained_examples, read_files
 from heedful.model import loading
 from heedful.model.classifier import Classifier
+from heedful.model.prompted import Prompted
 
 WatchAudit = Callable[["AuditProgress"], None]
 Until = Literal["decided"]
@@ -258,7 +259,8 @@ class Job:
             if path is not None and Path(path).is_file()
         }
         return Manifest(
-            model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)},
+            model={"name": c.name, "fingerprint": c.fingerprint, "labels": list(c.labels)}
+            | ({"prompt": c.prompt.to_dict()} if isinstance(c, Prompted) else {}),
             data={"name": self.name, "fingerprint": data.fingerprint(self.examples), "texts": len(self.examples)}
             | data.selection_record(self.selection, self.dropped),
             settings=json_value(settings | ({"files": files} if files else {})),

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import regex
@@ -73,6 +74,22 @@ class Tokens:
     def content(self) -> tuple[int, ...]:
         """The positions that hold text."""
         return tuple(i for i, segment in enumerate(self.segments) if segment is not None)
+
+    @property
+    def in_prompt(self) -> list[tuple[str, int | None]]:
+        """The prompt with the texts in it, in parts: characters, and the segment of a text; empty without a prompt."""
+        if not any(self.prompt):
+            return []
+        parts: list[tuple[str, int | None]] = []
+        for segment, pieces in groupby(range(len(self)), lambda i: self.segments[i]):
+            run = list(pieces)
+            if segment is None:
+                parts.append(("".join(self.pieces[i] for i in run), None))
+                continue
+            spans = [span for i in run if (span := self.spans[i]) is not None]
+            source = self.text if segment == 0 else self.pair or ""
+            parts.append((source[min(s[0] for s in spans) : max(s[1] for s in spans)], segment))
+        return parts
 
     @property
     def notice(self) -> str | None:

@@ -17,7 +17,7 @@ from heedful.report.examples import example_section
 from heedful.report.html import environment
 from heedful.report.looks import looks_sentences
 from heedful.report.overview import overview
-from heedful.report.phrases import DASH, and_list, count_texts, interval, percentage
+from heedful.report.phrases import DASH, and_list, count_texts, interval, percentage, prompt_text
 from heedful.report.ranking import advice, ranking_section, recommended_method, table_of
 from heedful.report.sections import sections
 from heedful.report.verdict import conclusion, verdict_section, verdict_sentences
@@ -71,6 +71,7 @@ def _facts(record: Record) -> list[tuple[str, str]]:
     manifest, about = record.run.manifest, record.summary.texts
     return [
         ("model", str(manifest.model.get("name"))),
+        *([("prompt", prompt_text(manifest.model["prompt"]))] if "prompt" in manifest.model else []),
         ("labels", ", ".join(record.labels)),
         ("data", f"{manifest.data.get('name')}, {count_texts(about.n)} of {manifest.data.get('texts', about.n):,}"),
         *([("dropped texts", drop_reasons(manifest.data["dropped"]))] if "dropped" in manifest.data else []),

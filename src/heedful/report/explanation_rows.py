@@ -207,10 +207,15 @@ def removal(why: Counterfactual) -> Removal:
 
 
 def comparison(whys: Sequence[Attribution]) -> list[tuple[ColouredRun, list[ColouredRun | None]]]:
-    """One line per word or special token, with each method's number; None where a method has no such unit."""
+    """One line per word or special token, with each method's number; None where a method has no such unit.
+
+    The prompt, which is never scored, has none.
+    """
     columns = [dict(zip(_keys(why.tokens), token_runs(why, [""] * len(why.tokens)), strict=True)) for why in whys]
     keys = {key: run for column in columns for key, run in column.items()}
-    return [(run, [column.get(key) for column in columns]) for key, run in keys.items()]
+    scored = (key for why in whys for key, p in zip(_keys(why.tokens), why.tokens.prompt, strict=False) if p)
+    hidden = set(scored)
+    return [(run, [column.get(key) for column in columns]) for key, run in keys.items() if key not in hidden]
 
 
 def _keys(tokens: Tokens) -> list[tuple[int | None, Span | None, int]]:

@@ -295,3 +295,12 @@ def tally(rows: Sequence[Row]) -> str | None:
         elif names and parts:
             parts.append(f"{count} {verb} undecided, with {ending}")
     return capital("; ".join(parts)) + " (paired over texts, Holm-corrected, p ≤ .05)." if parts else None
+
+
+def prompt_text(prompt: Mapping[str, Any]) -> str:
+    """A prompt on one line: 'Review: {text}⏎Sentiment:', answered by positive (" good") or negative (" bad")."""
+    answers = [f'{label} ("{words}")' for label, words in prompt["verbalizer"].items()]
+    extra = [name for name in ("chat", "calibrate") if prompt[name]]
+    extra += [f"scoring={prompt['scoring']}"] if prompt["scoring"] != "first" else []
+    template = prompt["template"].replace("\n", "⏎")
+    return f"'{template}', answered by {', '.join(answers)}" + (f"; {', '.join(extra)}" if extra else "")

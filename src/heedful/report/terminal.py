@@ -41,6 +41,7 @@ _MIN_NUMBERED = 0.35  # share from which a word has a number, where there is no 
 _MIN_FILLED, _MIN_BOLD = 0.5, 0.7
 _GREY = 150
 _BAR_WIDTH = 24
+MAX_PROMPT = 160  # characters
 
 
 def show_explanations(
@@ -83,7 +84,13 @@ def show_tree(tree: Tree, console: Console) -> None:
 def _header(explanation: Explanation | Tree) -> RenderableType:
     prediction = Text(clean(phrases.prediction_text(explanation.prediction)), style="bold")
     first = Text.assemble(f"{clean(explanation.source.model)} predicts ", prediction)
-    return Group(first, *_bars(explanation.prediction), Text(f"explained: {clean(str(explanation.target))}"), Text(""))
+    about = [Text(f"explained: {clean(str(explanation.target))}")]
+    if parts := explanation.tokens.in_prompt:
+        prompt = "".join(characters if s is None else ("{text}", "{pair}")[s] for characters, s in parts)
+        prompt = clean(prompt).replace("\n", "⏎")
+        ends = prompt if len(prompt) <= MAX_PROMPT else f"{prompt[: MAX_PROMPT // 2]} … {prompt[-MAX_PROMPT // 2 :]}"
+        about.append(Text(f"prompt: {ends}", style="dim"))
+    return Group(first, *_bars(explanation.prediction), *about, Text(""))
 
 
 def _bars(prediction: Prediction) -> list[Text]:
