@@ -23,11 +23,14 @@ QUICK = {  # the battery asks for every explanation many times
 FEW = ("bert", "gpt2", "bart", *SINGLE)
 WHERE = {"attention-gradient": EVERY, "value-zeroing": DIVERSE, "integrated-gradients": DIVERSE}  # one of each kind
 WHERE |= {name: ("bert", "bart", "bilstm") if name in OUTSIDE else FEW for name in METHODS if name not in WHERE}
+PROMPTED = ("prompted-gpt2", "prompted-bert", "prompted-bart")  # continue a prompt, fill in its mask, answer it
+WHERE = {name: (*families, *(() if name in OUTSIDE else PROMPTED)) for name, families in WHERE.items()}
 PAIRS = [(name, family) for name, families in WHERE.items() for family in families]
 # in every run: each method on bert and bilstm, and on all families the first of each kind of method: reading attention,
 # gradients of it, zeroing values, gradients of the input, removal
 FIRST = ("attention-mean", "attention-gradient", "value-zeroing", "integrated-gradients", "leave-one-out")
-DEFAULT = [(name, family) for name, family in PAIRS if name in FIRST or family not in ("gpt2", "bart", "xlnet")]
+LATER = ("gpt2", "bart", "xlnet", *PROMPTED)
+DEFAULT = [(n, f) for n, f in PAIRS if f not in LATER or (n in FIRST and f not in PROMPTED[1:])]
 NO_ATTENTION = ("gradient-l2", "integrated-gradients", "random")
 
 

@@ -10,6 +10,7 @@ deaf            z = mean bag; attention still points, at nothing    attention is
 bag             z = mean bag; attention is uniform                  attention is constant and claims nothing
 mix(c)          z = (1 − c) · pointer + c · bag
 
+A toy language model says "good" or "bad" after a prompt of unknown words.
 A toy for pairs points at a word of the first text, and its bag is of the second, where its attention cannot point.
 """
 
@@ -30,10 +31,12 @@ from transformers import (
     BertForSequenceClassification,
     GPT2Config,
     GPT2ForSequenceClassification,
+    GPT2LMHeadModel,
     PreTrainedTokenizerFast,
 )
 
 from heedful.model.classifier import Classifier
+from heedful.model.prompted import Prompt, Prompted
 from heedful.nets.pair import Pair, PairShape
 from tests.support.models import BiLSTM
 
@@ -42,6 +45,7 @@ MARKERS = {"yes": 1.0, "no": -1.0}  # the words that attention points at, and wh
 FILLERS = (
     "ape", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis", "jay", "koi", "lynx", "mole", "newt", "owl", "pig",
 )  # fmt: skip
+ANSWERS = ("bad", "good")  # what the language model says
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 POINT = 12.0  # the score of a marker above the others
 D = 12  # ± pairs of: key, value, bag, filler for a constant norm, pointer written, bag written
@@ -72,7 +76,7 @@ def bag_weight(word: str) -> float:
 
 @cache
 def tokenizer(special: bool = True, types: bool = False) -> Any:
-    vocabulary = {word: i for i, word in enumerate((*SPECIAL, *MARKERS, *FILLERS))}
+    vocabulary = {word: i for i, word in enumerate((*SPECIAL, *MARKERS, *FILLERS, *ANSWERS))}
     t = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     t.pre_tokenizer = pre_tokenizers.Whitespace()
     if special:
@@ -100,10 +104,13 @@ def vectors(t: Any) -> torch.Tensor:
 
 def build(architecture: str, toy: Toy) -> Classifier:
     """The toy in a real architecture."""
-    made = {"bert": _bert, "gpt2": _gpt2, "bart": _bart, "bilstm": _bilstm, "pair": _pair}[architecture]
-    t = tokenizer(special=architecture != "gpt2", types=architecture == "pair")
+    made = {"bert": _bert, "gpt2": _gpt2, "bart": _bart, "bilstm": _bilstm, "pair": _pair, "prompted": _language_model}
+    t = tokenizer(special=architecture not in ("gpt2", "prompted"), types=architecture == "pair")
     torch.manual_seed(0)
-    model = made(t, toy).eval()
+    model = made[architecture](t, toy).eval()
+    if architecture == "prompted":
+        prompt = Prompt("the review {text} which is", {answer: f" {answer}" for answer in ANSWERS})
+        return Prompted(model, t, prompt, name="toy-prompted")
     return Classifier(model, t, name=f"toy-{architecture}")
 
 
@@ -196,11 +203,12 @@ def _bert(t: Any, toy: Toy) -> Any:
     return model
 
 
-def _gpt2(t: Any, toy: Toy) -> Any:
+def _gpt2(t: Any, toy: Toy, kind: Any = GPT2ForSequenceClassification) -> Any:
     """The same in a decoder: its last position sees everything."""
-    model = _silent(GPT2ForSequenceClassification(GPT2Config(
+    model = _silent(kind(GPT2Config(
         vocab_size=len(t), n_embd=D, n_layer=2, n_head=1, n_inner=2, n_positions=40, num_labels=2,
         pad_token_id=t.pad_token_id, bos_token_id=None, eos_token_id=None, layer_norm_epsilon=1e-12,
+        tie_word_embeddings=kind is GPT2ForSequenceClassification,
     )))  # fmt: skip
     with torch.no_grad():
         model.transformer.wte.weight.copy_(vectors(t))
@@ -212,7 +220,16 @@ def _gpt2(t: Any, toy: Toy) -> Any:
             if heard:
                 block.attn.c_attn.weight[:, 2 * D :] = _reads(reads, 0).T
                 block.attn.c_proj.weight.copy_(_writes(0, writes).T)
-        model.score.weight.copy_(_answer(toy))
+        if kind is GPT2ForSequenceClassification:
+            model.score.weight.copy_(_answer(toy))
+    return model
+
+
+def _language_model(t: Any, toy: Toy) -> Any:
+    """The decoder as a language model, whose output layer writes the answer's words."""
+    model = _gpt2(t, toy, GPT2LMHeadModel)
+    with torch.no_grad():
+        model.lm_head.weight[t.convert_tokens_to_ids(list(ANSWERS))] = _answer(toy)
     return model
 
 

@@ -168,6 +168,10 @@ def tokenize_prompt(
         start = ends[part] - len(parts[part][0])
         if parts[part][1] is not None and start <= span[0] and span[1] <= ends[part]:
             inside[i], segments[i] = (span[0] - start, span[1] - start), parts[part][1]
+            if (
+                read < start and i
+            ):  # the prompt's white space before the text, which the tokenizer joins to its first word
+                pieces[i - 1] += whole[read:start]
         else:
             pieces[i] = whole[read : span[1]] or pieces[i]
         read = max(read, span[1])
