@@ -210,7 +210,6 @@ def test_a_chat_is_the_tokenizers_own() -> None:
 
 def test_calibration_subtracts_what_labels_have_without_a_text() -> None:
     plain, calibrated = (prompted(CAUSAL, calibrate=calibrate) for calibrate in (False, True))
-    assert isinstance(plain, Prompted)
     rows: list[Tensor] = []
     bare, tokenizer = language_model(CAUSAL)
     for text in NEUTRAL:
@@ -233,7 +232,6 @@ def test_a_common_prefix_runs_once_with_the_same_logits(base: str, monkeypatch: 
 
     monkeypatch.setitem(PROMPTED, "prompted", (base, AutoModelForCausalLM))
     classifier = prompted("prompted", template="good bad great awful film story music acting. Review: {text} It is")
-    assert isinstance(classifier, Prompted)
     texts = [classifier.tokens(text) for text in ("Dull film", "good", "A warm and clever story")]
     batch = classifier.batch(texts)
     widths: list[int] = []
@@ -255,9 +253,12 @@ def test_a_common_prefix_runs_once_with_the_same_logits(base: str, monkeypatch: 
 # the whole way
 
 
-def test_a_planted_answer_word_gives_the_verdict_of_the_pointer() -> None:
-    for toy, word in ((toys.POINTER, "explanation"), (toys.DEAF, "not explanation")):
-        assert operating.frequencies("prompted", toy, 40, 40)[word] == operating.SEEDS
+TOYS = {"explanation": toys.POINTER, "not explanation": toys.DEAF}
+
+
+@pytest.mark.parametrize("word", mostly_thorough(tuple(TOYS), ("explanation",)))
+def test_a_planted_answer_word_gives_the_verdict_of_the_pointer(word: str) -> None:
+    assert operating.frequencies("prompted", TOYS[word], 30, 40)[word] == operating.SEEDS
 
 
 @pytest.mark.parametrize("family", mostly_thorough((CAUSAL, "prompted-bert", "prompted-bart"), (CAUSAL,)))
@@ -274,7 +275,7 @@ def test_a_saved_model_keeps_its_prompt(tmp_path: Path) -> None:
     described = describe_classifier(classifier, tmp_path / "model")
     for again in (load(tmp_path / "model"), restore_classifier(json.loads(json.dumps(described)))):
         assert isinstance(again, Prompted)
-        assert again.prompt == classifier.prompt
+        assert again.prompt.to_dict() == classifier.prompt.to_dict()
         assert again.fingerprint == classifier.fingerprint
         assert logits(again, again.tokens("Dull.")) == logits(classifier, classifier.tokens("Dull."))
     other = load(tmp_path / "model", template="{text} is", verbalizer=LONG)
@@ -298,8 +299,8 @@ def loaded(**prompt: Any) -> Any:
         ({"verbalizer": {"a": " good", "b": " good film"}}, "begin with the token.*choose words that differ there"),
         ({"verbalizer": {"a": " good", "b": " good"}, "scoring": "sum"}, "the words of 'a' and 'b' are the same"),
         (
-            {"template": "{text} is ", "verbalizer": {"a": "good", "b": "bad"}},
-            "joins the end of the prompt with 'good'",
+            {"template": "{text} is ", "verbalizer": {"a": "film", "b": "bad"}},
+            "joins the end of the prompt with 'film'",
         ),
         ({"template": "{text} {mask}"}, "the template has {mask}, and the model continues its input"),
         ({"scoring": "last"}, "scoring 'last' is not one of first, sum, mean"),
@@ -329,7 +330,7 @@ def test_a_language_model_without_a_prompt_is_refused_with_the_way_out(tmp_path:
         load(tmp_path)
     with pytest.raises(BadInput, match="the prompt has no verbalizer"):
         load(tmp_path, template="{text} is")
-    with pytest.raises(BadInput, match="a language model"):
+    with pytest.raises(BadInput, match="give the language model and its tokenizer with a prompt"):
         load(models.shared("bert"), template="{text} is", verbalizer=models.WORDS)
     file = tmp_path / "prompt.json"
     file.write_text('{"template": "{text} is", "verbaliser": {}}')

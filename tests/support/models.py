@@ -220,7 +220,7 @@ def language_model(family: str, seed: int = 0) -> tuple[Any, Any]:
     return _from_config(auto, base, t, seed, settings), t
 
 
-def prompted(family: str, labels: int = 3, seed: int = 0, **prompt: Any) -> Classifier:
+def prompted(family: str, labels: int = 3, seed: int = 0, **prompt: Any) -> Prompted:
     """A tiny loud language model that classifies by a prompt; `prompt` are fields of `Prompt`."""
     template = "It is {mask}: {text} so" if PROMPTED[family][1] is AutoModelForMaskedLM else "Review: {text} It is"
     words = dict(list(WORDS.items())[:labels])
