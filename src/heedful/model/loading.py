@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
-from heedful.model import huggingface
+from heedful.model import bodies, estimators, huggingface
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
+from heedful.model.entailment import Entailment, ZeroShot, zero_shot_classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
-from heedful.nets.base import Net, Saved, load_saved, save
+from heedful.nets.base import Net, Saved, load_saved
+from heedful.nets.base import save as save_net
 from heedful.nets.weights import Contents, weight_files, weight_names
 
 _TOKENIZER_FILES = (
@@ -36,12 +38,23 @@ def load(
     revision: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
+    *,
+    zero_shot: Sequence[str] | None = None,
+    hypothesis: str | None = None,
+    multi_label: bool = False,
 ) -> Classifier:
     """A classifier from a folder or hub name, a Hugging Face pipeline, a (model, tokenizer) pair, or the default.
+
+    Also from a SetFit model, and from any object with `predict_proba`, such as a scikit-learn pipeline. `zero_shot` are
+    labels for an entailment model, which answers for each whether the text entails the `hypothesis` with the label in
+    place of {}; exactly one of them is right, or with `multi_label` any.
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
     is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
     """
+    labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
+    if labels is not None:
+        return zero_shot_classifier(load(labels.model, revision, device, dtype), labels)
     if isinstance(model, (str, Path)) or model is None:
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
         classifier = _from_files(source, revision, _dtype(dtype), device is None or str(device).startswith("cpu"))
@@ -63,13 +76,19 @@ def load(
         return classifier
     if isinstance(model, Classifier):
         return model
+    if (estimator := estimators.classifier_of(model)) is not None:
+        if revision is not None or device is not None or dtype is not None:
+            raise BadInput(f"a {type(model).__name__} has its own device and dtype; set them where you create it.")
+        return estimator
     if isinstance(model, tuple) and len(model) == 2:
         return Classifier(*model)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
+        if getattr(model, "task", None) == "zero-shot-classification":
+            raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         return Classifier(model.model, model.tokenizer)
-    expected = "a folder, a hub name, a text-classification pipeline or a (model, tokenizer) pair"
+    expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
     raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
 
 
@@ -78,6 +97,8 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
     about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
+    if isinstance(classifier.model, Entailment):
+        about["zero_shot"] = classifier.model.asked.settings
     if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
     try:
@@ -87,12 +108,28 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     return about | {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
 
 
+def save(model: Any, folder: str | Path) -> None:
+    """Write what `load` takes as a folder that `load` reads: safetensors and JSON, a SetFit model with its head.
+
+    The folder must be new or empty.
+    """
+    folder = Path(folder).expanduser()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"'{folder}' exists and is not empty; give a new folder.")
+    classifier = load(model)
+    if isinstance(classifier, Plain):
+        raise BadInput(f"{classifier.name} is a function from texts to probabilities, which cannot be saved here.")
+    if isinstance(classifier.model, Entailment):
+        raise BadInput("a zero-shot classifier is an entailment model with your labels; save that model.")
+    save_classifier(classifier, folder)
+
+
 def save_classifier(classifier: Classifier, folder: Path) -> None:
     """Write the model and its tokenizer: a network of the papers as `heedful train` does, others as transformers."""
     if isinstance(classifier.model, Net):
         folder.mkdir(parents=True, exist_ok=True)
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
-        save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
+        save_net(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
     else:
         with _silence():
             classifier.model.save_pretrained(folder)
@@ -101,7 +138,8 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
     """The inverse of `describe_classifier`."""
-    classifier = load(**{name: description[name] for name in ("model", "revision", "device", "dtype")})
+    arguments = {name: description[name] for name in ("model", "revision", "device", "dtype")}
+    classifier = load(**arguments, **description.get("zero_shot", {}))
     classifier.name = description["name"]
     if description["attention"] != getattr(classifier.config, "_attn_implementation", None):
         classifier.model.set_attn_implementation(description["attention"])
@@ -136,8 +174,10 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
     with _silence():
         folder = folder if folder.is_dir() else _download(source, revision)
-        model = _model(source, folder, dtype)
-        tokenizer = _tokenizer(source, folder)
+        model, tokenizer = _with_head(source, folder, dtype) or (
+            _model(source, folder, dtype),
+            _tokenizer(source, folder),
+        )
     if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto" and a bf16 checkpoint
         model.float()
     return Classifier(model, tokenizer, name=source)
@@ -159,7 +199,7 @@ def _download(source: str, revision: str | None) -> Path:
         descriptions = ["*.json", "*.txt", "*.model"]
         # subtle: "*" also matches slashes
         folder = Path(snapshot_download(source, revision=revision, allow_patterns=descriptions, ignore_patterns="*/*"))
-        names = weight_names(folder, _config(folder))
+        names = weight_names(folder, _config(folder)) + bodies.remote_files(folder)
         return Path(snapshot_download(source, revision=revision, allow_patterns=names))
     except HeedfulError:
         raise
@@ -224,6 +264,17 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
         untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
         raise Unsupported(f"{untrained}; give a model that was fine-tuned for sequence classification.")
     return model
+
+
+def _with_head(source: str, folder: Path, dtype: Any) -> tuple[Any, Any] | None:
+    """A body of sentence-transformers with its head, and its tokenizer; None for a folder of another kind."""
+    found = bodies.BodyFolder.find(folder)
+    if found is None:
+        return None
+    found.check_head()
+    body, report = _pretrained(found.auto, source, found.transformer, dtype=dtype, output_loading_info=True)
+    model = found.classifier(body.eval(), sorted(report["missing_keys"]))
+    return model, found.tokenizer(_tokenizer(source, found.transformer))
 
 
 def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:
