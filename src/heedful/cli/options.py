@@ -36,11 +36,14 @@ def choice(name: str, values: list[str], words: str) -> Callable[[Command], Comm
 
 
 _TRUNCATE = "Truncate a text that is too long, or refuse it."
-model_options = _all(
+_model_options = _all(
     click.option("--model", "-m", help="A model folder or a Hugging Face hub name. [default: the embedded model]"),
     click.option("--revision", help="A branch, tag or commit of the hub name."),
     click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
     click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
+    click.option("--zero-shot", metavar="LABEL,…", help="Labels for an entailment model, separated by commas."),
+    click.option("--hypothesis", help="What it entails, with {} for the label. [default: This example is {}.]"),
+    click.option("--multi-label", is_flag=True, help="Several of the --zero-shot labels may be right."),
 )
 target_options = _all(
     click.option("--target", "-t", help="The label to explain, by name or index. [default: the predicted one]"),
@@ -67,6 +70,23 @@ _data_options = _all(
     click.option("--min-words", type=click.IntRange(min=1), help="Use only texts with at least this many words."),
     click.option("--max-words", type=click.IntRange(min=1), help="Use only texts with at most this many words."),
 )
+
+
+def model_options(command: Command) -> Command:
+    """The model, as `model` with what makes a classifier of it, and how it is loaded: arguments of `load`."""
+
+    @functools.wraps(command)
+    def read(
+        *args: Any, model: str | None, zero_shot: str | None, hypothesis: str | None, multi_label: bool, **others: Any
+    ) -> Any:
+        labels = names(zero_shot)
+        if labels is None and hypothesis is None and not multi_label:
+            return command(*args, model=model, **others)
+        from heedful.model.entailment import ZeroShot
+
+        return command(*args, model=ZeroShot.read(model, labels, hypothesis, multi_label), **others)
+
+    return _model_options(read)
 
 
 def data_options(command: Command) -> Command:

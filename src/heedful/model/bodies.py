@@ -76,6 +76,7 @@ class Pooling(nn.Module):
         self.modes = tuple(modes)
 
     def forward(self, states: Float[Tensor, "b t d"], mask: Int[Tensor, "b t"]) -> Float[Tensor, "b e"]:
+        """The pooled vectors."""
         return torch.cat([self.pool(states, mask.to(states), mode) for mode in self.modes], -1)
 
     @staticmethod
@@ -98,10 +99,27 @@ class Normalize(nn.Module):
     """Vectors of length 1."""
 
     def forward(self, vectors: Tensor) -> Tensor:
+        """The vectors, divided by their lengths."""
         return normalize(vectors, dim=-1)
 
 
-class EmbeddingClassifier(nn.Module):
+class Dense(nn.Module):
+    """A linear map and an activation without parameters."""
+
+    def __init__(self, linear: nn.Linear, activation: nn.Module) -> None:
+        super().__init__()
+        if type(activation).__name__ not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise Unsupported(f"its activation '{type(activation).__name__}' is not one of {known}.")
+        self.linear, self.activation = linear, activation
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """The vectors, mapped."""
+        mapped: Tensor = self.activation(self.linear(vectors))
+        return mapped
+
+
+class SentenceClassifier(nn.Module):
     """A body, the pooling of its states, maps of the pooled vector, and a linear head. The body is not changed."""
 
     single_text = True
@@ -115,15 +133,16 @@ class EmbeddingClassifier(nn.Module):
         self.pooling, self.maps, self.output = pooling, nn.Sequential(*maps), output
         first = next(body.parameters())
         self.head = head.to(first.device, first.dtype)
-        self.config: Any = copy.deepcopy(self.body.config)
+        config: Any = copy.deepcopy(self.body.config)
+        self.config = config
         if type(body).__name__.endswith(("EncoderModel", "Encoder")):
-            self.config.is_encoder_decoder = False
-        self.config.num_labels = len(labels)
-        self.config.id2label = dict(enumerate(labels))
-        self.config.label2id = {label: i for i, label in enumerate(labels)}
+            config.is_encoder_decoder = False
+        config.num_labels = len(labels)
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: i for i, label in enumerate(labels)}
         kind = "multi_label" if output == "sigmoid" else "single_label"
-        self.config.problem_type = f"{kind}_classification"
-        self.config.classified = {"pooling": pooling.modes, "maps": [repr(m) for m in maps], "output": output}
+        config.problem_type = f"{kind}_classification"
+        config.classified = {"pooling": pooling.modes, "maps": [repr(m) for m in maps], "output": output}
         self._segments = "token_type_ids" in signature(self.body.forward).parameters
         self._check_widths()
 
@@ -142,6 +161,12 @@ class EmbeddingClassifier(nn.Module):
             raise BadInput(f"it has {names} labels for {self.head.out_features} outputs; give one for each output.")
 
     @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What `heedful capabilities` adds."""
+        kinds = [type(layer).__name__ for layer in self.maps]
+        return (("pooling", ", ".join([" and ".join(self.pooling.modes), *kinds])),)
+
+    @property
     def _supports_sdpa(self) -> bool:
         return bool(getattr(self.body, "_supports_sdpa", False))
 
@@ -158,11 +183,14 @@ class EmbeddingClassifier(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None, **more: Any
     ) -> SimpleNamespace:
+        """The logits, and whatever the body reports."""
         if token_type_ids is not None and self._segments:
             more["token_type_ids"] = token_type_ids
         out = self.body(input_ids=input_ids, attention_mask=attention_mask, **more)
         logits = self.head(self.maps(self.pooling(out.last_hidden_state, attention_mask)))
-        return SimpleNamespace(**(dict(out) | {"logits": logsigmoid(logits) if self.output == "logsigmoid" else logits}))
+        if self.output == "logsigmoid":
+            logits = logsigmoid(logits)
+        return SimpleNamespace(**(dict(out) | {"logits": logits}))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that `heedful.load` and sentence-transformers read; the tokenizer is saved apart."""
@@ -171,16 +199,17 @@ class EmbeddingClassifier(nn.Module):
         modules: list[tuple[str, dict[str, Any], nn.Linear | None]]
         modules = [("Transformer", {}, None), ("Pooling", self.pooling.describe(self.config.hidden_size), None)]
         modules += [_described(layer) for layer in self.maps]
+        paths = [f"{i}_{kind}" if i else "" for i, (kind, _, _) in enumerate(modules)]
         listed = [
-            {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"sentence_transformers.models.{kind}"}
-            for i, (kind, _, _) in enumerate(modules)
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, (kind, _, _)) in enumerate(zip(paths, modules, strict=True))
         ]
         _write_json(folder / MODULES, listed)
         _write_json(folder / "sentence_bert_config.json", {"do_lower_case": False})
-        for entry, (_, config, linear) in list(zip(listed, modules, strict=True))[1:]:
-            _write_json(folder / str(entry["path"]) / "config.json", config)
+        for path, (_, config, linear) in list(zip(paths, modules, strict=True))[1:]:
+            _write_json(folder / path / "config.json", config)
             if linear is not None:
-                _save(linear, folder / str(entry["path"]) / "model.safetensors", "linear.")
+                _save(linear, folder / path / "model.safetensors", "linear.")
         _save(self.head, folder / HEAD)
         names = [self.config.id2label[i] for i in range(self.config.num_labels)]
         _write_json(folder / SETFIT, {"labels": names, "normalize_embeddings": False, "head_output": self.output})
@@ -199,11 +228,10 @@ def _without_pooler(body: nn.Module) -> nn.Module:
 
 def _described(layer: nn.Module) -> tuple[str, dict[str, Any], nn.Linear | None]:
     """The kind of a map, its settings and its weights, for a folder."""
-    if isinstance(layer, Normalize):
+    if not isinstance(layer, Dense):
         return "Normalize", {}, None
-    linear, activation = layer
+    linear, kind = layer.linear, type(layer.activation)
     sizes = {"in_features": linear.in_features, "out_features": linear.out_features, "bias": linear.bias is not None}
-    kind = type(activation)
     return "Dense", sizes | {"activation_function": f"{kind.__module__}.{kind.__name__}"}, linear
 
 
@@ -215,14 +243,6 @@ def _write_json(path: Path, content: Any) -> None:
 def _save(linear: nn.Linear, path: Path, prefix: str = "") -> None:
     tensors = {f"{prefix}{name}": tensor.detach().cpu().contiguous() for name, tensor in linear.named_parameters()}
     save_file(tensors, path, metadata={"format": "pt"})
-
-
-def dense(linear: nn.Linear, activation: nn.Module) -> nn.Sequential:
-    """A Dense module: a linear map and an activation without parameters."""
-    if type(activation).__name__ not in ACTIVATIONS:
-        kinds = ", ".join(ACTIVATIONS)
-        raise Unsupported(f"its activation '{type(activation).__name__}' is not one of {kinds}.")
-    return nn.Sequential(linear, activation)
 
 
 def linear_map(weight: Tensor, bias: Tensor | None) -> nn.Linear:
@@ -287,7 +307,9 @@ class BodyFolder:
         if "Pooling" not in kinds:
             return None
         if kinds[:2] != ["Transformer", "Pooling"]:
-            raise Unsupported(f"'{folder}' begins with {' and '.join(kinds[:2])}, not with a Transformer and a Pooling.")
+            raise Unsupported(
+                f"'{folder}' begins with {' and '.join(kinds[:2])}, not with a Transformer and a Pooling."
+            )
         settings = _read_json(listed[1][1] / "config.json")
         return cls(folder, listed[0][1], pooling_modes(settings), tuple(listed[2:]))
 
@@ -305,7 +327,7 @@ class BodyFolder:
         settings = _read_json(path) if path.is_file() else {}
         return own_tokenizer(tokenizer, settings.get("max_seq_length"), bool(settings.get("do_lower_case")))
 
-    def classifier(self, body: nn.Module, missing: Sequence[str]) -> EmbeddingClassifier:
+    def classifier(self, body: nn.Module, missing: Sequence[str]) -> SentenceClassifier:
         """The body with its pooling, maps and head. `missing` are weights of the body that no file has."""
         untrained = [name for name in missing if not name.startswith("pooler.")]
         if untrained:
@@ -315,7 +337,9 @@ class BodyFolder:
         maps += [Normalize()] if settings.get("normalize_embeddings") else []
         output = settings.get("head_output", "softmax")
         if output not in OUTPUTS:
-            raise BadInput(f"'{self.folder / SETFIT}' has head_output '{output}'; it must be one of {_listed(OUTPUTS)}.")
+            raise BadInput(
+                f"'{self.folder / SETFIT}' has head_output '{output}'; it must be one of {', '.join(OUTPUTS)}."
+            )
         tensors = _tensors(self.folder, HEAD)
         weight = tensors.get("weight")
         if weight is None or weight.ndim != 2 or set(tensors) - {"weight", "bias"}:
@@ -327,13 +351,15 @@ class BodyFolder:
         if len(weight) == 1 and output != "sigmoid":
             weight, bias = two_sided(weight, bias)
         names = [f"LABEL_{i}" for i in range(len(weight))] if labels is None else [str(label) for label in labels]
-        return EmbeddingClassifier(body, Pooling(self.pooling), maps, linear_map(weight, bias), output, names)
+        return SentenceClassifier(body, Pooling(self.pooling), maps, linear_map(weight, bias), output, names)
 
     def check_head(self) -> None:
         """Refuse a folder without a head, or with a pickled one, before the body is loaded."""
         prompts = self.folder / "config_sentence_transformers.json"
         if prompts.is_file() and _read_json(prompts).get("default_prompt_name") is not None:
-            raise Unsupported(f"'{self.folder}' puts a prompt before each text, which is not supported; save it without.")
+            raise Unsupported(
+                f"'{self.folder}' puts a prompt before each text, which is not supported; save it without."
+            )
         if (self.folder / HEAD).is_file():
             return
         if (self.folder / _PICKLED_HEAD).is_file():
@@ -341,7 +367,9 @@ class BodyFolder:
             convert = "heedful.save(SetFitModel.from_pretrained(folder), new_folder)"
             raise BadInput(f"{pickled}; if you trust it, convert it once with {convert}.")
         none = f"'{self.folder}' embeds texts and has no head as safetensors ({HEAD})"
-        raise Unsupported(f"{none}; load the whole classifier with setfit and write it with heedful.save(model, folder).")
+        raise Unsupported(
+            f"{none}; load the whole classifier with setfit and write it with heedful.save(model, folder)."
+        )
 
     def _settings(self) -> Mapping[str, Any]:
         path = self.folder / SETFIT
@@ -393,22 +421,23 @@ def _layer(kind: str, folder: Path) -> Iterator[nn.Module]:
             raise BadInput(f"'{folder}' has no linear.weight; save the model again with sentence-transformers.")
         name = str(settings.get("activation_function", "torch.nn.Tanh")).rpartition(".")[2]
         if name not in ACTIVATIONS:
-            raise Unsupported(f"'{folder}' has the activation '{name[:80]}', which is not one of {_listed(ACTIVATIONS)}.")
-        yield dense(linear_map(weight, tensors.get("linear.bias")), getattr(nn, name)())
+            raise Unsupported(
+                f"'{folder}' has the activation '{name[:80]}', which is not one of {', '.join(ACTIVATIONS)}."
+            )
+        yield Dense(linear_map(weight, tensors.get("linear.bias")), getattr(nn, name)())
     elif kind != "Dropout":
-        raise Unsupported(f"'{folder}' is a {kind} module; Transformer, Pooling, Dense, Normalize and Dropout are read.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+        raise Unsupported(
+            f"'{folder}' is a {kind} module; Transformer, Pooling, Dense, Normalize and Dropout are read."
+        )
 
 
 def _tensors(folder: Path, name: str) -> dict[str, Tensor]:
     [file] = weight_files(folder, [name])
     try:
-        return load_file(file)
+        tensors: dict[str, Tensor] = load_file(file)
     except (SafetensorError, OSError, ValueError) as e:
         raise BadInput(f"'{file}' is damaged ({str(e).splitlines()[0]}); copy or download it again.") from e
+    return tensors
 
 
 def _read_json(path: Path, kind: type[Any] = dict) -> Any:

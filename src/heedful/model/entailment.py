@@ -66,9 +66,9 @@ class ZeroShot:
 
 def zero_shot_classifier(base: Classifier, asked: ZeroShot) -> Classifier:
     """The classifier over the labels, by an entailment model."""
-    if getattr(base, "tokenizer", None) is None or isinstance(base.model, Entailment):
+    if getattr(base, "tokenizer", None) is None or isinstance(base.model, ZeroShotClassifier):
         raise BadInput(f"{base.name} is not an entailment model; zero-shot labels need one.")
-    model = Entailment(base, asked)
+    model = ZeroShotClassifier(base, asked)
     share_lock(model, base.model)
     classifier = Classifier(model, base.tokenizer, base.name)
     if base.loaded is not None:
@@ -95,7 +95,7 @@ def contradiction_column(labels: Sequence[str], name: str) -> int:
     return found[0]
 
 
-class Entailment(nn.Module):
+class ZeroShotClassifier(nn.Module):
     """Text -> a logit for each label, by one pass of the entailment model for each.
 
     The logit of a label is that of entailment or, with several right labels, the difference to contradiction.
@@ -122,6 +122,11 @@ class Entailment(nn.Module):
         self.config.zero_shot = {"hypothesis": asked.hypothesis, "outputs": (self.entails, self.contradicts)}
 
     @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What `heedful capabilities` adds."""
+        return (("hypothesis", f"{self.asked.hypothesis} (a pass runs the model {len(self.asked.labels)} times)"),)
+
+    @property
     def _supports_sdpa(self) -> bool:
         return bool(getattr(self.model, "_supports_sdpa", False))
 
@@ -143,6 +148,7 @@ class Entailment(nn.Module):
         self, input_ids: Int[Tensor, "b t"], attention_mask: Int[Tensor, "b t"], token_type_ids: Tensor | None = None,
         **_: Any,
     ) -> SimpleNamespace:  # fmt: skip
+        """The logits of all labels."""
         text = Batch(input_ids, attention_mask, token_type_ids)
         # edits are of the text's words: they happen here, once, and reach the model's pass for each label
         vectors = self.get_input_embeddings()(input_ids) if seam.is_open(self) else None
@@ -190,21 +196,17 @@ class Entailment(nn.Module):
         axis, given = huggingface.batch_axis(self.model), vectors
 
         def edited(out: Tensor) -> Tensor:
-            wide = index[..., None].expand(-1, -1, given.shape[-1])
-            return torch.where(from_text[..., None], given.gather(1, wide), out)
+            width = out.shape[1]
+            wide = index[:, :width, None].expand(-1, -1, given.shape[-1])
+            return torch.where(from_text[:, :width, None], given.gather(1, wide), out)
 
         def hook(_: nn.Module, args: Any, out: Tensor) -> Tensor:
             looked_up = args[0].transpose(0, axis)
             if looked_up.shape == ids.shape and torch.equal(looked_up, ids):
                 return edited(out.transpose(0, axis)).transpose(0, axis)
             if looked_up.shape == ids.shape and torch.equal(looked_up[:, 1:], ids[:, :-1]):  # the input of a decoder
-                after = torch.where(from_text[:, :-1, None], edited_shift(out), out[:, 1:])
-                return torch.cat([out[:, :1], after], dim=1)
+                return torch.cat([out[:, :1], edited(out[:, 1:])], dim=1)
             raise Unsupported("its word embeddings are used for something other than the text")
-
-        def edited_shift(out: Tensor) -> Tensor:
-            wide = index[:, :-1, None].expand(-1, -1, given.shape[-1])
-            return given.gather(1, wide)
 
         tables = [m for m in self.model.modules() if isinstance(m, nn.Embedding) and m.weight is word.weight]
         hooks = [table.register_forward_hook(hook) for table in tables]

@@ -31,7 +31,9 @@ class Estimator(Plain):
     def __init__(self, estimator: Any, labels: Sequence[str] | None = None, name: str | None = None) -> None:
         self.estimator, self._digest = estimator, digest(estimator)
         classes = getattr(estimator, "classes_", None) if labels is None else labels
-        super().__init__(self._chances, None if classes is None else [str(c) for c in classes], name or title(estimator))
+        super().__init__(
+            self._chances, None if classes is None else [str(c) for c in classes], name or title(estimator)
+        )
 
     def _chances(self, texts: list[Any]) -> Any:
         try:
@@ -108,7 +110,8 @@ def _parts(value: Any, known: set[int]) -> Iterator[bytes]:
 
 def _defines_state(value: Any) -> bool:
     """Whether its class says what is saved of it, as those of fitted trees do."""
-    return not callable(value) and type(value).__getstate__ is not object.__getstate__
+    usual: Any = object.__getstate__
+    return not callable(value) and type(value).__getstate__ is not usual
 
 
 # which objects are estimators
@@ -128,7 +131,7 @@ def classifier_of(model: Any) -> Classifier | None:
             f"a {type(model).__name__} embeds texts and has no labels; give a SetFit model, or the pair "
             "(sentence transformer, classifier of its vectors)."
         )
-    if isinstance(model, nn.Module) or isinstance(model, type):
+    if isinstance(model, (nn.Module, type)):
         return None
     if callable(getattr(model, "predict_proba", None)):
         return Estimator(model)
@@ -163,7 +166,7 @@ def _with_head(model: Any, body: Any, head: Any, labels: Sequence[Any] | None, u
     name = f"SetFit ({type(head).__name__})"
     try:
         found = linear_head(head)
-        names = _labels(head, labels, None if found is None else found.output, found and len(found.weight))
+        names = _labels(head, labels, found)
         if found is not None:
             return _open(body, found, names, unit, name)
     except Unsupported:  # a module of another kind
@@ -185,10 +188,10 @@ class _Function:
         return np.asarray(self.model.predict_proba(texts))
 
 
-def _labels(head: Any, labels: Sequence[Any] | None, output: str | None, rows: int | None) -> list[str] | None:
+def _labels(head: Any, labels: Sequence[Any] | None, found: LinearHead | None) -> list[str] | None:
     """The names of the head's outputs, as SetFit takes them: the labels at the head's classes."""
-    if output == "sigmoid" or isinstance(head, nn.Module):
-        known = None if rows is None else [f"LABEL_{i}" for i in range(rows)]
+    if isinstance(head, nn.Module) or (found is not None and found.output == "sigmoid"):
+        known = None if found is None else [f"LABEL_{i}" for i in range(len(found.weight))]
         return known if labels is None else [str(label) for label in labels]
     classes = np.asarray(head.classes_)
     if classes.ndim != 1:
@@ -275,7 +278,7 @@ def _open(body: Any, head: LinearHead, labels: Sequence[str] | None, unit: bool,
         raise Unsupported(f"it begins with {' and '.join(kinds[:2])}.")
     transformer, pooling = modules[:2]
     maps = [layer for module in modules[2:] for layer in _layer(module)] + ([bodies.Normalize()] if unit else [])
-    network = bodies.EmbeddingClassifier(
+    network = bodies.SentenceClassifier(
         transformer.auto_model, bodies.Pooling(bodies.pooling_modes(vars(pooling))), maps,
         bodies.linear_map(head.weight, head.bias), head.output, labels or (),
     )  # fmt: skip
@@ -294,4 +297,4 @@ def _layer(module: Any) -> Iterator[nn.Module]:
     if kind == "Normalize":
         yield bodies.Normalize()
     elif kind == "Dense":
-        yield bodies.dense(module.linear, module.activation_function)
+        yield bodies.Dense(module.linear, module.activation_function)

@@ -19,7 +19,7 @@ from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.model import bodies, estimators, huggingface
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
-from heedful.model.entailment import Entailment, ZeroShot, zero_shot_classifier
+from heedful.model.entailment import ZeroShot, ZeroShotClassifier, zero_shot_classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
 from heedful.nets.base import Net, Saved, load_saved
@@ -85,7 +85,7 @@ def load(
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
-        if getattr(model, "task", None) == "zero-shot-classification":
+        if type(model).__name__ == "ZeroShotClassificationPipeline":
             raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         return Classifier(model.model, model.tokenizer)
     expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
@@ -97,7 +97,7 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
     about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
-    if isinstance(classifier.model, Entailment):
+    if isinstance(classifier.model, ZeroShotClassifier):
         about["zero_shot"] = classifier.model.asked.settings
     if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
@@ -119,7 +119,7 @@ def save(model: Any, folder: str | Path) -> None:
     classifier = load(model)
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function from texts to probabilities, which cannot be saved here.")
-    if isinstance(classifier.model, Entailment):
+    if isinstance(classifier.model, ZeroShotClassifier):
         raise BadInput("a zero-shot classifier is an entailment model with your labels; save that model.")
     save_classifier(classifier, folder)
 
