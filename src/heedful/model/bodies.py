@@ -357,9 +357,7 @@ class BodyFolder:
         """Refuse a folder without a head, or with a pickled one, before the body is loaded."""
         prompts = self.folder / "config_sentence_transformers.json"
         if prompts.is_file() and _read_json(prompts).get("default_prompt_name") is not None:
-            raise Unsupported(
-                f"'{self.folder}' puts a prompt before each text, which is not supported; save it without."
-            )
+            raise Unsupported(f"'{self.folder}' puts a prompt before each text; save it with default_prompt_name=None.")
         if (self.folder / HEAD).is_file():
             return
         if (self.folder / _PICKLED_HEAD).is_file():
@@ -426,9 +424,7 @@ def _layer(kind: str, folder: Path) -> Iterator[nn.Module]:
             )
         yield Dense(linear_map(weight, tensors.get("linear.bias")), getattr(nn, name)())
     elif kind != "Dropout":
-        raise Unsupported(
-            f"'{folder}' is a {kind} module; Transformer, Pooling, Dense, Normalize and Dropout are read."
-        )
+        raise Unsupported(f"'{folder}' is a {kind} module; after the Pooling, Dense, Normalize and Dropout are read.")
 
 
 def _tensors(folder: Path, name: str) -> dict[str, Tensor]:

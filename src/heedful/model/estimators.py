@@ -70,24 +70,26 @@ def title(estimator: Any) -> str:
 
 def digest(estimator: Any) -> str:
     """A hash of all numbers and names in an object and in what it holds; functions count by their name."""
-    state, known = blake2b(digest_size=8), set[int]()
-    for part in _parts(estimator, known):
+    state, known = blake2b(digest_size=8), dict[int, Any]()
+    for part in _parts(getattr(estimator, "best_estimator_", estimator), known):  # a search has its timings too
         state.update(part)
     return state.hexdigest()
 
 
-def _parts(value: Any, known: set[int]) -> Iterator[bytes]:
+def _parts(value: Any, known: dict[int, Any]) -> Iterator[bytes]:
     if value is None or isinstance(value, (str, bytes, bool, int, float, complex, np.generic, type)):
         yield repr(value).encode()
         return
     if id(value) in known:
         return
-    known.add(id(value))
+    known[id(value)] = value  # the reference keeps the id from being used again
     if isinstance(value, Tensor):
         value = value.detach().cpu().float().numpy()
     if isinstance(value, np.ndarray):
         yield f"{value.shape} {value.dtype}".encode()
-        if value.dtype == object:
+        if value.dtype.names:  # between the fields there may be anything
+            yield from (part for name in value.dtype.names for part in _parts(value[name], known))
+        elif value.dtype == object:
             yield from (part for item in value.flat for part in _parts(item, known))
         else:
             yield np.ascontiguousarray(value).tobytes()
@@ -259,11 +261,14 @@ def _weights(head: Any) -> tuple[Tensor, Tensor] | None:
         bias = weight.new_zeros(len(weight)) if linear.bias is None else linear.bias.detach().cpu().double()
         return weight / heat, bias / heat
     parts = getattr(head, "estimators_", [head])
-    if not all(hasattr(part, "coef_") and hasattr(part, "intercept_") for part in parts):
+    rows = [getattr(part, "coef_", None) for part in parts]
+    tables = [row for row in rows if isinstance(row, np.ndarray) and row.ndim == 2]  # a sparse one is no array
+    if len(tables) < len(rows) or any(not hasattr(part, "intercept_") for part in parts):
         return None
-    if parts[0] is not head and any(len(part.coef_) != 1 for part in parts):
+    widths = {table.shape[1] for table in tables}
+    if len(widths) > 1 or (len(tables) > 1 and any(len(table) > 1 for table in tables)):
         return None
-    weight = torch.cat([torch.as_tensor(np.asarray(part.coef_), dtype=torch.float64) for part in parts])
+    weight = torch.from_numpy(np.concatenate(tables)).double()
     biases = [np.broadcast_to(np.atleast_1d(part.intercept_), len(part.coef_)) for part in parts]
     return weight, torch.as_tensor(np.concatenate(biases), dtype=torch.float64)
 
