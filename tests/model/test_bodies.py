@@ -154,7 +154,7 @@ def test_it_takes_one_text(two: SetFitModel) -> None:
 
 
 def test_the_model_stays_as_it_was(two: SetFitModel) -> None:
-    inner = two.model_body[0].auto_model
+    inner: Any = two.model_body[0].auto_model
     before = ([name for name, _ in inner.named_modules()], inner.config.to_dict())
     two.model_body.train()
     list(explain_all(two, [TEXTS[0]], ["attention-mean", "gradient-l2"]))

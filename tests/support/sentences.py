@@ -102,7 +102,8 @@ class SetFitModel:
     def __init__(
         self, body: SentenceTransformer, head: Any, labels: list[str] | None = None, unit: bool = False
     ) -> None:
-        self.model_body, self.model_head, self.labels, self.normalize_embeddings = body, head, labels, unit
+        self.model_body: Any = body
+        self.model_head, self.labels, self.normalize_embeddings = head, labels, unit
 
     @torch.no_grad()
     def predict_proba(self, texts: list[str]) -> Floats:

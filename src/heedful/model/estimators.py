@@ -41,7 +41,7 @@ class Estimator(Plain):
         except Exception as e:
             if type(e).__name__ == "NotFittedError":
                 raise BadInput(f"{title(self.estimator)} is not fitted; call its fit method first.") from e
-            reason = (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".")
+            reason = (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".:")
             raise BadInput(
                 f"{title(self.estimator)} cannot read a list of texts ({reason}); give a pipeline that begins with the "
                 "vectoriser of the texts."

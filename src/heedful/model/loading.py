@@ -30,6 +30,7 @@ _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
+_ZERO_SHOT_PIPELINE = "ZeroShotClassificationPipeline"
 _LOADING = RLock()  # `_silence` changes global settings of the process
 
 
@@ -54,7 +55,10 @@ def load(
     """
     labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
     if labels is not None:
-        return zero_shot_classifier(load(labels.model, revision, device, dtype), labels)
+        base = labels.model
+        if type(base).__name__ == _ZERO_SHOT_PIPELINE:
+            base = (base.model, base.tokenizer)
+        return zero_shot_classifier(load(base, revision, device, dtype), labels)
     if isinstance(model, (str, Path)) or model is None:
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
         classifier = _from_files(source, revision, _dtype(dtype), device is None or str(device).startswith("cpu"))
@@ -85,7 +89,7 @@ def load(
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
-        if type(model).__name__ == "ZeroShotClassificationPipeline":
+        if type(model).__name__ == _ZERO_SHOT_PIPELINE:
             raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         return Classifier(model.model, model.tokenizer)
     expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
