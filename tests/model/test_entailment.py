@@ -31,7 +31,10 @@ SHORT = [text for text in TEXTS if len(text) < 60]
 
 
 def entailment(family: str = "bert", outputs: tuple[str, ...] = OUTPUTS, **more: Any) -> Classifier:
-    names: dict[str, Any] = {"id2label": dict(enumerate(outputs)), "label2id": {name: i for i, name in enumerate(outputs)}}
+    names: dict[str, Any] = {
+        "id2label": dict(enumerate(outputs)),
+        "label2id": {name: i for i, name in enumerate(outputs)},
+    }
     return build(family, len(outputs), **names, **more)
 
 

@@ -40,7 +40,9 @@ def test_its_probabilities_are_the_pipelines() -> None:
     predictions = classifier.predictions([classifier.tokens(text) for text in TEXTS])
     assert classifier.labels == ("bad", "good")
     assert classifier.name == "TfidfVectorizer + LogisticRegression"
-    assert np.allclose([p.probabilities for p in predictions], model.predict_proba(list(TEXTS)), rtol=0, atol=1e-12)
+    assert np.allclose(
+        np.array([p.probabilities for p in predictions]), model.predict_proba(list(TEXTS)), rtol=0, atol=1e-12
+    )
 
 
 def test_leave_one_out_of_a_linear_pipeline_is_its_weight() -> None:

@@ -47,14 +47,16 @@ class SentenceTransformer(nn.Sequential):
 
     @property
     def tokenizer(self) -> Any:
-        return self[0].tokenizer
+        first: Any = self[0]
+        return first.tokenizer
 
     @torch.no_grad()
     def encode(self, texts: list[str], **_: Any) -> Floats:
         return np.array([self.vector(text) for text in texts], dtype=np.float32)
 
     def vector(self, text: str) -> Floats:
-        first, pooling, *rest = self
+        modules: list[Any] = list(self)
+        first, pooling, *rest = modules
         limit = min(first.max_seq_length or 64, 64)
         text = text.lower() if first.do_lower_case else text
         inputs = first.tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
@@ -66,7 +68,7 @@ class SentenceTransformer(nn.Sequential):
                 vector = np.tanh(module.linear.weight.double().numpy() @ vector + module.linear.bias.double().numpy())
             else:
                 vector = vector / np.sqrt((vector**2).sum())
-        return vector
+        return np.asarray(vector, dtype=np.float64)
 
 
 def pool(states: Floats, mode: str) -> Floats:
@@ -95,7 +97,8 @@ class SetFitHead(nn.Module):
 
     def predict_proba(self, vectors: torch.Tensor) -> torch.Tensor:
         logits = self.linear(vectors) / (self.temperature + self.eps)
-        return logits.sigmoid() if self.multitarget else logits.softmax(-1)
+        chances: torch.Tensor = logits.sigmoid() if self.multitarget else logits.softmax(-1)
+        return chances
 
 
 class SetFitModel:

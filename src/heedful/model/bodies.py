@@ -314,12 +314,9 @@ class BodyFolder:
         return cls(folder, listed[0][1], pooling_modes(settings), tuple(listed[2:]))
 
     @property
-    def auto(self) -> Any:
-        """The transformers class that loads the body."""
-        from transformers import AutoModel, AutoModelForTextEncoding
-
-        encoder = _read_json(self.transformer / "config.json").get("model_type") in _TEXT_ENCODERS
-        return AutoModelForTextEncoding if encoder else AutoModel
+    def encoder_alone(self) -> bool:
+        """Whether the body is the encoder of an encoder-decoder."""
+        return _read_json(self.transformer / "config.json").get("model_type") in _TEXT_ENCODERS
 
     def tokenizer(self, tokenizer: Any) -> Any:
         """The tokenizer with the module's own settings."""

@@ -272,11 +272,14 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
 
 def _with_head(source: str, folder: Path, dtype: Any) -> tuple[Any, Any] | None:
     """A body of sentence-transformers with its head, and its tokenizer; None for a folder of another kind."""
+    from transformers import AutoModel, AutoModelForTextEncoding
+
     found = bodies.BodyFolder.find(folder)
     if found is None:
         return None
     found.check_head()
-    body, report = _pretrained(found.auto, source, found.transformer, dtype=dtype, output_loading_info=True)
+    auto = AutoModelForTextEncoding if found.encoder_alone else AutoModel
+    body, report = _pretrained(auto, source, found.transformer, dtype=dtype, output_loading_info=True)
     model = found.classifier(body.eval(), sorted(report["missing_keys"]))
     return model, found.tokenizer(_tokenizer(source, found.transformer))
 
