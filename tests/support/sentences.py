@@ -68,7 +68,8 @@ class SentenceTransformer(nn.Sequential):
                 vector = np.tanh(module.linear.weight.double().numpy() @ vector + module.linear.bias.double().numpy())
             else:
                 vector = vector / np.sqrt((vector**2).sum())
-        return np.asarray(vector, dtype=np.float64)
+        whole: Floats = np.asarray(vector, dtype=np.float64)
+        return whole
 
 
 def pool(states: Floats, mode: str) -> Floats:
