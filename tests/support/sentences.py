@@ -75,13 +75,12 @@ class SentenceTransformer(nn.Sequential):
 def pool(states: Floats, mode: str) -> Floats:
     """The pooled vector of one text."""
     n = len(states)
-    if mode == "weightedmean":
-        return np.sum([(i + 1) * state for i, state in enumerate(states)], 0) / (n * (n + 1) / 2)
     pooled: Floats = {
         "cls": states[0],
         "lasttoken": states[-1],
         "max": states.max(0),
         "mean": states.sum(0) / n,
+        "weightedmean": np.stack([(i + 1) * state for i, state in enumerate(states)]).sum(0) / (n * (n + 1) / 2),
         "mean_sqrt_len_tokens": states.sum(0) / np.sqrt(n),
     }[mode]
     return pooled
