@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from heedful.model.classifier import Classifier
     from heedful.model.edits import Edit, Site
     from heedful.model.function import Plain
-    from heedful.model.loading import load
+    from heedful.model.loading import load, save
     from heedful.nets.training.recipes import RECIPES
     from heedful.nets.training.train import Trained, train
     from heedful.studies import STUDIES, Study
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "load": "model.loading",
+    "save": "model.loading",
     "explain": "methods.explain",
     "explain_all": "methods.explain",
     "from_json": "core.explanation",
@@ -136,6 +137,7 @@ __all__ = [
     "open",
     "pick",
     "reproduce",
+    "save",
     "study",
     "train",
     "tree",

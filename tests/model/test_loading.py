@@ -197,7 +197,7 @@ def test_a_model_and_its_tokenizer_are_a_classifier(original: Classifier) -> Non
 @pytest.mark.parametrize("given", [3, ["bert"], torch.nn.Linear(1, 1)])
 def test_what_is_no_model_is_refused(given: Any) -> None:
     with refused(
-        f"the model is a {type(given).__name__}; give a folder, a hub name, a text-classification pipeline or a "
+        f"the model is a {type(given).__name__}; give a folder, a hub name, a pipeline, a SetFit model or a "
         "(model, tokenizer) pair."
     ):
         load(given)

@@ -237,6 +237,7 @@ def _model(classifier: Classifier) -> Facts:
         ("parameters", f"{count:,} ({dtype})"),
         ("head", "sigmoid: one logit, yes or no" if one_logit else head.get(classifier.head, "a number")),
         ("tokenizer", f"{speed}; has {', '.join(marks) or 'no mask, unk or pad token'}"),
+        *getattr(classifier.model, "facts", ()),
     )
 
 

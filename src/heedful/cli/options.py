@@ -55,6 +55,9 @@ _loading_options = _all(
         help="Score a label by its first token, or its whole string: the sum, or mean per token.",
     ),
     click.option("--calibrate", is_flag=True, help="Subtract the scores that labels have for texts that say nothing."),
+    click.option("--zero-shot", metavar="LABEL,…", help="Labels for an entailment model, separated by commas."),
+    click.option("--hypothesis", help="What it entails, with {} for the label. [default: This example is {}.]"),
+    click.option("--multi-label", is_flag=True, help="Several of the --zero-shot labels may be right."),
 )  # fmt: skip
 
 
@@ -65,12 +68,13 @@ def how_models_load(command: Command) -> Command:
     def read(
         *args: Any, revision: str | None, device: str | None, dtype: str | None, prompt: str | None,
         template: str | None, verbalizer: tuple[str, ...], chat: bool, system: str | None, scoring: str,
-        calibrate: bool, **others: Any,
+        calibrate: bool, zero_shot: str | None, hypothesis: str | None, multi_label: bool, **others: Any,
     ) -> Any:  # fmt: skip
         options = {
             "revision": revision, "device": device, "dtype": dtype, "prompt": prompt, "template": _lines(template),
             "verbalizer": _words_of_labels(verbalizer) or None, "chat": chat, "system": _lines(system),
-            "scoring": scoring, "calibrate": calibrate,
+            "scoring": scoring, "calibrate": calibrate, "zero_shot": names(zero_shot), "hypothesis": hypothesis,
+            "multi_label": multi_label,
         }  # fmt: skip
         return command(*args, model_options=options, **others)
 

@@ -158,6 +158,8 @@ class Classifier:
         check_text(text)
         if pair is not None:
             check_text(pair, "pair")
+            if getattr(self.model, "single_text", False):
+                raise BadInput(f"{self.name} reads one text, not a pair; give one text.")
         with lock_of(self.tokenizer):
             tokens = huggingface.tokenize(self.tokenizer, text, pair)
         unknown = getattr(self.tokenizer, "unk_token_id", None)

@@ -73,7 +73,8 @@ def limit(model: Any, tokenizer: Any) -> int | None:
         if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None and limits:
             limits = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
     max_length = getattr(tokenizer, "model_max_length", None)
-    return min([*limits, *([int(max_length)] if max_length and max_length < 1e9 else [])], default=None)
+    whole = min([*limits, *([int(max_length)] if max_length and max_length < 1e9 else [])], default=None)
+    return None if whole is None else whole - getattr(model, "reserved_tokens", 0)
 
 
 def sites(model: Any) -> list[tuple[str, int]]:

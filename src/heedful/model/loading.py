@@ -16,20 +16,23 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
-from heedful.model import huggingface
+from heedful.model import bodies, estimators, huggingface
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
+from heedful.model.entailment import ZeroShot, ZeroShotClassifier, zero_shot_classifier
 from heedful.model.function import Plain
 from heedful.model.precision import holds_bf16, use_bf16
 from heedful.model.prompted import FILE as PROMPT_FILE
 from heedful.model.prompted import MASK, Prompt, Prompted, Scoring
-from heedful.nets.base import Net, Saved, load_saved, save
+from heedful.nets.base import Net, Saved, load_saved
+from heedful.nets.base import save as save_net
 from heedful.nets.weights import Contents, weight_files, weight_names
 
 _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
+_ZERO_SHOT_PIPELINE = "ZeroShotClassificationPipeline"
 _LOADING = RLock()  # `_silence` changes global settings of the process
 
 
@@ -46,8 +49,15 @@ def load(
     chat: bool = False,
     scoring: Scoring = "first",
     calibrate: bool = False,
+    zero_shot: Sequence[str] | None = None,
+    hypothesis: str | None = None,
+    multi_label: bool = False,
 ) -> Classifier:
     """A classifier from a folder or hub name, a Hugging Face pipeline, a (model, tokenizer) pair, or the default.
+
+    Also from a SetFit model, and from any object with `predict_proba`, such as a scikit-learn pipeline. `zero_shot` are
+    labels for an entailment model, which answers for each whether the text entails the `hypothesis` with the label in
+    place of {}; exactly one of them is right, or with `multi_label` any.
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
     is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
@@ -57,6 +67,14 @@ def load(
     """
     one = {"template": template, "verbalizer": verbalizer, "system": system, "chat": chat, "scoring": scoring}
     asked = _prompt(prompt, one | {"calibrate": calibrate})
+    labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
+    if labels is not None:
+        if asked is not None:
+            raise BadInput("zero-shot labels are for entailment models, and a prompt for language models; give one.")
+        base = labels.model
+        if type(base).__name__ == _ZERO_SHOT_PIPELINE:
+            base = (base.model, base.tokenizer)
+        return zero_shot_classifier(load(base, revision, device, dtype), labels)
     if isinstance(model, (str, Path)) or model is None:
         if model is None and asked is not None:
             raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
@@ -86,14 +104,20 @@ def load(
                 "the model is a classifier already; give the language model and its tokenizer with a prompt."
             )
         return model
+    if (estimator := estimators.classifier_of(model)) is not None:
+        if revision is not None or device is not None or dtype is not None:
+            raise BadInput(f"a {type(model).__name__} has its own device and dtype; set them where you create it.")
+        return estimator
     if isinstance(model, tuple) and len(model) == 2:
         return Classifier(*model) if asked is None else Prompted(*model, prompt=asked)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if revision is not None or device is not None or dtype is not None:
             raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
+        if type(model).__name__ == _ZERO_SHOT_PIPELINE:
+            raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         pair = model.model, model.tokenizer
         return Classifier(*pair) if asked is None else Prompted(*pair, prompt=asked)
-    expected = "a folder, a hub name, a text-classification pipeline or a (model, tokenizer) pair"
+    expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
     raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
 
 
@@ -114,6 +138,8 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     if isinstance(classifier, Plain):
         raise BadInput(f"{classifier.name} is a function, which runs in this process only; use jobs=1.")
     about = {"name": classifier.name, "attention": getattr(classifier.config, "_attn_implementation", None)}
+    if isinstance(classifier.model, ZeroShotClassifier):
+        about["zero_shot"] = classifier.model.asked.settings
     if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
     try:
@@ -124,12 +150,28 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
     return about | saved
 
 
+def save(model: Any, folder: str | Path) -> None:
+    """Write what `load` takes as a folder that `load` reads: safetensors and JSON, a SetFit model with its head.
+
+    The folder must be new or empty.
+    """
+    folder = Path(folder).expanduser()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"'{folder}' exists and is not empty; give a new folder.")
+    classifier = load(model)
+    if isinstance(classifier, Plain):
+        raise BadInput(f"{classifier.name} is a function from texts to probabilities, which cannot be saved here.")
+    if isinstance(classifier.model, ZeroShotClassifier):
+        raise BadInput("a zero-shot classifier is an entailment model with your labels; save that model.")
+    save_classifier(classifier, folder)
+
+
 def save_classifier(classifier: Classifier, folder: Path) -> None:
     """Write the model and its tokenizer: a network of the papers as `heedful train` does, others as transformers."""
     if isinstance(classifier.model, Net):
         folder.mkdir(parents=True, exist_ok=True)
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
-        save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
+        save_net(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
         return
     prompted = isinstance(classifier, Prompted)
     with _silence():
@@ -141,7 +183,8 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
     """The inverse of `describe_classifier`."""
-    classifier = load(**{name: description[name] for name in ("model", "revision", "device", "dtype", "prompt")})
+    arguments = {name: description[name] for name in ("model", "revision", "device", "dtype", "prompt")}
+    classifier = load(**arguments, **description.get("zero_shot", {}))
     classifier.name = description["name"]
     if description["attention"] != getattr(classifier.config, "_attn_implementation", None):
         classifier.model.set_attn_implementation(description["attention"])
@@ -180,8 +223,13 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool, pro
         folder = folder if folder.is_dir() else _download(source, revision)
         if prompt is None and (folder / PROMPT_FILE).is_file():
             prompt = Prompt.read(folder / PROMPT_FILE)
-        model = _model(source, folder, dtype) if prompt is None else _language_model(source, folder, dtype, prompt)
-        tokenizer = _tokenizer(source, folder)
+        if prompt is None:
+            model, tokenizer = _with_head(source, folder, dtype) or (
+                _model(source, folder, dtype),
+                _tokenizer(source, folder),
+            )
+        else:
+            model, tokenizer = _language_model(source, folder, dtype, prompt), _tokenizer(source, folder)
     if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto" and a bf16 checkpoint
         model.float()
     return Classifier(model, tokenizer, source) if prompt is None else Prompted(model, tokenizer, prompt, source)
@@ -203,7 +251,7 @@ def _download(source: str, revision: str | None) -> Path:
         descriptions = ["*.json", "*.txt", "*.model"]
         # subtle: "*" also matches slashes
         folder = Path(snapshot_download(source, revision=revision, allow_patterns=descriptions, ignore_patterns="*/*"))
-        names = weight_names(folder, _config(folder))
+        names = weight_names(folder, _config(folder)) + bodies.remote_files(folder)
         return Path(snapshot_download(source, revision=revision, allow_patterns=names))
     except HeedfulError:
         raise
@@ -286,6 +334,20 @@ def _language_model(source: str, folder: Path, dtype: Any, prompt: Prompt) -> An
         untrained = f"'{source}' ({kind}) has no trained weights for {missing[0]}, so its answers would be random"
         raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
     return model
+
+
+def _with_head(source: str, folder: Path, dtype: Any) -> tuple[Any, Any] | None:
+    """A body of sentence-transformers with its head, and its tokenizer; None for a folder of another kind."""
+    from transformers import AutoModel, AutoModelForTextEncoding
+
+    found = bodies.BodyFolder.find(folder)
+    if found is None:
+        return None
+    found.check_head()
+    auto = AutoModelForTextEncoding if found.encoder_alone else AutoModel
+    body, report = _pretrained(auto, source, found.transformer, dtype=dtype, output_loading_info=True)
+    model = found.classifier(body.eval(), sorted(report["missing_keys"]))
+    return model, found.tokenizer(_tokenizer(source, found.transformer))
 
 
 def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:

@@ -31,6 +31,13 @@ def lock_of(owner: Any) -> AbstractContextManager[Any]:
         return _COMMON_LOCK
 
 
+def share_lock(owner: Any, other: Any) -> None:
+    """From now on the lock of `owner`, which contains `other`, is that of `other`."""
+    lock = lock_of(other)
+    with _NEW_LOCK:
+        _LOCKS[owner] = lock
+
+
 class LockedProperty(Generic[Value]):
     """A cached property that is computed under its owner's `lock`.
 

@@ -110,7 +110,7 @@ def can_branch(classifier: Classifier) -> bool:
 def attention_fault(classifier: Classifier) -> str | None:
     """Why the seam does not work for this model, or None."""
     if not classifier.sites:
-        return "it has none"
+        return getattr(classifier.model, "no_attention", "it has none")
     model = classifier.model
     try:
         with torch.inference_mode(False), torch.enable_grad(), seam.paused(model):

@@ -199,6 +199,11 @@ def attention(
         yield interception.seen
 
 
+def is_open(model: nn.Module) -> bool:
+    """Whether an edit of this model is open and not paused."""
+    return any(not door.paused for door in _OPEN.get(model, ()))
+
+
 @contextmanager
 def paused(model: nn.Module) -> Iterator[None]:
     """Inside, edits that are open now have no effect: for a probe in the middle of a job, or a part of a pass."""
