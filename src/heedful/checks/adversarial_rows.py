@@ -170,6 +170,7 @@ def affine_problem(text: QueryAttention) -> Problem | None:
 
 def logit_slopes(classifier: Classifier, logits: Tensor, weights: Tensor) -> Tensor:
     """[b,h,q,k,c]: ∂ each logit [c] / ∂ weights; the graph is kept."""
+    classifier.check_gradients()
     classifier.backwards += len(logits)
     slopes = [torch.autograd.grad(z, weights, retain_graph=True, allow_unused=True)[0] for z in logits]  # type: ignore[no-untyped-call, unused-ignore]
     return torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)

@@ -199,6 +199,8 @@ class GradientXVocabulary(_Gradient):
     def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
         """The sum over the rows of the table, for each token."""
         table: Tensor = classifier.model.get_input_embeddings().weight
+        if table.is_meta:
+            raise Unsupported("its word vectors are offloaded, and their sum needs all of them.", classifier.name)
         return table.detach().double().sum(0).expand_as(vectors)
 
 
