@@ -155,7 +155,12 @@ def _adapters(model: Any) -> list[Any]:
     if not hasattr(model, "peft_config"):
         return []
     settings = {
-        name: {k: v for k, v in config.to_dict().items() if k not in _UNSTEADY_ADAPTER}
+        # subtle: peft adds the names of heads again each time that it loads an adapter
+        name: {
+            k: sorted({str(x) for x in v}) if isinstance(v, (list, tuple, set)) else v
+            for k, v in config.to_dict().items()
+            if k not in _UNSTEADY_ADAPTER
+        }
         for name, config in model.peft_config.items()
     }
     names = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
@@ -164,11 +169,7 @@ def _adapters(model: Any) -> list[Any]:
         for name, module in model.named_modules()
         if hasattr(module, "merged_adapters")
     ]
-    return [json.loads(json.dumps(part, sort_keys=True, default=_sorted)) for part in (settings, layers)]
-
-
-def _sorted(value: Any) -> Any:
-    return sorted(value) if isinstance(value, (set, frozenset)) else str(value)
+    return [json.dumps(part, sort_keys=True, default=str) for part in (settings, layers)]
 
 
 def _offloaded(model: Any) -> dict[str, Callable[[], Tensor]]:
