@@ -30,6 +30,7 @@ AUTO_CLASSES = {
 OTHER_TASKS = ("TOKEN_CLS", "QUESTION_ANS")
 # these put learned vectors before the text and change no weight, so there is nothing to merge
 _PROMPTS = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE")
+_SIZES = ("r", "init_r", "num_virtual_tokens", "encoder_hidden_size")
 _PREFIX = "base_model.model."  # of the names in the file
 _INSTALL = "install it with: pip install 'heedful[peft]'"
 # what a configuration may not ask for: other folders, and modules to import
@@ -73,6 +74,7 @@ class Adapter:
         with safe_open(files[0], "pt") as tensors:
             names = list(tensors.keys())
             shapes = {name.removeprefix(_PREFIX): tuple(tensors.get_slice(name).get_shape()) for name in names}
+        _check_sizes(source, settings, max((size for shape in shapes.values() for size in shape), default=0))
         return cls(source, folder, settings, shapes)
 
     @property
@@ -146,8 +148,8 @@ class Adapter:
         counts = {new[0] for name, new in heads.items() if new[1:] == shapes[name][1:]} - {labels_before}
         return {"num_labels": counts.pop()} if len(counts) == 1 else {}
 
-    def adapt(self, model: Any, use: AdapterUse | None) -> Any:
-        """The base model with the adapter: merged into its weights, or live beside them.
+    def adapt(self, model: Any, use: AdapterUse | None, dtype: torch.dtype | None = None) -> Any:
+        """The base model with the adapter, in this dtype: merged into its weights, or live beside them.
 
         None merges what can be merged: adapters that put learned vectors before the text stay live.
         """
@@ -155,7 +157,11 @@ class Adapter:
         if prompts and use == "merged":
             raise Unsupported(f"'{self.source}' ({self.settings['peft_type']}) cannot be merged; give adapter='live'.")
         self._fit_vocabulary(model)
+        before = {id(p) for p in model.parameters()}
         adapted = self._load(model)
+        for p in adapted.parameters():
+            if dtype is not None and id(p) not in before:
+                p.data = p.data.to(dtype)
         if prompts or use == "live":
             return adapted
         try:
@@ -200,6 +206,18 @@ class Adapter:
                 "on which it was trained."
             )
         return adapted.eval()
+
+
+def _check_sizes(source: str, settings: Mapping[str, Any], largest: int) -> None:
+    """Refuse a rank that no weight of the file has: peft would fill memory with it."""
+    ranks = settings.get("rank_pattern")
+    sizes = {name: settings.get(name) for name in _SIZES} | (dict(ranks) if isinstance(ranks, dict) else {})
+    for name, size in sizes.items():
+        if isinstance(size, int) and size > largest:
+            raise BadInput(
+                f"{CONFIG} of '{source}' has {name}={size:,}, and no axis of its weights is longer than {largest:,}; "
+                "give the configuration that belongs to the weights."
+            )
 
 
 def save_adapted(model: Any, folder: Path, save_tokenizer: Callable[[Path], Any]) -> None:

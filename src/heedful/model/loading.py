@@ -313,7 +313,8 @@ def with_adapter(
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True, **labels}
     model, report = _pretrained(auto, str(base), base, not own, **options)
     _check_trained(model, report, source, adapter.shapes)
-    return auto, adapter.adapt(model, use), _tokenizer(source, folder if own else base)
+    model = adapter.adapt(model, use, None if dtype == "auto" else dtype)
+    return auto, model, _tokenizer(source, folder if own else base)
 
 
 def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[Any, Any, int | None]:
