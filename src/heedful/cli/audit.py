@@ -68,7 +68,7 @@ class _Several(click.Command):
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def audit(
-    data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, out: str | None,
+    data: str, model: str | None, revision: str | None, device: str, dtype: str | None, out: str | None,
     methods: str | None, explanations: tuple[str, ...], checks: str | None, assignments: tuple[str, ...], profile: str,
     limit: int | None, until: Until | None, seed: int, jobs: int, on: str | None, gpus: float, share: str | None,
     finish: bool, time_budget: str | None, checkpoints: tuple[str, ...],
@@ -97,6 +97,7 @@ def audit(
         "explanations": explanations, "checkpoints": checkpoints, "revision": revision, "device": device,
         "dtype": dtype, **reading,
     }  # fmt: skip
+    opt.announce_device(device)
     if dry_run:
         from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare

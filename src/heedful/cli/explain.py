@@ -42,7 +42,7 @@ _THRESHOLD = "Use only edges above this share of the largest edge of their layer
 @opt.output_options
 @click.option("--dry-run", is_flag=True, help="Print how many passes each method would take, and stop.")
 def explain(
-    text: str | None, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str | None, model: str | None, revision: str | None, device: str, dtype: str | None,
     names: tuple[str, ...], every: bool, assignments: tuple[str, ...], layer: str | None,
     target: str | None, against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, windows: bool,
     file: str | None, unit: str | None, how: Reduction, as_json: bool, html: str | None, figure: str | None,
@@ -158,7 +158,7 @@ def _print_json(result: Explanations | Tree) -> None:
 @opt.text_options
 @opt.output_options
 def tree(
-    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str, model: str | None, revision: str | None, device: str, dtype: str | None,
     how: TreeSearch, threshold: float, penalty: float, assignments: tuple[str, ...], target: str | None,
     against: str | None, scale: Scale, pair: str | None, truncate: bool, seed: int, as_json: bool, html: str | None,
     figure: str | None,

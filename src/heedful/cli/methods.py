@@ -64,7 +64,7 @@ def list_catalogue(catalogue: Catalogue, name: str | None, as_json: bool) -> Non
 @click.command()
 @opt.model_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def capabilities(model: str | None, revision: str | None, device: str | None, dtype: str | None, as_json: bool) -> None:
+def capabilities(model: str | None, revision: str | None, device: str, dtype: str | None, as_json: bool) -> None:
     """Try every method and every check on a short text: what works on this model, and why the rest does not."""
     from rich.console import Console
 

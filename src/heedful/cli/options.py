@@ -35,11 +35,14 @@ def choice(name: str, values: list[str], words: str) -> Callable[[Command], Comm
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=words)
 
 
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Where to run: cpu, cuda, mps, or auto: cuda, mps, else cpu."
+)
 _TRUNCATE = "Truncate a text that is too long, or refuse it."
 model_options = _all(
     click.option("--model", "-m", help="A model folder or a Hugging Face hub name. [default: the embedded model]"),
     click.option("--revision", help="A branch, tag or commit of the hub name."),
-    click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
+    device_option,
     click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
 )
 target_options = _all(
@@ -144,10 +147,19 @@ def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
     return Ray.read(on, gpus)
 
 
-def load_model(model: str | None, revision: str | None, device: str | None, dtype: str | None) -> Classifier:
+def announce_device(device: str) -> None:
+    """Print to stderr where --device auto runs, if not on the CPU."""
+    from heedful.model.loading import chosen_device
+
+    if device == "auto" and (chosen := chosen_device(device)).type != "cpu":
+        click.echo(f"running on {chosen} (--device cpu runs on the CPU)", err=True)
+
+
+def load_model(model: str | None, revision: str | None, device: str, dtype: str | None) -> Classifier:
     """The model that the options name."""
     from heedful.model.loading import load
 
+    announce_device(device)
     return load(model, revision=revision, device=device, dtype=dtype)
 
 

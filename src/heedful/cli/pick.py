@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one line per text.")
 @click.option("--html", help="Write an HTML page to this file.")
 def pick(
-    data: str, model: str | None, revision: str | None, device: str | None, dtype: str | None, count: int, name: str,
+    data: str, model: str | None, revision: str | None, device: str, dtype: str | None, count: int, name: str,
     assignments: tuple[str, ...], words: int, limit: int | None, seed: int, target: str | None, against: str | None,
     scale: Scale, reading: dict[str, Any], as_json: bool, html: str | None,
 ) -> None:  # fmt: skip

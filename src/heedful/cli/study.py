@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--test", help="A file or folder of texts to score. [default: found in DATA, or split off]")
 @opt.data_options
 @click.option("--revision", help="A branch, tag or commit of the hub name.")
-@click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]")
+@opt.device_option
 @click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]")
 @click.option("--restart", is_flag=True, help="Delete the study in the folder and start again.")
 @click.option("--dry-run", is_flag=True, help="Print what would be run and what it would cost.")
@@ -46,7 +46,7 @@ def study(
     name: str, data: tuple[str, ...], models: tuple[str, ...], recipe: str | None, out: str | None,
     assignments: tuple[str, ...], profile: str, seed: int, jobs: int, on: str | None, gpus: float, keep: float | None,
     save: str | None,
-    dev: str | None, test: str | None, reading: dict[str, Any], revision: str | None, device: str | None,
+    dev: str | None, test: str | None, reading: dict[str, Any], revision: str | None, device: str,
     dtype: str | None, restart: bool, dry_run: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Do the study NAME on DATA: a folder with train, dev and test, or one file, which is divided.
@@ -72,6 +72,7 @@ def study(
         "revision": revision, "device": device, "dtype": dtype, **reading,
     }  # fmt: skip
     source: Any = list(data) if len(data) > 1 else data[0]
+    opt.announce_device(device)
     if dry_run:
         from heedful.studies.study import StudyRequest, forecast, prepare
 

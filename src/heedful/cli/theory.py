@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @opt.figure_option
 @click.option("--figures", help="Write the paper's figures for TEXT as .svg files into this folder.")
 def theory(
-    text: str, model: str | None, revision: str | None, device: str | None, dtype: str | None,
+    text: str, model: str | None, revision: str | None, device: str, dtype: str | None,
     runs: int, samples: int, masking: str, reduce: Reduce, words: int, target: str | None, against: str | None,
     pair: str | None, truncate: bool, seed: int, as_json: bool, figure: str | None, figures: str | None,
 ) -> None:  # fmt: skip

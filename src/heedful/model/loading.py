@@ -145,7 +145,9 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     try:
         if device != "auto":
             return torch.device(device)
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if torch.mps.is_available() else "cpu")
+        return torch.device(
+            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        )
     except RuntimeError as e:
         raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
 
@@ -325,7 +327,7 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
         raise BadInput("encoder is empty; set encoder=FOLDER, or a Hugging Face hub name.")
     folder = Path(source).expanduser()
     numbers = {name: i for i, name in enumerate(labels)}
-    options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
+    options: dict[str, Any] = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
     options |= {"problem_type": "multi_label_classification"} if multi else {}
     options |= {"dtype": torch.float32, "ignore_mismatched_sizes": True}
     with _silence():
