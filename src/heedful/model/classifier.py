@@ -301,7 +301,7 @@ class Classifier:
         return self._predictions(logits[None])[0]
 
     def _predictions(self, logits: Tensor) -> list[Prediction]:
-        wide = logits.double()
+        wide = logits.cpu().double()
         chances = [None] * len(wide) if self.head == "regression" else activation(wide, self.head).tolist()
         return [
             Prediction(self.labels, tuple(row), None if chance is None else tuple(chance))
