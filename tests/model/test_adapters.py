@@ -182,7 +182,7 @@ def test_learned_vectors_before_the_text_stay_live(whole: tuple[Path, Any], tmp_
 def test_everything_that_works_on_the_base_works_on_the_adapted_model(whole: tuple[Path, Any], use: Any) -> None:
     adapted, base = (
         capabilities(load(whole[0] / name, **more)) for name, more in (("adapter", {"adapter": use}), ("base", {}))
-    )  # type: ignore[arg-type]
+    )
     for abilities in ("methods", "checks"):
         assert [a.name for a in getattr(adapted, abilities) if a.works] == [
             a.name for a in getattr(base, abilities) if a.works

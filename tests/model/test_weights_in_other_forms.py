@@ -39,7 +39,8 @@ def int8(family: str = "bert") -> Classifier:
     original = shared(family)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces that torchao will replace it
-        model = torch.ao.quantization.quantize_dynamic(copy.deepcopy(original.model), {nn.Linear}, dtype=torch.qint8)
+        quantize: Any = torch.ao.quantization.quantize_dynamic
+        model = quantize(copy.deepcopy(original.model), {nn.Linear}, dtype=torch.qint8)
     return load((model, original.tokenizer))
 
 
