@@ -27,7 +27,6 @@ AUTO_CLASSES = {
     "CAUSAL_LM": "AutoModelForCausalLM",
     "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM",
 }
-OTHER_TASKS = ("TOKEN_CLS", "QUESTION_ANS")
 # these put learned vectors before the text and change no weight, so there is nothing to merge
 _PROMPTS = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE")
 _SIZES = ("r", "init_r", "num_virtual_tokens", "encoder_hidden_size")
@@ -123,13 +122,11 @@ class Adapter:
         name = Path(self.base).expanduser()
         return name.is_absolute() or (self.folder / name).is_dir() or not (Path.cwd() / name).is_dir()
 
-    def auto_class(self) -> Any:
-        """The transformers class that loads its base model."""
-        import transformers
-
+    def auto_class(self) -> str:
+        """The name of the transformers class that loads its base model."""
         if self.task is not None and self.task not in AUTO_CLASSES:
             raise Unsupported(f"'{self.source}' is an adapter for the task {self.task}, which classifies no texts.")
-        return getattr(transformers, AUTO_CLASSES[self.task or "SEQ_CLS"])
+        return AUTO_CLASSES[self.task or "SEQ_CLS"]
 
     def label_options(self, base: nn.Module) -> dict[str, Any]:
         """The names, or at least the number, of labels of its own head; `base` may be on the meta device."""

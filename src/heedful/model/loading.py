@@ -302,8 +302,10 @@ def with_adapter(
 
     The class follows from the adapter's task, unless `auto` is given.
     """
+    import transformers
+
     adapter = Adapter.read(source, folder)
-    auto = auto or adapter.auto_class()
+    auto = auto or getattr(transformers, adapter.auto_class())
     base = adapter.base_folder()
     if base is None:
         try:
