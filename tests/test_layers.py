@@ -40,6 +40,8 @@ CROSS_MODULE_TESTS = {
     "methods.methods": "what all methods of gradients and attention have in common",
     "methods.sentences": "sentences as features, in every method that removes words",
     "methods.smoothgrad": "a method of methods.gradients with papers of its own",
+    "model.devices": "where a model runs: model.loading and the command line",
+    "model.weights_in_other_forms": "packed int8, half precise and offloaded weights, wherever weights are read",
     "checks.battery": "every check on every kind of classifier",
     "checks.plugin": "a check of another package, wherever a check of heedful appears",
     "audits.known_models": "audits of models whose answer is known",

@@ -480,12 +480,6 @@ def test_a_device_is_no_weights(folder: Path) -> None:
         load(folder)
 
 
-def test_an_adapter_is_refused(folder: Path) -> None:
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "/elsewhere"}))
-    with pytest.raises(Unsupported, match="holds an adapter, whose base model is stored elsewhere"):
-        load(folder)
-
-
 def offset_beyond_the_file(header: dict[str, Any]) -> None:
     tensor = next(tensor for name, tensor in header.items() if name != "__metadata__")
     tensor["data_offsets"][1] += 10**12

@@ -424,8 +424,8 @@ def test_attention_is_refused_where_the_word_is_still_read(family: str) -> None:
     with pytest.raises(BadInput) as e:
         Variants(tokens, np.ones((1, len(tokens)), bool), "attention").rows(classifier, slice(0, 1))
     assert str(e.value) == (
-        f"tiny-{family} depends on words that attention may not use (it pools words of the text, or has a decoder); "
-        "use masking=delete or another way."
+        f"tiny-{family} depends on words that attention may not use (it pools words of the text, has a decoder, or "
+        "is int8); use masking=delete or another way."
     )
 
 

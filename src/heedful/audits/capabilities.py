@@ -30,6 +30,7 @@ from heedful.methods.base import passes
 from heedful.methods.explain import run_method
 from heedful.model.classifier import Classifier, Reading
 from heedful.model.function import Plain
+from heedful.model.huggingface import fixed_weights, weight_counts
 from heedful.model.inference import answers, sharing
 from heedful.model.masking import WAYS, Variants
 from heedful.model.prompted import Prompted
@@ -225,8 +226,9 @@ def _prompt(classifier: Prompted) -> Facts:
 
 
 def _model(classifier: Classifier) -> Facts:
-    count = sum(p.numel() for p in classifier.model.parameters())
-    dtype = str(next(classifier.model.parameters()).dtype).removeprefix("torch.")
+    counts = weight_counts(classifier.model)
+    dtypes = next(iter(counts)) if len(counts) == 1 else ", ".join(f"{n:,} {dtype}" for dtype, n in counts.items())
+    fixed = fixed_weights(classifier.model)
     head = {"softmax": "softmax: one of the labels", "sigmoid": "sigmoid: yes or no for each label"}
     one_logit = classifier.head == "sigmoid" and classifier.config.num_labels == 1
     tokenizer = classifier.tokenizer
@@ -234,7 +236,8 @@ def _model(classifier: Classifier) -> Facts:
     marks = [mark for mark in ("mask", "unk", "pad") if getattr(tokenizer, f"{mark}_token_id", None) is not None]
     return (
         ("family", f"{getattr(classifier.config, 'model_type', 'unknown')} ({classifier.architecture})"),
-        ("parameters", f"{count:,} ({dtype})"),
+        ("parameters", f"{sum(counts.values()):,} ({dtypes})"),
+        *(() if fixed is None else (("fixed weights", f"{fixed}: they cannot be randomised or saved"),)),
         ("head", "sigmoid: one logit, yes or no" if one_logit else head.get(classifier.head, "a number")),
         ("tokenizer", f"{speed}; has {', '.join(marks) or 'no mask, unk or pad token'}"),
         *getattr(classifier.model, "facts", ()),

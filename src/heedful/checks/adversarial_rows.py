@@ -104,7 +104,7 @@ class QueryAttention:
 
         clf = self.case.classifier
         with torch.no_grad(), clf.attention(at(edit, [self.site.layer], self.site.kind)):
-            return clf.logits(self.batch, branch=((self.site.layer, len(rows)),)).double().cpu()
+            return clf.logits(self.batch, branch=((self.site.layer, len(rows)),)).cpu().double()
 
     def changes(self, rows: Sequence[AttentionRow]) -> Floats:
         """[m]: the change of the model's real output (TVD)."""
@@ -170,6 +170,7 @@ def affine_problem(text: QueryAttention) -> Problem | None:
 
 def logit_slopes(classifier: Classifier, logits: Tensor, weights: Tensor) -> Tensor:
     """[b,h,q,k,c]: ∂ each logit [c] / ∂ weights; the graph is kept."""
+    classifier.check_gradients()
     classifier.backwards += len(logits)
     slopes = [torch.autograd.grad(z, weights, retain_graph=True, allow_unused=True)[0] for z in logits]  # type: ignore[no-untyped-call, unused-ignore]
     return torch.stack([torch.zeros_like(weights) if g is None else g for g in slopes], -1)
@@ -195,7 +196,7 @@ def attention_decoder(text: QueryAttention) -> Callable[[Tensor], Tensor] | None
     def decode(attention: Tensor) -> Tensor:
         with seam.evaluation_mode(clf.model):
             logits: Tensor = clf.model.decoded(attention[0, :, 0].to(states) @ states, encoded)
-        return logits[None].double()
+        return logits[None].cpu().double()
 
     decoded = decode(torch.from_numpy(text.attention)[None, None])[0, 0]
     same = decoded.shape == text.reading.logits[0].shape

@@ -134,7 +134,7 @@ class Erased:
         layers, kind = [site.layer for site in self.sites], self.sites[0].kind
         table = self._table(np.concatenate([np.zeros_like(gone[:1]), gone]))  # row 0 is the unchanged text
         with torch.no_grad(), self.classifier.attention(at(without_positions(table), layers, kind)):
-            return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].double().cpu()
+            return self.classifier.logits(self.batch, branch=[(min(layers), len(gone))])[1:].cpu().double()
 
     def _computed(self, gone: Bools) -> Tensor:
         assert self.affine is not None
@@ -254,7 +254,7 @@ class Erasure(Checked):
         text, sites = shares[0], sites_of(reading.layers(kind), self.layer)
         tangent = _tangent(classifier, reading, sites[0]) if len(sites) == 1 else None
         # subtle: in float32 the probability of a confident model has gradient 0
-        p = activation(reading.logits.double(), classifier.head)[:, case.prediction.index]
+        p = activation(reading.logits.cpu().double(), classifier.head)[:, case.prediction.index]
         slopes = dict(zip(sites, classifier.gradient(p, [reading.weights[site] for site in sites]), strict=True))
         keys = torch.stack([text.allowed(site).any(0) for site in sites]).any(0).cpu().numpy()
         places = [[int(i)] for i in np.flatnonzero(keys)] if by_sentence else self._places(tokens, keys)

@@ -192,8 +192,8 @@ class _Layer:
             where=Where(site.kind, site.layer),
             weights=weights[:, same].cpu(),
             pooled=weights[:, query].cpu(),
-            values=values[:, share.at][:, keys].double().cpu(),
-            out=None if projection is None else projection.weight.detach().double().cpu(),
+            values=values[:, share.at][:, keys].cpu().double(),
+            out=None if projection is None else projection.weight.detach().cpu().double(),
             source=None if source is None else source.at(share.at, keys),
             keys=keys.cpu(),
             special=torch.tensor(tokens.special)[keys.cpu()],
@@ -231,7 +231,7 @@ class _Layer:
     def numbers(self) -> dict[str, float]:
         """The numbers that all heads have in common."""
         n, d = self.values.shape[1:]
-        inputs = None if self.source is None else self.source.read.double()
+        inputs = None if self.source is None else self.source.read.cpu().double()
         return {
             "keys": float(n),
             "least null": float(max(0, n - d)),
@@ -243,7 +243,7 @@ class _Layer:
         """The numbers of one head."""
         values, matrix = self.values[head], self.reduced[head]
         weights, n = self.weights[head], len(values)
-        inner = None if self.source is None or self.source.weight is None else self.source.weight[head].double()
+        inner = None if self.source is None or self.source.weight is None else self.source.weight[head].cpu().double()
         outer = None if self.out is None else self.out[head]
         rank_t = numerical_rank(matrix, self.side, self.eps)
         # subtle: the same tolerance as for T itself, of which `matrix` may be the shorter form

@@ -150,6 +150,8 @@ def copied(classifier: Classifier) -> nn.Module:
         raise Unsupported(
             f"{classifier.name} is a function from texts to probabilities and has no weights to randomise."
         )
+    if (fault := huggingface.fixed_weights(classifier.model)) is not None:
+        raise Unsupported(f"{classifier.name} cannot be randomised: {fault}.")
     try:
         with classifier.lock, torch.inference_mode(False):
             model: nn.Module = copy.deepcopy(classifier.model)

@@ -130,7 +130,7 @@ class Uniform(Checked):
         for where, site in sites.items():
             weights = share.reading.weights[site].detach()
             # ½ Σ |α − edited α|: mean over heads, and over queries by their share in what is pooled
-            tvd = (weights.double() - edit(site, weights).double()).abs().sum(-1)[0].mean(0) / 2
+            tvd = (weights.cpu().double() - edit(site, weights).cpu().double()).abs().sum(-1)[0].mean(0) / 2
             distance = float(share.queries(site) @ (tvd[share.at] if len(tvd) > 1 else tvd))
             findings.append(Finding(self.name, "", "tvd to uniform", distance, where.at))
         return findings

@@ -96,6 +96,7 @@ def audit(
         "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
         "explanations": explanations, "checkpoints": checkpoints, "model_options": model_options, **reading,
     }  # fmt: skip
+    opt.announce_device(model_options["device"])
     if dry_run:
         from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare

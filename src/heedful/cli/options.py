@@ -35,10 +35,13 @@ def choice(name: str, values: list[str], words: str) -> Callable[[Command], Comm
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=words)
 
 
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="Where to run: cpu, cuda, mps, or auto: cuda, mps, else cpu."
+)
 _TRUNCATE = "Truncate a text that is too long, or refuse it."
 _loading_options = _all(
     click.option("--revision", help="A branch, tag or commit of the hub name."),
-    click.option("--device", help="Where to run: cpu, cuda, mps. [default: cpu]"),
+    device_option,
     click.option("--dtype", help="float32, float64, bfloat16, … or auto. [default: float32]"),
     click.option("--prompt", help="A JSON file with a template and a verbalizer, for a language model."),
     click.option(
@@ -206,10 +209,19 @@ def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
     return Ray.read(on, gpus)
 
 
+def announce_device(device: str | None) -> None:
+    """Print to stderr where --device auto runs, if not on the CPU."""
+    from heedful.model.loading import chosen_device
+
+    if device == "auto" and (chosen := chosen_device(device)).type != "cpu":
+        click.echo(f"running on {chosen} (--device cpu runs on the CPU)", err=True)
+
+
 def load_model(model: str | None, model_options: Mapping[str, Any]) -> Classifier:
     """The model that the options name."""
     from heedful.model.loading import load
 
+    announce_device(model_options["device"])
     return load(model, **model_options)
 
 

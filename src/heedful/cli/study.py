@@ -70,6 +70,7 @@ def study(
         "model_options": model_options, **reading,
     }  # fmt: skip
     source: Any = list(data) if len(data) > 1 else data[0]
+    opt.announce_device(model_options["device"])
     if dry_run:
         from heedful.studies.study import StudyRequest, forecast, prepare
 

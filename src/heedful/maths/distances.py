@@ -33,7 +33,7 @@ class Changes:
 
 def changes(logits: Float[Tensor, "n c"], base: Float[Tensor, "c"], head: Head) -> Changes:
     """How each row differs from `base`: changes([[0, 0]], [0, 100], "softmax").tvd -> [.5]."""
-    new, old = logits.detach().double().cpu(), base.detach().double().cpu()
+    new, old = logits.detach().cpu().double(), base.detach().cpu().double()
     if head == "regression":
         missing = np.full(len(new), np.nan)
         return Changes((new - old).abs().mean(-1).numpy(), missing, missing)

@@ -62,8 +62,8 @@ def maximum_flows(layers: Sequence[Float[Tensor, "_ _"]], supply: Float[Tensor, 
     and the sink's capacity: the flow in a subnetwork is a lower bound, and the capacity in the whole network of the cut
     that limits it an upper bound; where these differ, more edges are used.
     """
-    matrices = [layer.detach().double().cpu().numpy() for layer in layers]
-    source = supply.detach().double().cpu().numpy()
+    matrices = [layer.detach().cpu().double().numpy() for layer in layers]
+    source = supply.detach().cpu().double().numpy()
     mass = [source]
     for matrix in matrices:
         mass.append(mass[-1] @ matrix)

@@ -85,8 +85,8 @@ def path_integral(
     gradients: Float[Tensor, "n t d"], weights: Float[Tensor, "n"], difference: Float[Tensor, "t d"]
 ) -> Float[Tensor, "t"]:
     """Sundararajan et al. 2017, eq. 1: (x − x′) · Σ wᵢ ∇f(xᵢ), summed over the coordinates of each token."""
-    mean = torch.einsum("ntd,n->td", gradients.double(), weights.to(gradients.device))
-    return (mean * difference.double()).sum(-1)
+    mean = torch.einsum("ntd,n->td", gradients.cpu().double(), weights.cpu())
+    return (mean * difference.cpu().double()).sum(-1)
 
 
 def with_residual(attention: Float[Tensor, "*b t t"]) -> Float[Tensor, "*b t t"]:

@@ -270,7 +270,7 @@ class PathGradients:
                 logits = self.classifier.logits(self.batch, [(layer, len(at)) for layer, at in edit.nodes.items()])
             else:
                 logits = self.classifier.logits(self.batch.repeat(len(points)))
-            values = self.target.of(logits.double(), self.classifier.head)
+            values = self.target.of(logits.cpu().double(), self.classifier.head)
             if slopes:
                 wanted = values if ends or not first else values[1:]
                 edit.keep(self.classifier.gradient(wanted, [*edit.ends.values(), *edit.leaves.values()]))
@@ -283,10 +283,10 @@ class PathGradients:
     def integral(self, layer: int, rule: Quadrature) -> Tensor:
         """[h,q,k]: A ⊙ Σ wᵢ ∂f(αᵢA)/∂A, in float64."""
         nodes, weights = (x.tolist() for x in rule)
-        attention = self.weights[layer][0].double()
+        attention = self.weights[layer][0].cpu().double()
         total = torch.zeros_like(attention)
         for node, weight in zip(nodes, weights, strict=True):
-            total += weight * self.slopes[layer, node].double()
+            total += weight * self.slopes[layer, node].cpu().double()
         return total * attention
 
     def forget(self, layers: Sequence[int]) -> None:

@@ -41,19 +41,19 @@ class BatchPart:
 
     def weights(self, site: Site, of: dict[Site, Tensor] | None = None) -> Tensor:
         """[h,q,k] over the text's own tokens, in float64; zero for a query that may read none of them."""
-        w = (of or self.reading.weights)[site][self.row].detach().double()
+        w = (of or self.reading.weights)[site][self.row].detach().cpu().double()
         weights = w[:, self.at if w.shape[1] > 1 else slice(None), self.at]
         return weights * self.allowed(site).any(-1)[:, None]
 
     def allowed(self, site: Site) -> Tensor:
         """[q,k]: which of the text's own tokens each query may attend to."""
-        a = site.allowed[self.row, 0]
+        a = site.allowed[self.row, 0].cpu()
         return a[self.at if a.shape[0] > 1 else slice(None), self.at]
 
     @property
     def pooled(self) -> Tensor:
         """[q]: the share of each query in what the head reads."""
-        p = self.reading.pooled[self.row].detach().double()
+        p = self.reading.pooled[self.row].detach().cpu().double()
         return p[self.at] if len(p) > 1 else p
 
     def queries(self, site: Site) -> Tensor:
@@ -246,7 +246,7 @@ class EffectiveAttention(AtLayer):
             raise Unsupported(reason, text.classifier.name)
         vectors = text.reading.values[site][text.row]
         weights, allowed, share = text.weights(site), text.allowed(site), text.queries(site)
-        values = vectors[:, text.at].detach().double()
+        values = vectors[:, text.at].detach().cpu().double()
         scores = weights.new_zeros(weights.shape[-1])
         # subtle: rows that see different keys (local attention) have different null spaces
         for keys in torch.unique(allowed[share > 0], dim=0):
@@ -365,4 +365,4 @@ def _with_all_queries(text: BatchPart, first: Tensor) -> Tensor:
     batch = classifier.batch([text.tokens])
     with classifier.lock, torch.no_grad(), paused(classifier.model):
         rows = classifier.model.all_queries(batch.ids, batch.mask)[0, :, 1:n, :n]
-    return torch.cat([first, rows.double()], dim=1)
+    return torch.cat([first, rows.cpu().double()], dim=1)

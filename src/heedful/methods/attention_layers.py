@@ -102,11 +102,12 @@ def _carried_vectors(text: BatchPart, site: Site) -> Tensor:
     projection, values = text.reading.projections.get(site), text.reading.values.get(site)
     if projection is None or values is None:
         raise Unsupported(f"{name}: no linear map could be recorded after the attention of {layer}.")
-    vectors = torch.einsum("hkd,hde->hke", values[text.row][:, text.at].detach().double(), projection.weight.double())
+    own, weight = (x.detach().cpu().double() for x in (values[text.row][:, text.at], projection.weight))
+    vectors = torch.einsum("hkd,hde->hke", own, weight)
     weights = text.weights(site)
-    output = projection.result[text.row].double()
+    output = projection.result[text.row].cpu().double()
     output = output[text.at] if len(output) > 1 else output
-    bias = output.new_zeros(1) if projection.bias is None else projection.bias.double()
+    bias = output.new_zeros(1) if projection.bias is None else projection.bias.cpu().double()
     error = (torch.einsum("hqk,hke->qe", weights, vectors) + bias - output)[text.queries(site) > 0].abs().max()
     size = torch.einsum("hqk,hke->qe", weights, vectors.abs()).max() + bias.abs().max()
     if error > torch.finfo(projection.result.dtype).eps ** 0.5 * size:

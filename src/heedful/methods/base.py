@@ -80,7 +80,7 @@ class BatchMethod(Checked):
 
 def array(values: Tensor) -> Floats:
     """A tensor as a numpy array in float64."""
-    return values.detach().double().cpu().numpy()
+    return values.detach().cpu().double().numpy()
 
 
 def numpy_generator(rng: torch.Generator) -> np.random.Generator:

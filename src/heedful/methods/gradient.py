@@ -60,7 +60,7 @@ def with_positions(classifier: Classifier, batch: Batch, vectors: Tensor) -> Ten
         raise Unsupported(
             f"{classifier.name} declares no positions that it adds to its word vectors; use positions=false."
         )
-    return vectors.double() + positions.double()
+    return vectors.cpu().double() + positions.cpu().double()
 
 
 def gradients(
@@ -113,8 +113,8 @@ class _Gradient(BatchMethod):
         explanations: list[Explanation] = []
         for i, tokens in enumerate(texts):
             at = text_slice(classifier, tokens, vectors.shape[1])
-            slope = slopes[i, at].double()
-            scores = array(reduce_gradient(self.reduction, factors[i, at].double(), slope))
+            slope = slopes[i, at].cpu().double()
+            scores = array(reduce_gradient(self.reduction, factors[i, at].cpu().double(), slope))
             notes = (ROUNDING_NOISE,) if self.reduction == "mean" and _cancels(slope) else ()
             signed = self.reduction in SIGNED
             explanations.append(Attribution(tokens=tokens, scores=scores, signed=signed, notes=notes))
@@ -199,7 +199,9 @@ class GradientXVocabulary(_Gradient):
     def factors(self, classifier: Classifier, batch: Batch, vectors: Tensor) -> Tensor:
         """The sum over the rows of the table, for each token."""
         table: Tensor = classifier.model.get_input_embeddings().weight
-        return table.detach().double().sum(0).expand_as(vectors)
+        if table.is_meta:
+            raise Unsupported("its word vectors are offloaded, and their sum needs all of them.", classifier.name)
+        return table.detach().cpu().double().sum(0).expand(vectors.shape)
 
 
 @dataclass(frozen=True)
@@ -296,8 +298,8 @@ class SmoothGrad(Checked):
 
         with torch.enable_grad(), _holding(classifier, self.through_attention), classifier.embeddings(disturb):
             values = target.of(classifier.logits(batch.repeat(copies)), classifier.head)
-            slopes = classifier.gradient(values, leaves)[0].double()
-        vectors = clean[0].double()
+            slopes = classifier.gradient(values, leaves)[0].cpu().double()
+        vectors = clean[0].cpu().double()
         return vectors, slopes, self.noise * float(vectors.max() - vectors.min())
 
 
@@ -357,7 +359,7 @@ class IntegratedGradients(Checked):
 
     def _values(self, classifier: Classifier, batch: Batch, points: Tensor, target: Target) -> Tensor:
         with torch.no_grad(), classifier.embeddings(_put(points)):
-            return target.of(classifier.logits(batch.repeat(len(points))).double(), classifier.head)
+            return target.of(classifier.logits(batch.repeat(len(points))).cpu().double(), classifier.head)
 
 
 def _put(points: Tensor) -> Any:

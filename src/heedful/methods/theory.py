@@ -171,4 +171,4 @@ def _words(network: MultiHead, ids: list[int]) -> Floats:
 
 
 def _wide(matrix: Tensor) -> Floats:
-    return matrix.detach().to("cpu", torch.float64).numpy()
+    return matrix.detach().cpu().double().numpy()

@@ -51,7 +51,7 @@ class ValueZeroing(Checked):
             raise Unsupported(
                 f"{classifier.name} pads texts and attends to the padding, which value-zeroing does not support."
             )
-        pooled = reading.pooled[0].detach().double()
+        pooled = reading.pooled[0].detach().cpu().double()
         joined = self._rollout if self.layer == "rollout" else self._layer_mean
         return Attribution(tokens=tokens, scores=array(pooled @ joined(classifier, batch, reading)), signed=False)
 
@@ -102,7 +102,7 @@ def _distances(classifier: Classifier, batch: Batch, site: Site) -> tuple[Tensor
     for part in _parts(site.allowed.shape[-1]):
         out = _zeroed(classifier, batch, site, part)
         eps = torch.finfo(out.dtype).eps
-        distances.append(cosine_distance(out[1:].double(), out[:1].double().expand(len(part), -1, -1)))
+        distances.append(cosine_distance(out[1:].cpu().double(), out[:1].cpu().double().expand(len(part), -1, -1)))
     return torch.cat(distances).T, eps
 
 

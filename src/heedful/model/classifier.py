@@ -24,7 +24,7 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.core.explanation import Prediction
 from heedful.core.target import Head, activation
 from heedful.core.tokens import Tokens, check_text
-from heedful.model import huggingface, probes, seam
+from heedful.model import huggingface, packed, probes, seam
 from heedful.model.batch import BUDGET, Batch, Padding, Side, grouped
 from heedful.model.edits import Edit, Site, tracked
 from heedful.model.keys import KeyEdit, SeenKeys
@@ -103,8 +103,7 @@ class Classifier:
     @property
     def device(self) -> torch.device:
         """Where the model's inputs go."""
-        device: torch.device = next(self.model.parameters()).device
-        return device
+        return huggingface.device(self.model)
 
     @cached_property
     def head(self) -> Head:
@@ -115,6 +114,12 @@ class Classifier:
     def labels(self) -> tuple[str, ...]:
         """The names of the labels."""
         return huggingface.config_labels(self.config)
+
+    @cached_property
+    def gradient_fault(self) -> str | None:
+        """Why the model has no gradients, or None."""
+        packs = len(packed.packs(self.model))
+        return f"{packs} of its layers hold packed int8 weights, which have no derivatives" if packs else None
 
     @cached_property
     def limit(self) -> int | None:
@@ -318,7 +323,7 @@ class Classifier:
         return self._predictions(logits[None])[0]
 
     def _predictions(self, logits: Tensor) -> list[Prediction]:
-        wide = logits.double()
+        wide = logits.cpu().double()
         chances = [None] * len(wide) if self.head == "regression" else activation(wide, self.head).tolist()
         return [
             Prediction(self.labels, tuple(row), None if chance is None else tuple(chance))
@@ -327,6 +332,7 @@ class Classifier:
 
     def gradient(self, of: Float[Tensor, "b"], by: Sequence[Tensor]) -> list[Tensor]:
         """∂ Σ of / ∂ each of `by`; zeros without a dependence. Counted as one backward pass per text."""
+        self.check_gradients()
         with self.lock:
             self.backwards += len(of)
             if not of.requires_grad:
@@ -386,6 +392,12 @@ class Classifier:
                 raise
             raise Unsupported(f"{what}: {e.reason}", self._full_name) from e
 
+    def check_gradients(self) -> None:
+        """Raise `Unsupported`, with the model's name, unless the model has gradients."""
+        if (fault := self.gradient_fault) is not None:
+            reason = f"it has no gradients ({fault}); methods that need no gradients still work."
+            raise Unsupported(reason, self._full_name)
+
     def check_attention(self) -> None:
         """Raise `Unsupported`, with the model's name, unless the seam works for this model."""
         if (fault := self.attention_fault) is not None:
@@ -399,21 +411,30 @@ class Classifier:
 
     def read(self, batch: Batch, values: bool = False) -> Reading:
         """One forward pass with its attention, and with gradients recorded."""
-        names = ("decoder_hidden_states", "hidden_states")
         with self.lock:
             self.forwards += len(batch)
-            with (
-                torch.enable_grad(),
-                self.attention(tracked, values) as seen,
-                seam.evaluation_mode(self.model),
-                seam.reporting(self.model),
-                self._padding_token(batch) as ids,
-            ):
-                out = self.model(**self.inputs(batch, ids), output_hidden_states=True)
-            logits = self.to_logits(out.logits)
-            hidden = next((states[-1] for name in names if (states := getattr(out, name, None))), None)
-            pooled = probes.pooled_shares(self, batch, logits, seen[0], hidden)
+            logits, seen, hidden = self._recorded(batch, values)
+            if self.gradient_fault is None:
+                pooled = probes.pooled_shares(self, batch, logits, seen[0], hidden)
+            else:  # the same positions, from the same weights in a precision that has derivatives
+                with packed.dequantised(packed.layers(self.model)):
+                    twin, twin_seen, hidden = self._recorded(batch, values=False)
+                    pooled = probes.pooled_shares(self, batch, twin, twin_seen[0], hidden)
         return Reading(logits, seen[0], seen.values[0], pooled, seen.projections[0])
+
+    def _recorded(self, batch: Batch, values: bool) -> tuple[Tensor, seam.Seen, Tensor | None]:
+        """Logits, attention and the last hidden states of one forward pass, with gradients."""
+        names = ("decoder_hidden_states", "hidden_states")
+        with (
+            torch.enable_grad(),
+            self.attention(tracked, values) as seen,
+            seam.evaluation_mode(self.model),
+            seam.reporting(self.model),
+            self._padding_token(batch) as ids,
+        ):
+            out = self.model(**self.inputs(batch, ids), output_hidden_states=True)
+        hidden = next((states[-1] for name in names if (states := getattr(out, name, None))), None)
+        return self.to_logits(out.logits), seen, hidden
 
     def pooled(self, batch: Batch) -> Float[Tensor, "b q"]:
         """The share of each position in the head's pooling: the first, the last, or a mean; see `pooled_shares`."""

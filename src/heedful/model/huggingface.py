@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -14,8 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from heedful.core.alignment import align_pieces
+from heedful.core.errors import Unsupported
 from heedful.core.target import Head
 from heedful.core.tokens import Span, Tokens, trim, with_marks, word_indices
+from heedful.model import packed
 
 OTHER_HEADS = (
     "Model", "LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification",
@@ -27,6 +31,7 @@ _UNSTEADY = (
     "_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype", "architectures",
     "_attn_implementation_internal",
 )  # fmt: skip
+_UNSTEADY_ADAPTER = ("base_model_name_or_path", "revision", "inference_mode", "peft_version", "auto_mapping")
 
 
 def text_config(model: Any) -> Any:
@@ -108,23 +113,127 @@ def word_embeddings(model: Any) -> nn.Embedding | None:
 
 
 def model_fingerprint(model: Any) -> str:
-    """A hash of the configuration and, for each tensor, its name, shape, dtype, sum of its bits, and 1024 bytes."""
+    """A hash of the configuration and, for each tensor, its name, shape, dtype, sum of its bits, and 1024 bytes.
+
+    Packed int8 weights enter as their integers and scales, offloaded ones as they are stored, and adapters as their
+    settings too.
+    """
     config = model.config.to_dict() if hasattr(model.config, "to_dict") else vars(model.config)
     steady = {k: v for k, v in config.items() if k not in _UNSTEADY}
-    header = json.dumps([type(model).__name__, steady], sort_keys=True, default=str)
+    adapted = _adapters(model)
+    header = json.dumps([type(model).__name__, steady, *([adapted] if adapted else [])], sort_keys=True, default=str)
     digest = hashlib.blake2b(header.encode(), digest_size=8)
-    for name, tensor in sorted(model.state_dict().items()):
-        bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
-        total = int(bits[: len(bits) // 4 * 4].view(torch.int32).sum(dtype=torch.int64))
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
-        digest.update(bits[:: max(1, len(bits) // 1024)][:1024].numpy().tobytes())
+    offloaded = _offloaded(model)
+    for entry, value in sorted(model.state_dict().items(), key=lambda item: item[0]):
+        for name, tensor in _stored(entry, offloaded[entry]() if entry in offloaded else value):
+            bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
+            total = int(bits[: len(bits) // 4 * 4].view(torch.int32).sum(dtype=torch.int64))
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}".encode())
+            digest.update(bits[:: max(1, len(bits) // 1024)][:1024].numpy().tobytes())
     return digest.hexdigest()
 
 
-def state(model: Any) -> list[tuple[int, int]]:
+def _stored(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """The plain tensors of an entry of a state dictionary: itself, or the parts of a packed or wrapped one."""
+    if isinstance(value, (tuple, list)):
+        for i, part in enumerate(value):
+            yield from _stored(f"{name}.{i}", part)
+    elif not isinstance(value, Tensor):
+        if not isinstance(value, (torch.dtype, type(None))):
+            raise Unsupported(f"its weight '{name}' is a {type(value).__name__}, which cannot be read.")
+    elif value.is_quantized:
+        by_channel = value.qscheme() in (torch.per_channel_affine, torch.per_channel_symmetric)
+        scale = value.q_per_channel_scales() if by_channel else torch.tensor(value.q_scale())
+        zero = value.q_per_channel_zero_points() if by_channel else torch.tensor(value.q_zero_point())
+        yield from ((f"{name}.integers", value.int_repr()), (f"{name}.scale", scale), (f"{name}.zero", zero))
+    elif hasattr(value, "__tensor_flatten__"):  # a wrapper, such as torchao's
+        for part in value.__tensor_flatten__()[0]:
+            yield from _stored(f"{name}.{part}", getattr(value, part))
+    else:
+        yield name, value
+
+
+def _adapters(model: Any) -> list[Any]:
+    """What decides how the adapters of a model (peft) are used, besides their weights; empty without adapters."""
+    if not hasattr(model, "peft_config"):
+        return []
+    settings = {
+        # subtle: peft adds the names of heads again each time that it loads an adapter
+        name: {
+            k: sorted({str(x) for x in v}) if isinstance(v, (list, tuple, set)) else v
+            for k, v in config.to_dict().items()
+            if k not in _UNSTEADY_ADAPTER
+        }
+        for name, config in model.peft_config.items()
+    }
+    names = ("active_adapters", "disable_adapters", "merged_adapters", "scaling")
+    layers = [
+        (name, [getattr(module, key, None) for key in names])
+        for name, module in model.named_modules()
+        if hasattr(module, "merged_adapters")
+    ]
+    return [json.dumps(part, sort_keys=True, default=str) for part in (settings, layers)]
+
+
+def _offloaded(model: Any) -> dict[str, Callable[[], Tensor]]:
+    """How to read each weight that accelerate keeps elsewhere, by its name in the state dictionary."""
+    found: dict[str, Callable[[], Tensor]] = {}
+    for prefix, module in model.named_modules():
+        hook = getattr(module, "_hf_hook", None)
+        for one in (*getattr(hook, "hooks", ()), hook):
+            stored = getattr(one, "weights_map", None)
+            if stored is None:
+                continue
+            for name, tensor in (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)):
+                if tensor.is_meta:
+                    found[f"{prefix}.{name}" if prefix else name] = partial(stored.__getitem__, name)
+    return found
+
+
+def device(model: Any) -> torch.device:
+    """Where the model's inputs go: where its first weight is, or where accelerate runs it."""
+    first: torch.device = next(model.parameters()).device
+    if first.type != "meta":
+        return first
+    hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
+    devices = (getattr(one, "execution_device", None) for hook in hooks for one in (*getattr(hook, "hooks", ()), hook))
+    return torch.device(next((device for device in devices if device is not None), "cpu"))
+
+
+def fixed_weights(model: Any) -> str | None:
+    """Why some of the model's weights can be neither changed nor saved, or None."""
+    if packs := len(packed.packs(model)):
+        return f"{packs} of its layers hold packed int8 weights"
+    parameters = list(model.parameters())
+    if elsewhere := sum(p.is_meta for p in parameters):
+        return f"{elsewhere} of its {len(parameters)} weights are offloaded"
+    kinds = Counter(str(p.dtype).removeprefix("torch.") for p in parameters if not p.is_floating_point())
+    if kinds:
+        return f"{kinds.total()} of its {len(parameters)} weights are {', '.join(sorted(kinds))}"
+    return None
+
+
+def weight_counts(model: Any) -> dict[str, int]:
+    """The number of weights of each dtype, most first; packed int8 weights are counted too."""
+    counts = Counter[str]()
+    for p in model.parameters():
+        counts[str(p.dtype).removeprefix("torch.")] += p.numel()
+    for layer in packed.layers(model):
+        counts["int8"] += layer.weight().numel()  # type: ignore[operator]
+    return dict(counts.most_common())
+
+
+def state(model: Any) -> list[Any]:
     """A value that changes when a weight is changed in place or replaced; it is cheap to compare."""
-    tensors = model.state_dict(keep_vars=True).values()
-    return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
+    packs = packed.packs(model)
+    # subtle: the state dictionary of packed weights unpacks them all
+    tensors = [*model.parameters(), *model.buffers()] if packs else model.state_dict(keep_vars=True).values()
+    return [*map(_version, tensors), *map(id, packs), *_adapters(model)]
+
+
+def _version(tensor: Tensor) -> tuple[int, int]:
+    stored = not tensor.is_meta and not hasattr(tensor, "__tensor_flatten__")
+    return tensor.data_ptr() if stored else id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
 def tokenize(tokenizer: Any, text: str, pair: str | None = None) -> Tokens:

@@ -243,7 +243,7 @@ class Engine:
     def _logits(self, rows: InputRows, rough: bool) -> Tensor:
         try:
             with torch.autocast(self.classifier.device.type, torch.bfloat16, enabled=rough):
-                return self.classifier.logits(self._batch(rows)).double().cpu()
+                return self.classifier.logits(self._batch(rows)).cpu().double()
         except (RuntimeError, MemoryError) as e:
             if not _out_of_memory(e):
                 raise

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.model import bodies, estimators, huggingface
+from heedful.model.adapters import WEIGHTS, Adapter, AdapterUse, is_adapter, save_adapted
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.entailment import ZeroShot, ZeroShotClassifier, zero_shot_classifier
@@ -42,6 +43,7 @@ def load(
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     *,
+    adapter: AdapterUse | None = None,
     prompt: Prompt | Mapping[str, Any] | str | Path | None = None,
     template: str | None = None,
     verbalizer: Mapping[str, str] | None = None,
@@ -61,10 +63,14 @@ def load(
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
     is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
+    `device` "auto" is cuda, or mps, or else the CPU. A folder that peft wrote is loaded with its base model, and the
+    adapter is merged into its weights; adapter="live" leaves it beside them.
 
     A language model classifies by a prompt: a `template` with {text} and a `verbalizer` {label: words}, with `system`,
     `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file.
     """
+    if adapter not in (None, *get_args(AdapterUse)):
+        raise BadInput(f"adapter '{adapter}' is not one of {', '.join(get_args(AdapterUse))}.")
     one = {"template": template, "verbalizer": verbalizer, "system": system, "chat": chat, "scoring": scoring}
     asked = _prompt(prompt, one | {"calibrate": calibrate})
     labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
@@ -74,30 +80,33 @@ def load(
         base = labels.model
         if type(base).__name__ == _ZERO_SHOT_PIPELINE:
             base = (base.model, base.tokenizer)
-        return zero_shot_classifier(load(base, revision, device, dtype), labels)
+        return zero_shot_classifier(load(base, revision, device, dtype, adapter=adapter), labels)
     if isinstance(model, (str, Path)) or model is None:
         if model is None and asked is not None:
             raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
-        on_cpu = device is None or str(device).startswith("cpu")
-        classifier = _from_files(source, revision, _dtype(dtype), on_cpu, asked)
+        place = chosen_device(device)
+        classifier = _from_files(source, revision, _dtype(dtype), place.type == "cpu", adapter, asked)
         if model is None:
             classifier.name = "heedful-default"
-        if device is not None:
-            try:
-                classifier.model.to(torch.device(device))
-            except (RuntimeError, AssertionError) as e:
-                raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+        try:
+            classifier.model.to(place)
+        except (RuntimeError, AssertionError, TypeError) as e:  # mps has no float64
+            raise BadInput(f"device '{place}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
         here = model is not None and Path(source).expanduser().exists()
         arguments = {
             "model": str(Path(source).expanduser().absolute()) if here else model,
             "revision": revision,
             "device": None if device is None else str(device),
             "dtype": None if dtype is None else str(dtype).removeprefix("torch."),
+            "adapter": adapter,
             "prompt": classifier.prompt.to_dict() if isinstance(classifier, Prompted) else None,
         }
-        classifier.loaded = arguments, huggingface.state(classifier.model)
+        if not (here and is_adapter(folder := Path(source).expanduser()) and not Adapter.read(source, folder).moves()):
+            classifier.loaded = arguments, huggingface.state(classifier.model)
         return classifier
+    if adapter is not None:
+        raise BadInput("adapter is for folders that peft wrote; a model that is in memory is used as it is.")
     if isinstance(model, Classifier):
         if asked is not None:
             raise BadInput(
@@ -142,12 +151,14 @@ def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
         about["zero_shot"] = classifier.model.asked.settings
     if classifier.loaded is not None and classifier.loaded[1] == huggingface.state(classifier.model):
         return about | classifier.loaded[0]
+    if (fault := huggingface.fixed_weights(classifier.model)) is not None:
+        raise BadInput(f"{classifier.name} cannot be saved for another process ({fault}); use jobs=1.")
     try:
         save_classifier(classifier, folder)
     except Exception as e:
         raise BadInput(f"{classifier.name} cannot be saved for another process ({_first_line(e)}); use jobs=1.") from e
-    saved = {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto", "prompt": None}
-    return about | saved
+    saved = {"model": str(folder), "revision": None, "device": str(classifier.device), "dtype": "auto"}
+    return about | saved | {"prompt": None, "adapter": "live" if is_adapter(folder) else None}
 
 
 def save(model: Any, folder: str | Path) -> None:
@@ -173,17 +184,22 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
         save_net(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
         return
-    prompted = isinstance(classifier, Prompted)
+    model = classifier.model.language_model if isinstance(classifier, Prompted) else classifier.model
     with _silence():
-        (classifier.model.language_model if prompted else classifier.model).save_pretrained(folder)
-        classifier.tokenizer.save_pretrained(folder)
+        if adapted := hasattr(model, "get_base_model"):
+            save_adapted(model, folder, classifier.tokenizer.save_pretrained)
+        else:
+            model.save_pretrained(folder)
+            classifier.tokenizer.save_pretrained(folder)
     if isinstance(classifier, Prompted):
         (folder / PROMPT_FILE).write_text(json.dumps(classifier.prompt.to_dict(), ensure_ascii=False), "utf-8")
+    if adapted and load(folder, dtype="auto", adapter="live").fingerprint != classifier.fingerprint:
+        raise BadInput("its adapter is in a state that a folder does not hold; merge it")
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
     """The inverse of `describe_classifier`."""
-    arguments = {name: description[name] for name in ("model", "revision", "device", "dtype", "prompt")}
+    arguments = {name: description[name] for name in ("model", "revision", "device", "dtype", "prompt", "adapter")}
     classifier = load(**arguments, **description.get("zero_shot", {}))
     classifier.name = description["name"]
     if description["attention"] != getattr(classifier.config, "_attn_implementation", None):
@@ -201,7 +217,23 @@ def _dtype(dtype: str | torch.dtype | None) -> Any:
     return kind
 
 
-def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool, prompt: Prompt | None) -> Classifier:
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """The device of this name; "auto" is the first of cuda and mps that is here, or else the CPU."""
+    if device is None:
+        return torch.device("cpu")
+    try:
+        if device != "auto":
+            return torch.device(device)
+        return torch.device(
+            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        )
+    except RuntimeError as e:
+        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+
+
+def _from_files(
+    source: str, revision: str | None, dtype: Any, on_cpu: bool, adapter: AdapterUse | None, prompt: Prompt | None
+) -> Classifier:
     if dtype is torch.bfloat16 and on_cpu and not use_bf16():
         dtype = torch.float32
     folder = Path(source).expanduser()
@@ -223,13 +255,17 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool, pro
         folder = folder if folder.is_dir() else _download(source, revision)
         if prompt is None and (folder / PROMPT_FILE).is_file():
             prompt = Prompt.read(folder / PROMPT_FILE)
-        if prompt is None:
+        if is_adapter(folder):
+            model, tokenizer = _with_adapter(source, folder, dtype, adapter, prompt)
+        elif adapter is not None:
+            raise BadInput(f"'{source}' is no folder that peft wrote; leave adapter out.")
+        elif prompt is not None:
+            model, tokenizer = _language_model(source, folder, dtype, prompt), _tokenizer(source, folder)
+        else:
             model, tokenizer = _with_head(source, folder, dtype) or (
                 _model(source, folder, dtype),
                 _tokenizer(source, folder),
             )
-        else:
-            model, tokenizer = _language_model(source, folder, dtype, prompt), _tokenizer(source, folder)
     if on_cpu and holds_bf16(model) and not use_bf16():  # dtype="auto" and a bf16 checkpoint
         model.float()
     return Classifier(model, tokenizer, source) if prompt is None else Prompted(model, tokenizer, prompt, source)
@@ -251,7 +287,8 @@ def _download(source: str, revision: str | None) -> Path:
         descriptions = ["*.json", "*.txt", "*.model"]
         # subtle: "*" also matches slashes
         folder = Path(snapshot_download(source, revision=revision, allow_patterns=descriptions, ignore_patterns="*/*"))
-        names = weight_names(folder, _config(folder)) + bodies.remote_files(folder)
+        weights = weight_names(folder, _config(folder)) + bodies.remote_files(folder)
+        names = [WEIGHTS] if is_adapter(folder) else weights
         return Path(snapshot_download(source, revision=revision, allow_patterns=names))
     except HeedfulError:
         raise
@@ -268,22 +305,39 @@ def _config(folder: Path) -> dict[str, Any]:
     return config if isinstance(config, dict) else {}
 
 
-def _pretrained(auto: Any, source: str, folder: Path, **more: Any) -> Any:
+def _pretrained(auto: Any, source: str, folder: Path, needs_tokenizer: bool = True, **more: Any) -> Any:
     """A model from a checked folder: only from its safetensors files, no larger than these, without running code."""
-    _check_folder(folder, auto.__name__)
+    _check_folder(folder, auto.__name__, needs_tokenizer)
+    with _limited(source, folder):
+        return auto.from_pretrained(str(folder), trust_remote_code=False, use_safetensors=True, **more)
+
+
+def _skeleton(auto: Any, source: str, folder: Path) -> Any:
+    """The model of a folder without its weights, on the meta device."""
+    from transformers import AutoConfig
+
+    _check_folder(folder, auto.__name__, needs_tokenizer=False)
+    with _limited(source, folder), torch.device("meta"):
+        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
+        return auto.from_config(config, trust_remote_code=False)
+
+
+@contextmanager
+def _limited(source: str, folder: Path) -> Iterator[None]:
+    """Inside, a model that is larger than the safetensors files of the folder is refused, and errors are explained."""
     config = _config(folder)
     contents = Contents.read(source, weight_files(folder, weight_names(folder, config)))
     contents.check_config(config)
     try:
         with contents.limiting():
-            return auto.from_pretrained(str(folder), trust_remote_code=False, use_safetensors=True, **more)
+            yield
     except HeedfulError:
         raise
     except Exception as e:
         raise _explained(e, source) from e
 
 
-def _check_folder(folder: Path, loader: str) -> None:
+def _check_folder(folder: Path, loader: str, needs_tokenizer: bool) -> None:
     names = {path.name for path in folder.iterdir()}
     if "config.json" not in names:
         raise BadInput(f"'{folder}' has no config.json, so it is not a model folder; save one with save_pretrained.")
@@ -294,10 +348,7 @@ def _check_folder(folder: Path, loader: str) -> None:
             unsafe = f"'{folder}' has only pickled weights ({pickled[0]}), which can run code when loaded"
             raise BadInput(f"{unsafe}; if you trust them, convert them once with {convert}.")
         raise BadInput(f"'{folder}' has no weights (model.safetensors); save the model with save_pretrained.")
-    if "adapter_config.json" in names:
-        adapter = f"'{folder}' holds an adapter, whose base model is stored elsewhere"
-        raise Unsupported(f"{adapter}; merge them with peft's merge_and_unload and save the result.")
-    if names & set(_TOKENIZER_FILES):
+    if names & set(_TOKENIZER_FILES) or not needs_tokenizer:
         return
     config = (folder / "tokenizer_config.json").read_text("utf-8") if "tokenizer_config.json" in names else ""
     if "ByT5Tokenizer" not in config and "CanineTokenizer" not in config:  # of bytes, characters: no vocabulary file
@@ -309,8 +360,14 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
 
     options = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
+    _check_trained(model, report, source)
+    return model
+
+
+def _check_trained(model: Any, report: Mapping[str, Any], source: str, given: Collection[str] = ()) -> None:
+    """Refuse a model with weights that are neither in its files nor among those `given`."""
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
-    if missing:
+    if missing := [name for name in missing if name not in given]:
         names = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         kind = ", ".join(model.config.architectures or ["unknown"])
         untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
@@ -318,7 +375,48 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
         if kind.endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
             do += ", or a template and a verbalizer, by which a language model classifies"
         raise Unsupported(f"{untrained}; {do}.")
-    return model
+
+
+def _with_adapter(
+    source: str, folder: Path, dtype: Any, use: AdapterUse | None, prompt: Prompt | None
+) -> tuple[Any, Any]:
+    """The model and the tokenizer of an adapter folder: of a classifier, or with a prompt of a language model."""
+    import transformers
+
+    task = Adapter.read(source, folder).task
+    if prompt is not None:
+        auto = transformers.AutoModelForMaskedLM if MASK in prompt.template else None
+        return with_adapter(source, folder, dtype, use, auto)[1:]
+    if task in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
+        kind = f"'{source}' is an adapter of a language model ({task})"
+        raise Unsupported(f"{kind}; give template= and verbalizer= to classify with a prompt.")
+    return with_adapter(source, folder, dtype, use)[1:]
+
+
+def with_adapter(
+    source: str, folder: Path, dtype: Any, use: AdapterUse | None = None, auto: Any = None
+) -> tuple[Any, Any, Any]:
+    """The transformers class of an adapter's base, the model with the adapter, and the tokenizer.
+
+    The class follows from the adapter's task, unless `auto` is given.
+    """
+    import transformers
+
+    adapter = Adapter.read(source, folder)
+    auto = auto or getattr(transformers, adapter.auto_class())
+    base = adapter.base_folder()
+    if base is None:
+        try:
+            base = _download(adapter.base, adapter.settings.get("revision"))
+        except BadInput as e:
+            raise e if e.__cause__ is None else adapter.missing_base(e.__cause__) from e
+    own = {path.name for path in folder.iterdir()} & {*_TOKENIZER_FILES, "tokenizer_config.json"}
+    labels = adapter.label_options(_skeleton(auto, str(base), base))
+    options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True, **labels}
+    model, report = _pretrained(auto, str(base), base, not own, **options)
+    _check_trained(model, report, source, adapter.shapes)
+    model = adapter.adapt(model, use, None if dtype == "auto" else dtype)
+    return auto, model, _tokenizer(source, folder if own else base)
 
 
 def _language_model(source: str, folder: Path, dtype: Any, prompt: Prompt) -> Any:
@@ -358,7 +456,7 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
         raise BadInput("encoder is empty; set encoder=FOLDER, or a Hugging Face hub name.")
     folder = Path(source).expanduser()
     numbers = {name: i for i, name in enumerate(labels)}
-    options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
+    options: dict[str, Any] = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
     options |= {"problem_type": "multi_label_classification"} if multi else {}
     options |= {"dtype": torch.float32, "ignore_mismatched_sizes": True}
     with _silence():

@@ -260,7 +260,7 @@ def _delete(variants: Variants, classifier: Classifier, rows: InputRows, keep: B
 
 def _hide(variants: Variants, classifier: Classifier, rows: InputRows, keep: Bools) -> InputRows:
     if not classifier.mask_hides_words:
-        reason = "depends on words that attention may not use (it pools words of the text, or has a decoder)"
+        reason = "depends on words that attention may not use (it pools words of the text, has a decoder, or is int8)"
         raise BadInput(f"{classifier.name} {reason}; use masking=delete or another way.")
     return replace(rows, seen=keep)
 

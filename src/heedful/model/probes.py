@@ -16,7 +16,7 @@ from torch import Tensor
 
 from heedful.core.errors import HeedfulError, Unsupported
 from heedful.core.random import seeded
-from heedful.model import huggingface, seam
+from heedful.model import huggingface, packed, seam
 from heedful.model.batch import Batch, Side
 from heedful.model.edits import Site, at, leaf
 from heedful.model.keys import FoundKeys, KeySearch
@@ -119,8 +119,12 @@ def attention_fault(classifier: Classifier) -> str | None:
                 output = model(**classifier.inputs(batch, batch.ids), output_attentions=True)
             with seam.attention(model, classifier.sites, leaf) as seen:
                 logits = classifier.logits(batch, counted=False)
-            gradients = torch.autograd.grad(logits.sum(), list(seen[0].values()), allow_unused=True)
             usual = classifier.logits(batch, counted=False)
+            of, by = logits, seen
+            if layers := packed.layers(model):
+                with packed.dequantised(layers), seam.attention(model, classifier.sites, leaf) as by:
+                    of = classifier.logits(batch, counted=False)
+            gradients = torch.autograd.grad(of.sum(), list(by[0].values()), allow_unused=True)
     except HeedfulError as e:
         return e.reason if isinstance(e, Unsupported) else str(e)
     except Exception as e:  # a family's own code may raise anything

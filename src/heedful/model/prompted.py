@@ -434,7 +434,7 @@ class Prompted(Classifier):
 
 def _kind(model: Any) -> Kind:
     """How a model answers, by its class."""
-    name = type(model).__name__
+    name = type(model.get_base_model() if hasattr(model, "get_base_model") else model).__name__
     if name.endswith("ForMaskedLM"):
         return "masked"
     if getattr(model.config, "is_encoder_decoder", False) and hasattr(model, "generate"):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from heedful.core.errors import BadInput, Unsupported
+from heedful.model import packed
 from heedful.model.edits import Edit, Site
 from heedful.model.huggingface import batch_axis
 from heedful.model.keys import KeyEdit, KeyEditing, KeyMap, SeenKeys
@@ -242,7 +243,13 @@ def embeddings(model: nn.Module, edit: Callable[[Tensor], Tensor]) -> Iterator[N
     that a gradient with respect to them is the sum over both.
     """
     word = model.get_input_embeddings()  # type: ignore[operator]
-    tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.weight is word.weight]
+    # subtle: where accelerate offloads a table that two parts share, each part has an empty weight of its own
+    tables = [
+        m
+        for m in model.modules()
+        if isinstance(m, nn.Embedding)
+        and (m.weight is word.weight or (m.weight.is_meta and m.weight.shape == word.weight.shape))
+    ]
     axis = batch_axis(model)
     state: dict[str, Tensor] = {}
     start: tuple[int, ...] = getattr(model, "decoder_start", ())  # which a decoder reads instead of the text
@@ -313,7 +320,10 @@ def keys(model: nn.Module, maps: Sequence[KeyMap], edit: KeyEdit | None = None) 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored."""
+    """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored.
+
+    Packed layers round each text by itself.
+    """
     modules, names = list(model.modules()), ("training", "gradient_checkpointing")
     # subtle: asking a module for what it lacks raises an error; and this is done at every pass
     switches: list[tuple[Any, str]] = [
@@ -324,7 +334,8 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     try:
         for owner, name in switches:
             setattr(owner, name, False)
-        yield
+        with packed.apart(packed.layers(model), batch_axis(model)):
+            yield
     finally:
         for owner, name in switches:
             setattr(owner, name, True)

@@ -435,7 +435,7 @@ def logits_of(
             else:
                 with classifier.attention(edit(group)):
                     logits = classifier.logits(batch)
-            rows |= dict(zip(group, logits.double().cpu(), strict=True))
+            rows |= dict(zip(group, logits.cpu().double(), strict=True))
     return torch.stack([rows[i] for i in range(len(texts))])
 
 

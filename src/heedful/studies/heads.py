@@ -50,7 +50,7 @@ def silenced_logits(
             firsts = [min((layer for layer, _ in sets[i]), default=layers - 1) for i in part]
             branch = [(layer, len(list(group))) for layer, group in groupby(firsts)]
             with classifier.attention(edits.heads_by_row(factors, kind)):
-                logits = classifier.logits(batch, branch).double().cpu()
+                logits = classifier.logits(batch, branch).cpu().double()
             rows |= dict(zip(part, logits[1:], strict=True))
     return torch.stack([rows[i] for i in range(len(sets))])
 

@@ -199,7 +199,7 @@ def read_texts(classifier: Classifier, texts: Texts, layers: Layers = "last") ->
         batch = classifier.batch([tokens[i] for i in group])
         reading = classifier.read(batch)
         attention, _ = pooled_attention(reading.weights, reading.pooled, classifier.main_kind, layers)
-        weights = attention.detach().double().cpu().numpy()
+        weights = attention.detach().cpu().double().numpy()
         for row, i in enumerate(group):
             real = batch.real[row].cpu().numpy()
             rows[i] = weights[row][:, real]

@@ -129,7 +129,7 @@ def probabilities(model: Any, texts: EncodedTexts, settings: Batches) -> Float[n
     chances: list[Floats] = []
     with torch.inference_mode(), autocast(settings.bf16):
         for group in groups:
-            logits = forward(model, texts.rows(group)).logits.double()
+            logits = forward(model, texts.rows(group)).logits.cpu().double()
             pair = torch.cat([-logits, logits], -1) if single else logits
             chances.append(activation(pair, "sigmoid" if single or multi else "softmax").numpy())
     return np.concatenate(chances)[np.argsort(np.concatenate(groups))]
