@@ -28,7 +28,7 @@ _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
-_LOADING = RLock()  # `_silence` changes global settings of the process
+_LOADING = RLock()  # `silence_transformers` changes global settings of the process
 
 
 def load(
@@ -94,7 +94,7 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
         save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
     else:
-        with _silence():
+        with silence_transformers():
             classifier.model.save_pretrained(folder)
             classifier.tokenizer.save_pretrained(folder)
 
@@ -134,7 +134,7 @@ def _from_files(source: str, revision: str | None, dtype: Any, on_cpu: bool) -> 
         source = str(folder)
     elif folder.exists() or source.startswith((".", "/", "~")):
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
-    with _silence():
+    with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, revision)
         model = _model(source, folder, dtype)
         tokenizer = _tokenizer(source, folder)
@@ -237,7 +237,7 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
     options = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
     options |= {"problem_type": "multi_label_classification"} if multi else {}
     options |= {"dtype": torch.float32, "ignore_mismatched_sizes": True}
-    with _silence():
+    with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, None)
         model = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
         tokenizer = _tokenizer(source, folder)
@@ -260,7 +260,7 @@ def _masked_model(source: str) -> tuple[Any, Any]:
     folder = Path(source)
     if not folder.is_dir():
         raise BadInput(f"'{source}' is not a folder; give mlm:FOLDER with a masked language model.")
-    with _silence():
+    with silence_transformers():
         model, report = _pretrained(AutoModelForMaskedLM, source, folder, output_loading_info=True, dtype=torch.float32)
         if report["missing_keys"]:
             raise Unsupported(f"'{source}' has no trained masked-language head ({sorted(report['missing_keys'])[0]}).")
@@ -330,8 +330,8 @@ def _first_line(e: BaseException) -> str:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """No progress bars and no log messages while loading; problems are raised as errors."""
+def silence_transformers() -> Iterator[None]:
+    """No progress bars and no log messages while a model is read or written; problems are raised as errors."""
     from transformers.utils import logging as hf
 
     hub = logging.getLogger("huggingface_hub")

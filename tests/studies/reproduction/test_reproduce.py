@@ -39,6 +39,9 @@ def test_every_paper_runs_on_the_embedded_corpus(paper: str, tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "r" / "report.html").read_text("utf-8")
     assert heedful.open(tmp_path / "r").to_dict() == outcome.to_dict()
     page = report(outcome)
+    assert any(section.title.startswith("Each layer by itself") for section in page.sections) == (
+        paper in ("hao2021", "poster")
+    )
     said = [dict(page.facts)["data"], *(section.title for section in page.sections)]
     known = {data.name for data in PAPERS[paper].data}
     assert not known & {word.strip(",.:") for words in said for word in words.split()}  # "SST-2", not "sst"
