@@ -121,11 +121,13 @@ def main() -> None:
                 print(f"{row.folder} is left out: name an encoder with --encoder")
                 continue
             trained(row, args.out, args.data, args.encoder)
+    finished = [row for row in rows if (args.out / row.folder / "training.json").exists()]
+    if not finished:
+        return
     print("| recipe | data | texts (train / dev / test) | settings | epoch | dev | test | F1 / AUC |")
     print("|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        if (args.out / row.folder / "training.json").exists():
-            print(line(row, args.out))
+    for row in finished:
+        print(line(row, args.out))
 
 
 if __name__ == "__main__":

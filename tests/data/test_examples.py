@@ -822,7 +822,13 @@ def test_a_rationale_may_be_quotes_of_whole_words() -> None:
 
 
 def test_a_dev_under_another_name_is_asked_for(tmp_path: Path) -> None:
-    for name in ("train", "dev_matched"):
+    for name in ("mnli_train", "mnli_dev_mismatched"):
         (tmp_path / f"{name}.jsonl").write_text('{"text": "a film", "label": 1}\n' * 9)
-    with pytest.raises(BadInput, match=r"may have a dev already \(found: dev_matched.jsonl\); give it"):
+    with pytest.raises(BadInput, match=r"may have a dev already \(found: mnli_dev_mismatched.jsonl\); give it"):
         splits(tmp_path)
+
+
+def test_the_dev_part_of_mnli_has_the_genres_of_train(tmp_path: Path) -> None:
+    for name in ("mnli_train", "mnli_dev_mismatched", "mnli_dev_matched"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"text": name, "label": 1}))
+    assert [e.text for e in splits(tmp_path).dev] == ["mnli_dev_matched"]

@@ -268,10 +268,10 @@ def test_a_damaged_tokenizer_is_refused(folder: Path) -> None:
         load(folder)
 
 
-def untrained(folder: Path, kind: str, missing: str) -> Any:
+def untrained(folder: Path, kind: str, missing: str, more: str = "") -> Any:
     return refused(
         f"'{folder}' ({kind}) has no trained weights for {missing}, so its predictions would be random; give a model "
-        "that was fine-tuned for sequence classification.",
+        f"that was fine-tuned for sequence classification{more}.",
         Unsupported,
     )
 
@@ -306,7 +306,7 @@ def test_a_head_of_another_size_is_refused(folder: Path) -> None:
 def test_a_generator_is_no_classifier(family: str, auto: Any, kind: str, missing: str, tmp_path: Path) -> None:
     classifier = build(family)
     save(tmp_path, auto.from_config(classifier.config), classifier.tokenizer)
-    with untrained(tmp_path, kind, missing):
+    with untrained(tmp_path, kind, missing, ", or a template and a verbalizer, by which a language model classifies"):
         load(tmp_path)
 
 

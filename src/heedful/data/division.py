@@ -24,8 +24,9 @@ ReadItems = Callable[[DataSource, Columns, str | None], Iterator[Example | Drop]
 SUFFIXES = {suffix for form in FORMATS.values() for suffix in form.suffixes}
 _DEV = ("dev", "val", "valid", "validation", "eval")
 _ROLES = {"train": "train", "training": "train", "test": "test", **dict.fromkeys(_DEV, "dev")}
-# "train.csv", "train-00000-of-00002.parquet", "qa1_train.txt", "imdb.train.txt.ss"
-_ROLE = re.compile(rf"(.*[_.-])?({'|'.join(_ROLES)})(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)*", re.IGNORECASE)
+# "train.csv", "train-00000-of-00002.parquet", "qa1_train.txt", "imdb.train.txt.ss"; of MNLI "dev_matched.tsv", whose
+# genres are those of train, and not "dev_mismatched.tsv"
+_ROLE = re.compile(rf"(.*[_.-])?({'|'.join(_ROLES)})(?:_matched)?(?:-[0-9]+-of-[0-9]+)?(?:\.[a-z]+)*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,15 @@ def _one_source(folder: Path) -> bool:
 
 
 def _check_alike(source: Any) -> None:
-    """Refuse to split off a dev if one seems to exist under another name (MNLI's dev_matched)."""
+    """Refuse to split off a dev if one seems to exist under another name (MNLI's dev_mismatched)."""
     if isinstance(source, Mapping):
         names = [str(name) for name in source]
     else:
         folder = Path(source).expanduser() if isinstance(source, (str, Path)) else None
         names = [p.name for p in folder.iterdir()] if folder is not None and folder.is_dir() else []
-    alike = sorted(name for name in names if re.match(r"dev|valid|eval", name, re.IGNORECASE))
+    alike = sorted(
+        name for name in names if re.match(r"(dev|valid|eval)|.*[_.-](dev|valid|eval).*\.", name, re.IGNORECASE)
+    )
     if alike:
         raise BadInput(f"the data may have a dev already ({name_list(alike)}); give it with --dev, or name it dev.")
 

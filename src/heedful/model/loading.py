@@ -34,7 +34,7 @@ _TOKENIZER_FILES = (
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
 _ZERO_SHOT_PIPELINE = "ZeroShotClassificationPipeline"
-_LOADING = RLock()  # `_silence` changes global settings of the process
+_LOADING = RLock()  # `silence_transformers` changes global settings of the process
 
 
 def load(
@@ -185,7 +185,7 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         save_net(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
         return
     model = classifier.model.language_model if isinstance(classifier, Prompted) else classifier.model
-    with _silence():
+    with silence_transformers():
         if adapted := hasattr(model, "get_base_model"):
             save_adapted(model, folder, classifier.tokenizer.save_pretrained)
         else:
@@ -251,7 +251,7 @@ def _from_files(
         source = str(folder)
     elif folder.exists() or source.startswith((".", "/", "~")):
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
-    with _silence():
+    with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, revision)
         if prompt is None and (folder / PROMPT_FILE).is_file():
             prompt = Prompt.read(folder / PROMPT_FILE)
@@ -459,7 +459,7 @@ def encoder(source: str, labels: Sequence[str], multi: bool = False) -> tuple[An
     options: dict[str, Any] = {"num_labels": len(labels), "id2label": dict(enumerate(labels)), "label2id": numbers}
     options |= {"problem_type": "multi_label_classification"} if multi else {}
     options |= {"dtype": torch.float32, "ignore_mismatched_sizes": True}
-    with _silence():
+    with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, None)
         model = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
         tokenizer = _tokenizer(source, folder)
@@ -482,7 +482,7 @@ def _masked_model(source: str) -> tuple[Any, Any]:
     folder = Path(source)
     if not folder.is_dir():
         raise BadInput(f"'{source}' is not a folder; give mlm:FOLDER with a masked language model.")
-    with _silence():
+    with silence_transformers():
         model, report = _pretrained(AutoModelForMaskedLM, source, folder, output_loading_info=True, dtype=torch.float32)
         if report["missing_keys"]:
             raise Unsupported(f"'{source}' has no trained masked-language head ({sorted(report['missing_keys'])[0]}).")
@@ -552,8 +552,8 @@ def _first_line(e: BaseException) -> str:
 
 
 @contextmanager
-def _silence() -> Iterator[None]:
-    """No progress bars and no log messages while loading; problems are raised as errors."""
+def silence_transformers() -> Iterator[None]:
+    """No progress bars and no log messages while a model is read or written; problems are raised as errors."""
     from transformers.utils import logging as hf
 
     hub = logging.getLogger("huggingface_hub")

@@ -417,7 +417,8 @@ def require_heads(classifier: Classifier) -> tuple[int, int]:
         classifier.logits(classifier.batch([tokens]), counted=False)
     counts = {weights.shape[1] for site, weights in seen[0].items() if site.kind == kind}
     if len(counts) != 1 or layers * next(iter(counts)) < 2:
-        found = f"it has {layers} layers with {sorted(counts)} heads"
+        heads = " or ".join(map(str, sorted(counts)))
+        found = "it has one head" if layers == 1 and counts == {1} else f"it has {layers} layers with {heads} heads"
         raise Unsupported(f"{found}, and two heads are needed to compare", classifier.name)
     return layers, next(iter(counts))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from heedful.studies.base import Trial
 from heedful.studies.folder import StudyFolder, Trainings, open_study
 from heedful.studies.reproduction import PAPERS
 from heedful.studies.reproduction.base import limited_words
+from heedful.studies.reproduction.data_sets import DataSet
 from heedful.studies.reproduction.published import Judgement
 from heedful.studies.reproduction.reproduce import prepare, reproduce
 
@@ -37,6 +39,9 @@ def test_every_paper_runs_on_the_embedded_corpus(paper: str, tmp_path: Path) -> 
     assert "<svg" in (tmp_path / "r" / "report.html").read_text("utf-8")
     assert heedful.open(tmp_path / "r").to_dict() == outcome.to_dict()
     page = report(outcome)
+    assert any(section.title.startswith("Each layer by itself") for section in page.sections) == (
+        paper in ("hao2021", "poster")
+    )
     said = [dict(page.facts)["data"], *(section.title for section in page.sections)]
     known = {data.name for data in PAPERS[paper].data}
     assert not known & {word.strip(",.:") for words in said for word in words.split()}  # "SST-2", not "sst"
@@ -60,6 +65,58 @@ def test_the_published_files_of_ag_news_are_read_without_titles_and_two_classes_
     (subject,) = prepare("jain2019", tmp_path, profile="smoke").subjects
     assert {e.label for e in subject.splits.test} == {"1", "3"}
     assert all(e.text.startswith("Text test") for e in subject.splits.test)
+
+
+def published_parts(folder: Path, name: str, row: Callable[[int], str], files: Sequence[str]) -> DataSet:
+    """A data set with forty rows in each published file."""
+    (folder / name).mkdir()
+    for file in files:
+        (folder / name / file).write_text("\n".join(f"{row(i)}" for i in range(40)).replace("PART", file))
+    every: list[DataSet] = [known for paper in PAPERS.values() for known in paper.data]
+    return next(known for known in every if name in (known.name, *known.folders))
+
+
+PAIR = '{{"gold_label": "{}", "sentence1": "a man {} PART", "sentence2": "he sleeps"}}'
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "row", "text", "labels"),
+    [
+        ("yelp_review_full_csv", ["train.csv", "test.csv"], lambda i: f'"{i % 5 + 1}","PART {i}\\n""Fine"""',
+         'train.csv 0\n"Fine"', 5),
+        ("amazon", ["train.csv", "test.csv"], lambda i: f'"{i % 5 + 1}","PART {i}","a\\nb"', "train.csv 0 a\nb", 5),
+        ("yahoo_answers_csv", ["train.csv", "test.csv"], lambda i: f'"{i % 9 + 1}","PART {i}?","","so"',
+         "train.csv 0? so", 9),
+        ("adr", ["train.tsv", "test.tsv"], lambda i: f"35{i}\t7{i}\t{i % 2}\tno sleep at all since PART {i}",
+         "no sleep at all since train.tsv 0", 2),
+        ("snli_1.0", [f"snli_1.0_{part}.{end}" for part in ("train", "dev", "test") for end in ("jsonl", "txt")],
+         lambda i: PAIR.format(["neutral", "entailment", "-"][i % 3], i), "a man 0 snli_1.0_train.jsonl", 2),
+        ("multinli_1.0", [f"multinli_1.0_{part}.jsonl" for part in ("train", "dev_matched", "dev_mismatched")],
+         lambda i: PAIR.format(["neutral", "entailment", "-"][i % 3], i), "a man 0 multinli_1.0_train.jsonl", 2),
+    ],
+)  # fmt: skip
+def test_the_published_files_of_a_data_set_are_read(
+    name: str, files: Sequence[str], row: Callable[[int], str], text: str, labels: int, tmp_path: Path
+) -> None:
+    known = published_parts(tmp_path, name, row, files)
+    folder = known.find(tmp_path)
+    assert folder is not None
+    parts = known.subject(folder).splits
+    assert text in {e.text for e in (*parts.train, *parts.dev)}
+    assert all(len({e.label for e in part}) == labels for part in (parts.train, parts.test))
+    assert "mismatched" not in " ".join(e.text for e in parts.test)
+
+
+def test_the_questions_of_cnn_are_found_in_their_archive(tmp_path: Path) -> None:
+    (cnn,) = (known for known in PAPERS["jain2019"].data if known.name == "cnn")
+    for part in ("training", "validation", "test"):
+        (tmp_path / "cnn" / "questions" / part).mkdir(parents=True)
+        for i in range(4):
+            lines = ("http://x", f"@entity{i} and @entity9 met {part}", f"@placeholder met {part}", f"@entity{i}")
+            (tmp_path / "cnn" / "questions" / part / f"{i}.question").write_text("\n\n".join((*lines, "@entity9:Ann")))
+    folder = cnn.find(tmp_path)
+    assert folder is not None
+    assert [e.label for e in cnn.subject(folder).splits.train] == [f"entity{i}" for i in range(4)]
 
 
 @pytest.mark.parametrize(

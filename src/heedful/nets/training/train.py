@@ -27,7 +27,7 @@ from heedful.core.random import torch_seed
 from heedful.data import Splits
 from heedful.model.batch import Padding
 from heedful.model.classifier import Classifier
-from heedful.model.loading import check_trainable, encoder, load
+from heedful.model.loading import check_trainable, encoder, load, silence_transformers
 from heedful.model.precision import use_bf16
 from heedful.nets.base import ABOUT, WEIGHTS, Saved, save
 from heedful.nets.training.job import ClassifierJob, Cutter, Labels, Split, split_scores
@@ -152,8 +152,9 @@ class Setup:
         if isinstance(self.tokenizer, Mapping):
             save(Saved(self.job.model, self.cutter.tokenizer, self.tokenizer), folder)
         else:
-            self.job.model.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+            with silence_transformers():
+                self.job.model.save_pretrained(folder)
+                self.tokenizer.save_pretrained(folder)
 
 
 def network_setup(

@@ -279,6 +279,22 @@ def _studies(outcome: Outcome) -> list[Section]:
     return found
 
 
+def further_sections(outcome: Outcome, part: str, which: str) -> list[Section]:
+    """What a study inside has figures of, after the answer; `which` says in the titles what it was done to."""
+    if outcome.folder is None or part not in outcome.result.parts:
+        return []
+    return [
+        replace(
+            one,
+            name=f"{slug(part)}-{one.name}",
+            title=f"{one.title}: {which}",
+            figures=tuple(replace(f, name=f"{slug(part)}-{f.name}") for f in one.figures),
+        )
+        for one in study_sections(load_outcome(outcome.folder / outcome.result.parts[part]))[1:]
+        if one.figures
+    ]
+
+
 def _parts(outcome: Outcome) -> list[Section]:
     """The folders of the audits and studies inside."""
     if not outcome.result.parts:

@@ -1,6 +1,8 @@
-"""The section on attribution trees of Hao et al. 2021."""
+"""The sections of Hao et al. 2021: attribution trees, and head pruning in each layer."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from heedful.core.tree import Tree
 from heedful.report.charts import Words
@@ -8,14 +10,27 @@ from heedful.report.charts.frame import figure
 from heedful.report.charts.svg import CHART_WIDTH, element, escaped
 from heedful.report.document import Figure, Section
 from heedful.report.phrases import prediction_text
-from heedful.report.reproductions import data_namer
+from heedful.report.reproductions import data_namer, further_sections
 from heedful.report.tree_layout import TreeLayout, lay_out, tree_facts
 from heedful.studies.outcome import Outcome
 
+PRUNING = "pruning "  # before the data set, in the names of parts
 SLANTED = 16  # left of the first token, whose name is slanted
 
 
 def sections(outcome: Outcome) -> list[Section]:
+    """Trees; then for each data set the heads of each layer, removed one by one."""
+    named = data_namer(outcome)
+    layers = [
+        replace(section, tables=())  # the study's own report has them
+        for part in outcome.result.parts
+        if part.startswith(PRUNING)
+        for section in further_sections(outcome, part, named(part.removeprefix(PRUNING)))
+    ]
+    return [*_trees(outcome), *layers]
+
+
+def _trees(outcome: Outcome) -> list[Section]:
     """The tree of a sentence, or of a pair, for each data set."""
     named = data_namer(outcome)
     trees = {named(data): Tree.from_dict(stored) for data, stored in outcome.result.details.get("trees", {}).items()}

@@ -17,6 +17,7 @@ from heedful.report.study import report
 from heedful.studies.outcome import Outcome
 from heedful.studies.reproduction.published import Judgement
 
+WRITTEN = "Written by “heedful reproduce all”, with the settings that each paper names below."
 KEPT = ("published-", "findings", "not-run")  # names of sections, or their beginnings
 COLUMNS_NOTE = (
     "In the tables, ours is the mean over k trainings, s their standard deviation, SE the standard error over texts; a "
@@ -32,7 +33,7 @@ def overview(outcomes: Sequence[Outcome]) -> str:
         Document(
             title="The papers, reproduced",
             verdict="",
-            sentences=(RULE, COLUMNS_NOTE),
+            sentences=(WRITTEN, RULE, COLUMNS_NOTE),
             facts=(),
             answers=(),
             sections=(_summary(outcomes), *(section for outcome in outcomes for section in _sections(outcome))),

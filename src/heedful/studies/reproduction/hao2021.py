@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
+from heedful.audits.summary import Row
 from heedful.core.settings import Count
 from heedful.maths.stats import Difference
 from heedful.methods.explain import tree
@@ -17,12 +18,13 @@ from heedful.studies.outcome import Outcome, Result
 from heedful.studies.pruning import ALL_LAYERS, LARGEST, SMALLEST, Pruning
 from heedful.studies.reproduction.base import Paper, limited, part_paths, run_study, trained_subjects
 from heedful.studies.reproduction.data_sets import MNLI, MRPC, RTE, SST, DataSet
-from heedful.studies.reproduction.published import Claim, Key, Measurement, measurement
+from heedful.studies.reproduction.published import Claim, Key, Measurement, measurement, read_published
 from heedful.studies.triggers import Triggers
 
 NAME = "hao2021"
 TASKS = "heads across tasks"
 TRIGGERS_TABLE = "Triggers: accuracy by gold label"
+MNLI_LABELS = {"0": "entailment", "1": "neutral", "2": "contradiction"}  # in copies with numbers
 # texts whose trees are drawn
 SENTENCE = "The jokes are tired, but the two leads are a delight."
 PAIR = (
@@ -147,17 +149,7 @@ class Hao2021(Paper):
     def _measurements(self, outcomes: Mapping[str, Outcome]) -> dict[Key, Measurement]:
         """The trigger table of MNLI."""
         outcome = outcomes.get(f"triggers {MNLI.name}")
-        if outcome is None:
-            return {}
-        measured = {}
-        for row in outcome.rows("accuracy"):
-            gold, rank = row.at.get("gold"), row.at.get("trigger")
-            name = f"trigger {int(rank) + 1}" if rank is not None else "no trigger"
-            source = "attribution" if rank is not None else "unchanged"
-            if gold != "all" and row.method == source:
-                key = (TRIGGERS_TABLE, MNLI.name, name, str(gold))
-                measured[key] = measurement(row, None, "another encoder, chosen triggers", 100)
-        return measured
+        return {} if outcome is None else trigger_table(outcome.rows("accuracy"))
 
     def _claims(self, outcomes: Mapping[str, Outcome]) -> list[Claim]:
         claims = []
@@ -178,6 +170,19 @@ class Hao2021(Paper):
                 finding, measure = "important heads are similar across tasks", "Pearson's r of the heads' attributions"
                 claims.append(Claim(finding, "section 5 of the paper", pair, measure, difference, "higher"))
         return claims
+
+
+def trigger_table(rows: Sequence[Row]) -> dict[Key, Measurement]:
+    """The published cells, from the accuracies of the study on MNLI."""
+    known = {number.key for number in read_published(NAME)}
+    measured = {}
+    for row in rows:
+        gold, rank = str(row.at.get("gold")), row.at.get("trigger")
+        name = f"trigger {int(rank) + 1}" if rank is not None else "no trigger"
+        key = (TRIGGERS_TABLE, MNLI.name, name, MNLI_LABELS.get(gold, gold))
+        if key in known and row.method == ("attribution" if rank is not None else "unchanged"):
+            measured[key] = measurement(row, None, "another encoder, chosen triggers", 100)
+    return measured
 
 
 def _pruning_claims(data: str, outcome: Outcome) -> list[Claim]:
