@@ -24,9 +24,8 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import models, toys
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.work import Recorded
-
-PATIENCE_SECONDS = 480  # on a very busy machine; nothing waits longer
 
 
 def limited() -> ReportShare:

@@ -13,6 +13,7 @@ import pytest
 
 from heedful.core.errors import BadInput
 from heedful.core.files import json_value, output, sorted_keys, sweep, write_files
+from tests.support.patience import PATIENCE_SECONDS
 
 
 def fail(part: Path) -> None:
@@ -40,7 +41,7 @@ def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path) -> None:
         "with output(sys.argv[1] + '/report.html') as write:\n"
         "    write_files({pathlib.Path(sys.argv[1]) / 'model': lambda part: (part.write_bytes(b'x'), os._exit(1))})\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=PATIENCE_SECONDS)
 
     def left() -> list[str]:
         return sorted(p.name.split(".")[1] for p in tmp_path.iterdir())
