@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.files import write_folder
 from heedful.model import huggingface
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
@@ -95,8 +96,8 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         save(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
     else:
         with _silence():
-            classifier.model.save_pretrained(folder)
-            classifier.tokenizer.save_pretrained(folder)
+            items = classifier.model, classifier.tokenizer
+            write_folder(folder, lambda made: [item.save_pretrained(made) for item in items])
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
