@@ -257,7 +257,9 @@ def test_findings_of_a_check_do_not_depend_on_the_batches_of_another() -> None:
 
 def test_a_time_budget_ends_a_run_after_a_group_of_texts(whole: Path, tmp_path: Path) -> None:
     checks = [*CHEAP, *SIGN]
-    counts = [run(tmp_path, checks=checks, time_budget=0.0).summary.texts.n for _ in range(4)]
+    lines: list[AuditProgress] = []
+    counts = [run(tmp_path, checks=checks, time_budget=0.0, watch=lines.append).summary.texts.n for _ in range(4)]
+    assert [now.texts for now in lines if now.doing == "summarising"] == counts
     assert counts == [GROUP_TEXTS, 2 * GROUP_TEXTS, 3 * GROUP_TEXTS, 4 * GROUP_TEXTS]
     assert run(tmp_path, checks=checks).complete
     assert (numbers(tmp_path), parts(tmp_path)) == (numbers(whole), parts(whole))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from heedful.report.progress import Show
 
 _PROFILE = "verdict or standard (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
-FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines where stderr is not a terminal
+FIRST_LINE, NEXT_LINE = 3.0, 30.0  # seconds between lines where stderr is not a terminal
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
