@@ -35,6 +35,7 @@ from benchmarks import (
     shapley,
     theory,
     training,
+    workers,
 )
 from benchmarks.material import Scale
 from benchmarks.measure import Report
@@ -57,6 +58,7 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "erasure": erasure.run,
     "random-rationales": ice.run,
     "audit": audit.run,
+    "workers": workers.run,
     "adversary": adversary.run,
     "pruning": pruning.run,
     "adversarial-training": adversarial_training.run,

@@ -9,6 +9,7 @@ from rich.console import Console
 
 import heedful
 from heedful.cli import main as heedful_command
+from heedful.core.files import write_files
 from heedful.report.progress import progress
 from heedful.report.terminal import show_explanations
 
@@ -37,7 +38,7 @@ def explain(console: Console) -> None:
         show_explanations([why for why in one_text if why.method in SHOWN], console)
     page = OUT / "explanations.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(explanations.to_html(), encoding="utf-8")
+    write_files({page: explanations.to_html().encode()})
     console.print(f"\nThe three sentences, explained by {len(explanations.by_method())} methods: {page}\n")
 
 

@@ -201,7 +201,7 @@ def pytest_sessionfinish(session: Any) -> None:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """What a worker handed over, or how it died: xdist names the test, and not the signal."""
     if error:
-        code = node.gateway._io.popen.wait()
+        code = node.gateway._io.popen.wait(timeout=60)
         reason = f"killed by {signal.Signals(-code).name}" if code < 0 else f"gone with exit code {code}"
         PRINTED_AT_END.append(f"worker {node.gateway.id} was {reason}")
     PRINTED_AT_END.extend(getattr(node, "workeroutput", {}).get("printed at end", []))

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_SECONDS
+
 SOURCE = Path(__file__).parent.parent / "src" / "heedful"
 ORDER = (
     "core",
@@ -110,7 +112,7 @@ assert not {{"torch", "matplotlib"}} & set(sys.modules)
 import heedful.report.figures
 assert not {{"torch", "matplotlib.pyplot"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_SECONDS)
 
 
 def test_only_loading_knows_hugging_face() -> None:

@@ -36,6 +36,7 @@ from heedful.maths.stats import Decision
 from heedful.methods import METHODS
 from heedful.methods.perturbation import LeaveOneOut
 from tests.support import processes, toys
+from tests.support.patience import PATIENCE_SECONDS
 
 POINTER = toys.build("bert", toys.POINTER)
 TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(40))]
@@ -438,18 +439,23 @@ def test_a_command_that_is_stopped_and_then_killed_goes_on(whole: Path, tmp_path
 
     def until(parts: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True)
-        while process.poll() is None and len(list((tmp_path / "a" / "parts").glob("*[0-9].parquet"))) < parts:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while (
+            process.poll() is None
+            and time.monotonic() < end
+            and len(list((tmp_path / "a" / "parts").glob("*[0-9].parquet"))) < parts
+        ):
             time.sleep(0.01)
         return process
 
     process = until(1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate()
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode in (130, 0)  # it may have been too late
     assert "Traceback" not in said
     process = until(2)
     process.kill()
-    process.communicate()
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == -signal.SIGKILL
     assert command("--out", str(tmp_path / "a")).exit_code == 0
     assert summary(tmp_path / "a") == summary(whole)

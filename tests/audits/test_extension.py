@@ -37,6 +37,7 @@ from tests.checks.test_conformance import SMALL
 from tests.support import processes, toys
 from tests.support.models import TEXTS as SENTENCES
 from tests.support.models import shared
+from tests.support.patience import PATIENCE_SECONDS
 
 POINTER = toys.build("bert", toys.POINTER)
 TEXTS = [Example(text, label=POINTER.labels[i % 2]) for i, text in enumerate(toys.texts(18))]
@@ -256,21 +257,28 @@ def test_findings_of_a_check_do_not_depend_on_the_batches_of_another() -> None:
 
 def test_a_time_budget_ends_a_run_after_a_group_of_texts(whole: Path, tmp_path: Path) -> None:
     checks = [*CHEAP, *SIGN]
-    counts = [run(tmp_path, checks=checks, time_budget=0.0).summary.texts.n for _ in range(4)]
+    lines: list[AuditProgress] = []
+    counts = [run(tmp_path, checks=checks, time_budget=0.0, watch=lines.append).summary.texts.n for _ in range(4)]
+    assert [now.texts for now in lines if now.doing == "summarising"] == counts
     assert counts == [GROUP_TEXTS, 2 * GROUP_TEXTS, 3 * GROUP_TEXTS, 4 * GROUP_TEXTS]
     assert run(tmp_path, checks=checks).complete
     assert (numbers(tmp_path), parts(tmp_path)) == (numbers(whole), parts(whole))
 
 
 def test_a_slow_run_says_where_it_is_before_a_text_is_finished(capsys: pytest.CaptureFixture[str]) -> None:
+    def wait_for(line: str) -> None:
+        lines, end = [""], time.monotonic() + PATIENCE_SECONDS
+        while not re.fullmatch(line, lines[-1]):
+            assert time.monotonic() < end, lines
+            lines += capsys.readouterr().err.splitlines()
+            time.sleep(0.01)
+
     with watching(Show(), first=0.05, every=0.05) as watch:
+        wait_for(r"loading the model and the data, \d+ s")
         watch(AuditProgress(0, 60, "lime"))
-        time.sleep(0.2)
+        wait_for(r"0 of 60 texts, \d+ s: lime")
         watch(AuditProgress(0, 60, "sign", partial=2.5))
-        time.sleep(0.2)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "0 of 60 texts, 0 s: lime"
-    assert re.fullmatch(r"2 of 60 texts, 0 s, about \d+ s left: sign", lines[-1])
+        wait_for(r"2 of 60 texts, \d+ s, about .+ left: sign")
 
 
 def test_the_progress_of_a_run_never_falls_and_follows_the_cost(tmp_path: Path) -> None:

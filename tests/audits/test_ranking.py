@@ -59,12 +59,15 @@ def test_methods_that_cannot_be_told_apart_share_places() -> None:
     assert set(found.tied) == {"a", "c"}
 
 
-def test_random_without_curves_is_ranked_by_its_expectation() -> None:
+@pytest.mark.parametrize("curves", [False, True])
+def test_random_is_ranked_by_its_expectation_with_curves_and_without(curves: bool) -> None:
     """A text that was not measured has no score."""
     areas = {("a", "deletion", "delete"): [0.1, 0.2], ("a", "insertion", "delete"): [0.5, 0.7]}
-    known = found(areas)
+    random = {("random", "deletion", "delete"): [0.3, np.nan], ("random", "insertion", "delete"): [0.4, np.nan]}
+    known = found(random | areas if curves else areas)
     tvd = ("random", "tvd", place({"masking": "delete", "share": TOP_SHARE}))
     scores = text_scores(replace(known, groups={**known.groups, tvd: np.array([0.3, np.nan])}), "delete")
+    assert list(scores) == ["a", "random"]
     assert scores["a"].tolist() == pytest.approx([0.4, 0.5])
     np.testing.assert_array_equal(scores["random"], [0, np.nan])
 

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,8 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import models, toys
+from tests.support.patience import PATIENCE_SECONDS
 from tests.support.work import Recorded
-
-PATIENCE_SECONDS = 480  # on a very busy machine; nothing waits longer
 
 
 def limited() -> ReportShare:
@@ -67,6 +67,18 @@ def processes(command: str) -> list[int]:
                 found.append(int(file.parent.name))
         except OSError:  # it ended
             continue
+    return found
+
+
+def computing(cluster: Any) -> list[int]:
+    """The processes of this cluster that compute chunks: those of another one on this machine are not ours."""
+    session = Path(cluster.head_node.get_session_dir_path()).name
+    raylets = {f"PPid:\t{pid}\n" for pid in processes(session)}
+    found = []
+    for pid in processes("ray::_compute"):
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            found += [pid] if any(line in status for line in raylets) else []
     return found
 
 
@@ -229,7 +241,7 @@ class Disturbed:
         patient = limited()
         for i, chunk in enumerate(Ray(self.cluster.address)(work, chunks, patient, until)):
             if i == 0:
-                self.before = eventually(lambda: processes("ray::_compute"))
+                self.before = eventually(lambda: computing(self.cluster))
                 os.kill(self.before[0], signal.SIGKILL)
             elif i == 1:
                 node = next(node for node in self.cluster.list_all_nodes() if node is not self.cluster.head_node)

@@ -17,6 +17,7 @@ from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import toys
 from tests.support.findings import every_field
+from tests.support.patience import PATIENCE_SECONDS
 
 TEXTS = [Example(text) for text in toys.texts(34)]
 
@@ -138,7 +139,9 @@ found.to_html(), found._repr_html_(), found.to_dataframe(), found.texts, found.v
 main(["report", {str(folder)!r}, "--out", {str(folder / "told.html")!r}], standalone_mode=False)
 print(json.dumps([repr(found), "torch" in sys.modules]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr
     shown, torch = json.loads(done.stdout.splitlines()[-1])
     assert (folder / "told.html").exists()

@@ -35,6 +35,7 @@ from heedful.core import files as storing
 from heedful.core.errors import BadInput
 from heedful.core.finding import Finding
 from heedful.data import Example
+from tests.support.patience import PATIENCE_SECONDS
 
 MANIFEST = Manifest(
     model={"name": "bert", "fingerprint": "ab12" * 8, "labels": ["no", "yes"]},
@@ -468,7 +469,7 @@ print(killed, "killed,", left, "while writing")
 
 def test_whoever_is_killed_leaves_parts_that_parse_and_a_run_that_goes_on(tmp_path: Path) -> None:
     script = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(Path(__file__).parents[2])]
-    done = subprocess.run(script, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(script, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert int(done.stdout.split()[0]) >= 5
     resumed = fill(open_run(tmp_path / "killed", MANIFEST), 99)
@@ -601,7 +602,7 @@ def test_a_read_only_file_system_is_refused_at_once(run: Run, monkeypatch: pytes
 def dead() -> int:
     """The number of a process that is no more."""
     process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
+    process.wait(timeout=PATIENCE_SECONDS)
     return process.pid
 
 
@@ -609,7 +610,7 @@ def dead() -> int:
 def alive() -> Iterator[int]:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield process.pid
-    process.communicate(b"\n")
+    process.communicate(b"\n", timeout=PATIENCE_SECONDS)
 
 
 def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(run: Run, dead: int, alive: int) -> None:
@@ -912,6 +913,7 @@ def test_the_order_does_not_depend_on_pythons_hashes() -> None:
         "print(order([Example(f't{i}', label='abc'[i % 3]) for i in range(30)], 0))"
     )
     told = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, check=True
-    )
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, check=True,
+        timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
     assert json.loads(told.stdout) == order([Example(f"t{i}", label="abc"[i % 3]) for i in range(30)], 0)

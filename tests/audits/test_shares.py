@@ -20,6 +20,7 @@ from heedful.cli import main
 from heedful.core.errors import BadInput
 from heedful.data import Example
 from tests.support import models, toys
+from tests.support.patience import limited
 from tests.support.work import Numbers
 
 NETWORK = models.build("bilstm", labels=2)
@@ -119,7 +120,9 @@ number, rounds, same, place = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] ==
 manifest = replace(MANIFEST, seed=0 if same else number)
 for i in range(rounds):
     (place / f"ready-{i}-{number}").touch()
+    end = time.monotonic() + 120
     while len(list(place.glob(f"ready-{i}-*"))) < 3:
+        assert time.monotonic() < end, "another process died"
         time.sleep(0)
     try:
         texts = range(16 * number, 16 * number + 16)
@@ -142,7 +145,8 @@ def race(tmp_path: Path, rounds: int, same: bool) -> list[list[str]]:
         )
         for i in range(3)
     ]
-    return [process.communicate(timeout=300)[0].splitlines() for process in processes]
+    with limited(*processes):
+        return [process.communicate()[0].splitlines() for process in processes]
 
 
 def test_processes_that_start_one_run_at_the_same_moment_do_not_disturb_each_other(tmp_path: Path) -> None:

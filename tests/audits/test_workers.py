@@ -26,6 +26,7 @@ from heedful.core.errors import BadInput
 from heedful.data import Example
 from heedful.methods.imported.reading import read_files
 from tests.support import models, toys
+from tests.support.patience import PATIENCE_SECONDS, limited
 from tests.support.work import Numbers
 
 POINTER = toys.build("bert", toys.POINTER)
@@ -40,7 +41,7 @@ def until(there: Callable[[], object]) -> ReportShare:
     """Keep this process busy until something is there."""
 
     def tell(doing: str, share: float) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not there() and time.monotonic() < deadline:
             time.sleep(0.02)
 
@@ -118,14 +119,14 @@ def test_a_worker_ends_when_its_parent_is_gone(tmp_path: Path) -> None:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("0\n")
-    process.stdin.flush()
-    while not (tmp_path / "begun").exists() and process.poll() is None:
-        time.sleep(0.02)
-    process.stdin.close()
-    assert process.wait(timeout=10) == 0
-    process.stdout.close()
+    with limited(process), process.stdout, process.stdin:
+        assert process.stdout.readline() == "ready\n"
+        process.stdin.write("0\n")
+        process.stdin.flush()
+        while not (tmp_path / "begun").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
 
 
 # audits
@@ -144,10 +145,12 @@ def by_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.py").write_text(f"open({str(folder / 'executed')!r}, 'a').write('{name} ')\n")
     asked: dict[str, Any] = {"methods": ["attention-mean", "leave-one-out"], "checks": ["complexity", "sign", "cost"]}
 
+    # subtle: on a machine of any speed, until the worker has done a part or is dead
+    busy = until(lambda: not children() or list((folder / "two" / "parts").glob("*[0-9].parquet")))
+
     def wait(now: AuditProgress) -> None:
-        if now.texts == 0:  # subtle: on a machine of any speed, until the worker has done a part or is dead
-            while children() and not list((folder / "two" / "parts").glob("*[0-9].parquet")):
-                time.sleep(0.02)
+        if now.texts == 0:
+            busy("", 0.0)
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("error")

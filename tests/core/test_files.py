@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from heedful.core.errors import BadInput
-from heedful.core.files import json_value, output, sorted_keys, sweep, write_files
+from heedful.core.files import json_value, output, sorted_keys, sweep, write_files, write_folder
+from tests.support.patience import PATIENCE_SECONDS
 
 
 def fail(part: Path) -> None:
@@ -40,7 +41,7 @@ def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path) -> None:
         "with output(sys.argv[1] + '/report.html') as write:\n"
         "    write_files({pathlib.Path(sys.argv[1]) / 'model': lambda part: (part.write_bytes(b'x'), os._exit(1))})\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, timeout=PATIENCE_SECONDS)
 
     def left() -> list[str]:
         return sorted(p.name.split(".")[1] for p in tmp_path.iterdir())
@@ -51,6 +52,28 @@ def test_what_a_killed_process_was_writing_is_swept(tmp_path: Path) -> None:
     assert left() == ["model"]
     sweep(tmp_path)
     assert left() == []
+
+
+def test_files_that_a_library_names_follow_no_link_and_leave_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").symlink_to(tmp_path / "mine")
+    write_folder(tmp_path / "model", lambda made: [(made / n).write_text(n) for n in ("config.json", "weights")])
+    assert {p.name: p.read_text() for p in (tmp_path / "model").iterdir()} == {
+        "config.json": "config.json",
+        "weights": "weights",
+    }
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_if_a_library_fails_a_folder_has_nothing_new(tmp_path: Path) -> None:
+    def fail_late(made: Path) -> None:
+        (made / "config.json").write_text("half")
+        fail(made / "weights")
+
+    with pytest.raises(BadInput, match="No space left on device"):
+        write_folder(tmp_path, fail_late)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def _switching_often() -> Iterator[None]:
 
 def in_threads(work: Callable[[int], Any], jobs: int) -> list[Any]:
     """Each job in one of eight threads that start together."""
-    start = threading.Barrier(THREADS)
+    start = threading.Barrier(THREADS, timeout=120)
     with ThreadPoolExecutor(THREADS, initializer=start.wait) as pool:
         return list(pool.map(work, range(jobs)))
 

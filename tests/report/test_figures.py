@@ -29,6 +29,7 @@ from heedful.report.figures.maps import MAX_BINS, MAX_HEAD_BINS, MAX_HEAD_NAMES,
 from heedful.report.figures.sheet import AGAINST, BOX, FOR, WEIGHT, Letters
 from tests.report.test_terminal import cut
 from tests.support.parameters import mostly_thorough
+from tests.support.patience import PATIENCE_SECONDS
 
 SAID = Prediction(("bad", "good"), (-1.0, 2.0), (0.047, 0.953))
 NASTY = "$x^2$ cost \\frac{1} $ 50% _under_ {brace} 日本語 👩‍👧 🎬 הסרט cafe\u0301 a\tb"
@@ -151,7 +152,9 @@ try:
 except BadInput as e:
     print(e)
 """
-    out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS
+    ).stdout
     assert out == "figures need matplotlib; install it with: pip install 'heedful[figures]'\n"
 
 

@@ -23,6 +23,7 @@ from heedful.checks import CHECKS
 from heedful.cli import main
 from heedful.methods import METHODS
 from heedful.nets.training.recipes import RECIPES
+from tests.support.patience import PATIENCE_SECONDS
 
 OPEN_FILES = 4096  # no more are open in a process of tests
 
@@ -100,6 +101,8 @@ def _run(
     args: list[str], env: Mapping[str, str], stdout: int, stderr: int, new: bool, before: Callable[[], object]
 ) -> NoReturn:
     """What the child does; it never returns."""
+    # the kernel ends a process that waits for ever, also after execve; what reads its pipes then comes to their end
+    signal.alarm(PATIENCE_SECONDS)
     code: Any = 1
     try:
         for source, target in ((os.open(os.devnull, os.O_RDONLY), 0), (stdout, 1), (stderr, 2)):

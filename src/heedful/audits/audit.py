@@ -108,7 +108,7 @@ def _audit(job: Job, run: Run, workers: Workers, deadline: float | None, watch: 
     decision = Decision(run, job.battery.checks, total, missing) if job.until else None
     chunks = workers(Chunks(job, run, deadline), [] if decision and decision.look() else list(missing), tell, deadline)
     for chunk in decision.until(chunks) if decision else chunks:
-        finished += missing[chunk]
+        finished += missing[chunk] if deadline is None else run.size(chunk)
     tell("summarising", 0.0)
     if decision and decision.reached:
         run = decision.end()

@@ -85,13 +85,17 @@ def rankings(findings: Findings) -> list[Ranking]:
 
 
 def text_scores(findings: Findings, masking: str) -> dict[str, Floats]:
-    """For each method, insertion − deletion on each text; for `random` without curves, 0, its expectation."""
+    """For each method, insertion − deletion on each text; for `random` 0, its expectation, also where it was measured.
+
+    The mean of a few random orders has noise, by which methods near 0 would have other ranks in another profile.
+    """
     at = {"masking": masking}
     names = [name for name in findings.methods("deletion") if name not in BOUNDS]
     scores = {name: findings.values("insertion", name, at) - findings.values("deletion", name, at) for name in names}
-    if "random" not in scores and "random" in findings.methods("tvd"):
-        scores["random"] = 0 * findings.values("tvd", "random", at | {"share": TOP_SHARE})  # NaN where not measured
-    return scores
+    curves = scores.pop("random", None)
+    if curves is None and "random" in findings.methods("tvd"):
+        curves = findings.values("tvd", "random", at | {"share": TOP_SHARE})
+    return scores if curves is None else scores | {"random": 0 * curves}  # NaN where it was not measured
 
 
 def rank_methods(masking: str, scores: Mapping[str, Floats]) -> Ranking:

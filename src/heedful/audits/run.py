@@ -146,6 +146,10 @@ class Run:
         """How many texts are in finished chunks."""
         return sum(stamp.texts for stamp in self._finished().values())
 
+    def size(self, chunk: int) -> int:
+        """How many texts a chunk has: fewer than it is to have, where the time ended it."""
+        return sum(stamp.texts for stamp in self._stamps([chunk]).values())
+
     def timings(self) -> list[dict[str, Any]]:
         """Seconds, bytes and passes of each finished chunk."""
         return [self._timing(chunk) for chunk in self._finished()]

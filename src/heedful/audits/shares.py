@@ -114,7 +114,7 @@ def compute_share(
         watch(AuditProgress(0, total, note=job.note))
     computed = 0
     for chunk in share(Chunks(job, run), own, tell, until):
-        computed, finished = computed + 1, finished + missing[chunk]
+        computed, finished = computed + 1, finished + (missing[chunk] if until is None else run.size(chunk))
         tell("", 0.0)
     left = tuple(chunk for chunk, _ in run.missing(job.total))
     return Shared(share, computed, left, started(run.folder))

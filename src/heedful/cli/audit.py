@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from heedful.report.progress import Show
 
 _PROFILE = "verdict or standard (60 texts), full (all texts and methods), or a paper's protocol on all texts: jain2019."
-FIRST_LINE, NEXT_LINE = 5.0, 30.0  # seconds between lines where stderr is not a terminal
+FIRST_LINE, NEXT_LINE = 3.0, 30.0  # seconds between lines where stderr is not a terminal
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
@@ -153,7 +153,7 @@ def _target(profile: str, label: str | None, scale: Scale, against: str | None) 
 @contextmanager
 def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -> Iterator[WatchAudit]:
     """A bar on a terminal; elsewhere a line per chunk, and now and then while none is finished; notes everywhere."""
-    lines, printed, ended = not sys.stderr.isatty(), 0, threading.Event()
+    lines, printed, ended, opened = not sys.stderr.isatty(), 0, threading.Event(), time.monotonic()
     last: AuditProgress | None = None
     began, start = 0.0, 0.0  # texts and time when the work began
 
@@ -167,11 +167,15 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
     def tick() -> None:
         wait = first
         while not ended.wait(wait):
-            wait = every
-            if last is not None:
+            if last is None:  # of a large model or file
+                click.echo(f"loading the model and the data, {time.monotonic() - opened:.0f} s", err=True)
+            else:
                 line(last)
+                wait = every
 
     thread = threading.Thread(target=tick, daemon=True)
+    if lines:
+        thread.start()
 
     def watch(now: AuditProgress) -> None:
         nonlocal printed, last, began, start
@@ -179,8 +183,6 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
             click.echo(now.note, err=True)
         if last is None:
             printed, began, start = now.texts, now.texts, time.monotonic()
-            if lines:
-                thread.start()
         last = now
         if lines and now.texts > printed:
             printed = now.texts

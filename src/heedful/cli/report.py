@@ -94,16 +94,12 @@ def _write(document: Document, kind: str, out: str | None, default: Path, figure
 
 
 def _write_figures(document: Document, folder: str | None) -> list[str]:
-    from heedful.core.files import write_files
+    from heedful.core.files import output_folder, write_files
     from heedful.report.charts import standalone
 
-    if folder is None:
-        return []
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise BadInput(f"'{folder}' cannot be created ({e.strerror}); give another folder for the figures.") from e
-    charts = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
-    write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in charts})
-    return [f"{len(charts)} figures to {folder}"]
+    with output_folder(folder) as place:
+        if place is None:
+            return []
+        charts = [figure for section in (*document.answers, *document.sections) for figure in section.figures]
+        write_files({place / f"{figure.name}.svg": standalone(figure).encode("utf-8") for figure in charts})
+        return [f"{len(charts)} figures to {folder}"]

@@ -89,6 +89,14 @@ def write_new(file: Path, content: bytes) -> bool:
             part.unlink(missing_ok=True)
 
 
+def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
+    """Write the files that a function writes into an empty folder, under names of its own, as `write_files` does."""
+    with write_errors(folder), temporary_folder(folder) as made:
+        made.mkdir(parents=True)
+        fill(made)
+        write_files({folder / file.name: file.replace for file in sorted(made.iterdir())})
+
+
 @contextmanager
 def temporary_folder(place: Path) -> Iterator[Path]:
     """The path of a folder inside another, for what other machines read until the block ends. It is not made yet.

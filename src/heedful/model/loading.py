@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
+from heedful.core.files import write_folder
 from heedful.model import bodies, estimators, huggingface
 from heedful.model.adapters import WEIGHTS, Adapter, AdapterUse, is_adapter, save_adapted
 from heedful.model.batch import Batch
@@ -184,13 +185,17 @@ def save_classifier(classifier: Classifier, folder: Path) -> None:
         special = {name: str(token) for name, token in classifier.tokenizer.special_tokens_map.items()}
         save_net(Saved(classifier.model, classifier.tokenizer.backend_tokenizer, special), folder)
         return
-    model = classifier.model.language_model if isinstance(classifier, Prompted) else classifier.model
     with silence_transformers():
-        if adapted := hasattr(model, "get_base_model"):
-            save_adapted(model, folder, classifier.tokenizer.save_pretrained)
-        else:
-            model.save_pretrained(folder)
-            classifier.tokenizer.save_pretrained(folder)
+        write_folder(folder, lambda made: _write(classifier, made))
+
+
+def _write(classifier: Classifier, folder: Path) -> None:
+    model = classifier.model.language_model if isinstance(classifier, Prompted) else classifier.model
+    if adapted := hasattr(model, "get_base_model"):
+        save_adapted(model, folder, classifier.tokenizer.save_pretrained)
+    else:
+        model.save_pretrained(folder)
+        classifier.tokenizer.save_pretrained(folder)
     if isinstance(classifier, Prompted):
         (folder / PROMPT_FILE).write_text(json.dumps(classifier.prompt.to_dict(), ensure_ascii=False), "utf-8")
     if adapted and load(folder, dtype="auto", adapter="live").fingerprint != classifier.fingerprint:

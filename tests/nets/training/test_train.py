@@ -30,6 +30,7 @@ from heedful.nets.training.train import train
 from heedful.nets.vocabulary import learned
 from tests.support.models import build
 from tests.support.parameters import mostly_thorough
+from tests.support.patience import PATIENCE_SECONDS
 
 GOOD, BAD = ("good", "warm", "clever", "funny"), ("bad", "cold", "dull", "awful")
 SMALL: dict[str, dict[str, Any]] = {
@@ -595,6 +596,7 @@ def test_a_killed_command_goes_on(tmp_path: Path) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork where there are threads: the child uses none
         child = os.fork()
     if child == 0:
+        signal.alarm(PATIENCE_SECONDS)
         try:
             run_until_killed([*args, tmp_path / "m"])
         finally:

@@ -22,7 +22,7 @@ import torch
 from heedful import __version__
 from heedful import data as datasets
 from heedful.core.errors import BadInput, Unsupported
-from heedful.core.files import leftover, sweep, write_errors, write_files
+from heedful.core.files import leftover, sweep, write_errors, write_files, write_folder
 from heedful.core.random import torch_seed
 from heedful.data import Splits
 from heedful.model.batch import Padding
@@ -152,9 +152,9 @@ class Setup:
         if isinstance(self.tokenizer, Mapping):
             save(Saved(self.job.model, self.cutter.tokenizer, self.tokenizer), folder)
         else:
+            items = self.job.model, self.tokenizer
             with silence_transformers():
-                self.job.model.save_pretrained(folder)
-                self.tokenizer.save_pretrained(folder)
+                write_folder(folder, lambda made: [item.save_pretrained(made) for item in items])
 
 
 def network_setup(
