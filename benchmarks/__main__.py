@@ -30,6 +30,7 @@ from benchmarks import (
     leave_one_out,
     lime,
     overhead,
+    prompts,
     pruning,
     sentences,
     shapley,
@@ -61,6 +62,7 @@ JOBS: dict[str, Callable[[Scale], Report]] = {
     "workers": workers.run,
     "adversary": adversary.run,
     "pruning": pruning.run,
+    "prompt-prefix": prompts.run,
     "adversarial-training": adversarial_training.run,
 }
 HEADS = ("job", "on", "against", "theirs", "ours", "ratio", "target", "reached", "agreement")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from heedful.model.edits import Edit, Site
     from heedful.model.function import Plain
     from heedful.model.loading import load, save
+    from heedful.model.prompted import Prompt
     from heedful.nets.training.recipes import RECIPES
     from heedful.nets.training.train import Trained, train
     from heedful.studies import STUDIES, Study
@@ -87,6 +88,7 @@ _HOME = {
     "Counterfactual": "core.explanation",
     "Plain": "model.function",
     "Prediction": "core.explanation",
+    "Prompt": "model.prompted",
     "Source": "core.explanation",
     "HeedfulError": "core.errors",
     "BadInput": "core.errors",
@@ -116,6 +118,7 @@ __all__ = [
     "Outcome",
     "Plain",
     "Prediction",
+    "Prompt",
     "Ray",
     "Site",
     "Source",
