@@ -210,13 +210,11 @@ def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
 
 
 def announce_device(device: str | None) -> None:
-    """Print to stderr where --device auto runs."""
+    """Print to stderr where --device auto runs, if not on the CPU."""
     from heedful.model.loading import chosen_device
 
-    if device == "auto":
-        chosen = chosen_device(device)
-        hint = "" if chosen.type == "cpu" else " (--device cpu runs on the CPU)"
-        click.echo(f"running on {chosen}{hint}", err=True)
+    if device == "auto" and (chosen := chosen_device(device)).type != "cpu":
+        click.echo(f"running on {chosen} (--device cpu runs on the CPU)", err=True)
 
 
 def load_model(model: str | None, model_options: Mapping[str, Any]) -> Classifier:
