@@ -49,6 +49,7 @@ CROSS_MODULE_TESTS = {
     "audits.known_models": "audits of models whose answer is known",
     "report.formats": "one report in every format",
     "cli.cli": "what all commands have in common",
+    "studies.reproduction.docs": "docs/reproduction.md beside the command that writes it",
     "cli.errors": "how a command ends when something goes wrong",
 }
 MODULES = {

@@ -94,7 +94,10 @@ def write_folder(folder: Path, fill: Callable[[Path], object]) -> None:
     with write_errors(folder), temporary_folder(folder) as made:
         made.mkdir(parents=True)
         fill(made)
-        write_files({folder / file.name: file.replace for file in sorted(made.iterdir())})
+        files = {folder / file.relative_to(made): file.replace for file in sorted(made.rglob("*")) if file.is_file()}
+        for inner in {file.parent for file in files}:
+            inner.mkdir(parents=True, exist_ok=True)
+        write_files(files)
 
 
 @contextmanager
