@@ -371,7 +371,8 @@ def _constraints(places: list[EdgePlace], tokens: int) -> Any:
         entries += [(tokens + e, e, 1.0), *((tokens + e, column, -1.0) for column in (*above, n + query))]
     entries += [(tokens + n, n + token, 1.0) for token in range(tokens)]
     rows, columns, values = zip(*entries, strict=True)
-    matrix = coo_array((values, (rows, columns)), shape=(tokens + n + 1, n + tokens)).tocsr()
+    entry = np.array([rows, columns], dtype=np.int32)  # an older scipy takes no other index
+    matrix = coo_array((values, (entry[0], entry[1])), shape=(tokens + n + 1, n + tokens)).tocsr()
     upper = np.concatenate([np.ones(tokens), np.zeros(n), [1.0]])
     lower = np.concatenate([np.full(tokens + n, -np.inf), [1.0]])
     return LinearConstraint(matrix, lower, upper)

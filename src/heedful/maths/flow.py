@@ -123,7 +123,9 @@ def _solve(layers: list[Matrix], used: list[Allowed], supply: Floats, limit: flo
     values = np.concatenate([supply[fed], *(m[end] for m, end in zip(layers, ends, strict=True))])
     units = np.rint(np.minimum(values, limit) * (_FLOW_UNITS / limit)).astype(np.int32)
     n = int(starts[-1])
-    graph = csr_array((units, (np.concatenate(tails), np.concatenate(heads))), shape=(n, n))
+    # an older scipy takes no other index
+    places = (np.concatenate(tails, dtype=np.int32), np.concatenate(heads, dtype=np.int32))
+    graph = csr_array((units, places), shape=(n, n))
     result = maximum_flow(graph, 0, sink)
     residual = graph - result.flow
     residual.eliminate_zeros()
