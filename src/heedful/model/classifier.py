@@ -145,7 +145,7 @@ class Classifier:
     @property
     def reads_pairs(self) -> bool:
         """Whether a text may have a second one."""
-        return True
+        return not getattr(self.model, "single_text", False)
 
     @property
     def fingerprint(self) -> str:
@@ -163,7 +163,7 @@ class Classifier:
         check_text(text)
         if pair is not None:
             check_text(pair, "pair")
-            if getattr(self.model, "single_text", False):
+            if not self.reads_pairs:
                 raise BadInput(f"{self.name} reads one text, not a pair; give one text.")
         with lock_of(self.tokenizer):
             tokens = huggingface.tokenize(self.tokenizer, text, pair)
