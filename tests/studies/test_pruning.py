@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import heedful
 from heedful.core.errors import BadInput
@@ -72,6 +73,20 @@ def test_without_the_pointers_head_the_pointer_knows_nothing(pointer: Outcome, n
     last = heights(pointer, name, SMALLEST, measure="probability")
     assert last[:10] == pytest.approx([first[0]] * 10, abs=1e-4)
     assert last[10] == pytest.approx(0.5, abs=1e-4)
+
+
+def test_a_language_model_is_pruned_and_saved_with_its_prompt(tmp_path: Path) -> None:
+    """The toy's pointing head, one of two, carries its whole answer."""
+    c = toys.build("prompted", toys.POINTER)
+    data = toy_data(c)
+    study = Pruning(importances=("taylor",), each_layer=False, keep=0.5)
+    outcome = heedful.study(study, data, c, out=tmp_path)
+    curve = heights(outcome, "taylor", LARGEST, measure="probability")
+    assert curve[0] > 0.7
+    assert curve[5:] == pytest.approx([0.5] * 6, abs=1e-4)
+    saved = next(tmp_path.rglob("heedful-prompt.json")).parent
+    tokens = [c.tokens(e.text) for e in data.test]
+    torch.testing.assert_close(logits_of(heedful.load(saved), tokens), logits_of(c, tokens), atol=1e-3, rtol=0)
 
 
 def test_the_deaf_models_pointing_head_changes_nothing(deaf: Outcome) -> None:
