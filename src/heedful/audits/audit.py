@@ -75,7 +75,7 @@ def audit(
     checks = None if checks is None else list(checks)
     request = AuditRequest(
         model, data, methods, checks, profile, limit, until, seed, target, settings, explanations, checkpoints, columns,
-        kind, select, model_options or {},
+        kind, select, model_options,
     )  # fmt: skip
     if isinstance(workers, Share):
         raise BadInput("a share of a run has no summary; call heedful.audits.shares.compute_share.")

@@ -288,7 +288,7 @@ class AuditRequest:
     columns: Columns = GUESSED
     kind: str | None = None
     select: Selection = EVERYTHING
-    model_options: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] | None = None
 
 
 def prepare(request: AuditRequest) -> Job:
@@ -298,7 +298,7 @@ def prepare(request: AuditRequest) -> Job:
     select = request.select
     every, dropped = data.load_counted(request.data, request.columns, kind=request.kind, select=select)
     examples = explained_examples(run.methods, every)
-    classifier = loading.load(request.model, **request.model_options)
+    classifier = loading.load(request.model, **(request.model_options or {}))
     others = request.checkpoints
     named = others.items() if isinstance(others, Mapping) else [(Path(other).name, Path(other)) for other in others]
     models: dict[str, Any] = dict(named)

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from importlib import import_module
 from importlib.metadata import version
@@ -68,7 +68,7 @@ class StudyRequest:
     select: Selection = EVERYTHING
     dev: Any = None
     test: Any = None
-    model_options: Mapping[str, Any] = field(default_factory=dict)
+    model_options: Mapping[str, Any] | None = None
 
 
 def study(
@@ -104,7 +104,7 @@ def study(
     `StudyProgress`.
     """
     request = StudyRequest(
-        study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, model_options or {}
+        study, data, model, recipe, settings, profile, seed, columns, kind, select, dev, test, model_options
     )
     job = prepare(request)
     workers = workers or (Processes(jobs) if jobs != 1 else None)
@@ -235,7 +235,9 @@ def _subjects(
     parts, notes = zip(*(disjoint(_read_splits(request, source, shares)) for source in sources), strict=True)
     if recipe:
         RECIPES[recipe].settings(settings)  # refuses a wrong value before anything slow
-    loaded = [loading.load(model, **request.model_options) for model in (models or ([None] if not trained else []))]
+    loaded = [
+        loading.load(model, **(request.model_options or {})) for model in (models or ([None] if not trained else []))
+    ]
     named = [str(Path(s).name) if isinstance(s, (str, Path)) else "the data" for s in sources]
     subjects = []
     for i in range(count):
