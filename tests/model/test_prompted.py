@@ -318,7 +318,7 @@ def test_masks_of_a_masked_model() -> None:
         prompted("prompted-bert", template="{text} is")
     with pytest.raises(BadInput, match="fills one token"):
         prompted("prompted-bert", verbalizer={"a": "good story", "b": "bad"}, scoring="sum")
-    with pytest.raises(BadInput, match=r"the template has no {pair}, and two texts was given"):
+    with pytest.raises(BadInput, match=r"the template has no {pair}, and two texts were given"):
         prompted("prompted-bert").tokens("a", "b")
 
 

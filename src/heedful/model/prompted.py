@@ -104,8 +104,8 @@ class Prompt:
     def parts(self, tokenizer: Any, text: str, pair: str | None) -> list[tuple[str, int | None]]:
         """The whole input in parts: its characters, and the segment of the text (0) or of the pair (1)."""
         if (PAIR in self.template) != (pair is not None):
-            found, do = ("two texts", "no") if pair is not None else ("one text", "a")
-            raise BadInput(f"the template has {do} {PAIR}, and {found} was given; change one of them.")
+            found, do = ("two texts were", "no") if pair is not None else ("one text was", "a")
+            raise BadInput(f"the template has {do} {PAIR}, and {found} given; change one of them.")
         whole = self._in_chat(tokenizer) if self.chat else self.template
         if MASK in whole:
             whole = whole.replace(MASK, str(tokenizer.mask_token))
