@@ -31,11 +31,14 @@ def test_a_dry_run_names_the_settings_and_the_missing_data() -> None:
 
 
 @pytest.mark.thorough
-def test_all_papers_are_in_one_file(tmp_path: Path) -> None:
+def test_all_papers_are_in_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two papers; each runs in the tests of reproductions."""
+    few = {name: PAPERS[name] for name in ("jain2019", "serrano2019")}
+    monkeypatch.setattr("heedful.studies.reproduction.PAPERS", few)
     done = run("all", "--profile", "smoke", "--out", str(tmp_path / "r"))
     assert done.exit_code == 0, done.output
     text = (tmp_path / "r" / "reproduction.md").read_text("utf-8")
-    assert all(PAPERS[name].title in text for name in PAPERS)
+    assert all(paper.title in text for paper in few.values())
 
 
 @pytest.mark.parametrize(
