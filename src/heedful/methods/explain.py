@@ -352,6 +352,7 @@ def run_method(
     """One method on every text, in batches if it has `many`. Targets are resolved; nothing is predicted."""
     explanations: dict[int, Explanation] = {}
     together, key = hasattr(method, "many"), known_settings.draw_key(METHODS.name_of(method), method)
+    fingerprint = classifier.fingerprint  # asks every weight whether it has changed
     for group in classifier.batches(texts) if together else [[i] for i in range(len(texts))]:
         with classifier.lock:  # so that the passes counted are those of this batch
             before = classifier.forwards, classifier.backwards
@@ -369,7 +370,7 @@ def run_method(
                 method=METHODS.name_of(method),
                 settings=known_settings.values(method),
                 model=classifier.name,
-                fingerprint=classifier.fingerprint,
+                fingerprint=fingerprint,
                 seed=seed,
                 forwards=why.source.forwards or forwards,  # the method sets it if texts of a batch differ
                 backwards=backwards,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +56,7 @@ class _Door:
 
 
 _OPEN: WeakKeyDictionary[nn.Module, list[_Door]] = WeakKeyDictionary()
+_EVALUATED: WeakSet[nn.Module] = WeakSet()  # the models that are in evaluation mode now
 
 
 @contextmanager
@@ -322,8 +323,11 @@ def keys(model: nn.Module, maps: Sequence[KeyMap], edit: KeyEdit | None = None) 
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, parameters frozen, no gradient checkpointing (its gradients would be wrong); all restored.
 
-    Packed layers round each text by itself.
+    Packed layers round each text by itself. Inside itself it does nothing: a job sets the mode once for its passes.
     """
+    if model in _EVALUATED:
+        yield
+        return
     modules, names = list(model.modules()), ("training", "gradient_checkpointing")
     # subtle: asking a module for what it lacks raises an error; and this is done at every pass
     switches: list[tuple[Any, str]] = [
@@ -332,11 +336,13 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     own = (p for m in modules for p in m._parameters.values() if p is not None)
     switches += [(p, "requires_grad") for p in own if p.requires_grad]
     try:
+        _EVALUATED.add(model)
         for owner, name in switches:
             setattr(owner, name, False)
         with packed.apart(packed.layers(model), batch_axis(model)):
             yield
     finally:
+        _EVALUATED.discard(model)
         for owner, name in switches:
             setattr(owner, name, True)
 
