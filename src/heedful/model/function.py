@@ -88,6 +88,11 @@ class Plain(Classifier):
             segments=tuple(segments),
         )
 
+    @property
+    def reads_pairs(self) -> bool:
+        """A function may read pairs: it gets them as tuples."""
+        return True
+
     def attended(self, tokens: Tokens) -> Bool[Bools, "t"]:
         """Every token: no attention is known that could leave one out."""
         return np.ones(len(tokens), dtype=bool)
