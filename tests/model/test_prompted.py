@@ -204,6 +204,9 @@ def test_a_chat_is_the_tokenizers_own() -> None:
         messages = [{"role": "system", "content": "Be kind"}, {"role": "user", "content": "Rate: Dull."}]
         ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
         assert list(classifier.tokens("Dull.").ids) == ids
+        both = Prompt("{text} or {pair}", models.WORDS, chat=True, system="Compare it with {pair}")
+        with pytest.raises(BadInput, match=r"the chat has {pair} 2 times; write it in the template alone"):
+            load((model, tokenizer), prompt=both)
     finally:
         tokenizer.chat_template = None
 

@@ -128,8 +128,9 @@ class Prompt:
         except Exception as e:  # a template is a program of its own
             reason = " ".join(str(e).split())[:160].rstrip(".")
             raise BadInput(f"the tokenizer's chat template refuses this prompt ({reason}); change it.") from e
-        if whole.count(TEXT) != 1:
-            raise BadInput(f"the chat has {TEXT} {whole.count(TEXT)} times; write it once, in the template alone.")
+        for place in (TEXT, PAIR):
+            if (count := whole.count(place)) != self.template.count(place):
+                raise BadInput(f"the chat has {place} {count} times; write it in the template alone.")
         return whole
 
 
