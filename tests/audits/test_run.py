@@ -641,8 +641,22 @@ def test_the_process_of_another_user_lives(monkeypatch: pytest.MonkeyPatch, tmp_
     assert file.exists()
 
 
-def test_what_another_machine_writes_is_left_for_a_day(tmp_path: Path, dead: int) -> None:
-    file = tmp_path / part_name("a", dead, "another-host")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux numbers its boots and namespaces")
+def test_machines_and_containers_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert storing._host() == storing.HOST
+    with monkeypatch.context() as patch:  # another container here
+        patch.setattr(Path, "readlink", lambda _: "pid:[42]")
+        container = storing._host()
+    with monkeypatch.context() as patch:  # another machine, or this one before it was started again
+        patch.setattr(Path, "read_text", lambda *_: "00000000-0000-0000-0000-000000000000")
+        other = storing._host()
+    assert len({storing.HOST, container, other}) == 3
+    assert {name.rpartition("-")[0] for name in (container, other)} == {storing.HOST.rpartition("-")[0]}
+
+
+@pytest.mark.parametrize("host", ["another-host", storing.HOST.rpartition("-")[0] + "-00000000"])
+def test_what_another_machine_writes_is_left_for_a_day(tmp_path: Path, dead: int, host: str) -> None:
+    file = tmp_path / part_name("a", dead, host)
     file.touch()
     storing.sweep(tmp_path)
     assert file.exists()

@@ -12,8 +12,10 @@ import secrets
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,22 @@ JSON_WIDTH = 120  # of a line of JSON
 ABANDONED_SECONDS = 86_400  # after which the temporary file of another machine counts as left behind
 # a file that a process of a machine is writing
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<host>[\w-]+)\.(?P<pid>[0-9]+)\.[0-9a-f]{16}\.part")
-HOST = re.sub(r"[^A-Za-z0-9]+", "-", platform.node())[:40] or "unknown"
+
+
+def _host() -> str:
+    """This machine: its name, and a digest of this boot of it and of the namespace of its processes.
+
+    Two machines or containers may have one name; then the number of a process says nothing about the other's.
+    """
+    try:
+        facts = [Path("/proc/sys/kernel/random/boot_id").read_text("utf-8"), str(Path("/proc/self/ns/pid").readlink())]
+    except OSError:  # not Linux
+        facts = [str(uuid.getnode())]
+    digest = blake2b("\n".join([platform.node(), *facts]).encode(), digest_size=4).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', platform.node())[:40]}-{digest}"
+
+
+HOST = _host()
 
 
 # files
