@@ -87,6 +87,15 @@ def test_the_chunks_of_a_process_that_dies_are_done_and_its_last_line_is_shown(t
     assert (tmp_path / "1").read_text() == str(os.getpid())
 
 
+def test_the_chunk_of_a_process_that_hangs_is_done_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.audits.workers.HUNG_SECONDS", 0.5)
+    begun = tmp_path / "begun"
+    with pytest.warns(UserWarning, match="a worker process hung; the other processes take over its texts."):
+        found = sorted(Processes(2)(Numbers(tmp_path, endless=1), [0, 1, 2, 3], until(begun.exists)))
+    assert found == [0, 1, 2, 3]
+    assert (tmp_path / "1").read_text() == str(os.getpid())
+
+
 def test_a_process_that_cannot_begin_is_shown(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Nowhere(Numbers):

@@ -22,6 +22,7 @@ class Numbers:
 
     folder: Path
     deadly: int = -1  # another process that does this chunk dies
+    endless: int = -1  # another process that does this chunk does not end
     parent: int = field(default_factory=os.getpid)
 
     @property
@@ -34,16 +35,19 @@ class Numbers:
             sys.stderr.write("a first line\nthe last words\n\n")
             sys.stderr.flush()
             os.kill(os.getpid(), signal.SIGKILL)
+        if chunk == self.endless and os.getpid() != self.parent:
+            (self.folder / "begun").touch()
+            time.sleep(600)
         time.sleep(0.05)
         (self.folder / f"{chunk}").write_text(str(os.getpid()))
 
     def describe(self, folder: Path) -> Mapping[str, Any]:
-        fields = {"folder": str(self.folder), "deadly": self.deadly, "parent": self.parent}
-        return {"restore": f"{__name__}:Numbers.restore", **fields}
+        fields = {"deadly": self.deadly, "endless": self.endless, "parent": self.parent}
+        return {"restore": f"{__name__}:Numbers.restore", "folder": str(self.folder), **fields}
 
     @classmethod
     def restore(cls, described: Mapping[str, Any]) -> Numbers:
-        return cls(Path(described["folder"]), described["deadly"], described["parent"])
+        return cls(Path(described["folder"]), described["deadly"], described["endless"], described["parent"])
 
 
 class Sleepy:

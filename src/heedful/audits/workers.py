@@ -10,6 +10,7 @@ python -P -m heedful.audits.workers work.json     numbers of chunks on stdin; "r
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from heedful.core.errors import BadInput, HeedfulError
 
 ReportShare = Callable[[str, float], None]  # the method or check that runs, and the finished share of the chunk
 POLL_SECONDS = 0.2  # between two reports while other processes finish
+HUNG_SECONDS, HUNG_TIMES = 300.0, 10.0  # a process hangs that needs longer for a chunk, and so often the longest before
 
 
 def silent(doing: str, share: float) -> None:
@@ -86,7 +88,8 @@ def in_process(
 class Processes:
     """Workers: `count` processes, of which this one is the first.
 
-    When another one dies, a warning shows its last line, and the others compute its chunks. All end with this one.
+    When another one dies, a warning shows its last line, and the others compute its chunks. One that this one would
+    wait for without end is killed. All end with this one.
     """
 
     count: int
@@ -111,10 +114,11 @@ class Processes:
                     chunk = waiting.take()
                     if chunk is not None:
                         work.do(chunk, tell)
-                        waiting.finish()
+                        waiting.finish(chunk)
                         yield chunk
                     elif waiting.running:
                         tell("waiting for other processes", 0.0)
+                        waiting.kill_hung()
                     elif events.empty():
                         return
                     yield from _finished_elsewhere(events, POLL_SECONDS if chunk is None else 0.0)
@@ -135,32 +139,49 @@ def _finished_elsewhere(events: SimpleQueue[int | str], seconds: float) -> Itera
 
 
 class _Waiting:
-    """Chunks that no process has started; shared by threads."""
+    """Chunks that no process has started, and those that are running; shared by threads."""
 
     def __init__(self, chunks: Sequence[int], until: float | None) -> None:
         self._chunks, self._until, self._lock = deque(chunks), until, threading.Lock()
-        self.started = self.running = 0
+        self._running: dict[int, tuple[float, Callable[[], None]]] = {}  # since when, and what ends the process
+        self._longest = 0.0  # seconds of a chunk
+        self.started = 0
 
-    def take(self) -> int | None:
-        """The next chunk; None if there is none, or no time."""
+    @property
+    def running(self) -> int:
+        """How many chunks were taken and are not finished."""
+        return len(self._running)
+
+    def take(self, kill: Callable[[], None] = lambda: None) -> int | None:
+        """The next chunk; None if there is none, or no time. `kill` ends the process that takes it."""
         with self._lock:
             late = self.started > 0 and self._until is not None and time.monotonic() > self._until
             if late or not self._chunks:
                 return None
             self.started += 1
-            self.running += 1
-            return self._chunks.popleft()
+            chunk = self._chunks.popleft()
+            self._running[chunk] = time.monotonic(), kill
+            return chunk
 
-    def finish(self) -> None:
+    def finish(self, chunk: int) -> None:
         """Count a chunk that was taken as finished."""
         with self._lock:
-            self.running -= 1
+            self._longest = max(self._longest, time.monotonic() - self._running.pop(chunk)[0])
 
-    def give_back(self, chunk: int) -> None:
-        """Put back a chunk that was taken and not finished."""
+    def give_back(self, chunk: int) -> bool:
+        """Put back a chunk that was taken and not finished; whether its process hung and was killed."""
         with self._lock:
-            self.running -= 1
             self._chunks.appendleft(chunk)
+            return self._running.pop(chunk)[0] == math.inf
+
+    def kill_hung(self) -> None:
+        """End the processes that hang, as far as the time of finished chunks tells; they give back what they took."""
+        with self._lock:
+            limit = max(HUNG_SECONDS, HUNG_TIMES * self._longest)
+            for chunk, (since, kill) in self._running.items():
+                if time.monotonic() - since > limit:
+                    self._running[chunk] = math.inf, kill
+                    kill()
 
 
 # the side that starts processes
@@ -207,7 +228,8 @@ def _feed(process: subprocess.Popen[str], errors: Path, waiting: _Waiting, event
     assert process.stdin is not None
     assert process.stdout is not None
     alive = bool(process.stdout.readline())
-    while alive and (chunk := waiting.take()) is not None:
+    hung = False
+    while alive and (chunk := waiting.take(process.kill)) is not None:
         try:
             process.stdin.write(f"{chunk}\n")
             process.stdin.flush()
@@ -216,14 +238,15 @@ def _feed(process: subprocess.Popen[str], errors: Path, waiting: _Waiting, event
             alive = False
         if alive:
             events.put(chunk)
-            waiting.finish()
+            waiting.finish(chunk)
         else:
-            waiting.give_back(chunk)
+            hung = waiting.give_back(chunk)
     if not alive:
         code = process.wait()
         lines = [line.strip() for line in errors.read_text("utf-8", "replace").splitlines() if line.strip()]
         reason = lines[-1] if lines else f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-        events.put(f"a worker process died ({reason.rstrip('.')}); the other processes take over its texts.")
+        what = "hung" if hung else f"died ({reason.rstrip('.')})"
+        events.put(f"a worker process {what}; the other processes take over its texts.")
 
 
 # the side of a process that was started
