@@ -277,6 +277,8 @@ def test_a_slow_run_says_where_it_is_before_a_text_is_finished(capsys: pytest.Ca
         wait_for(r"loading the model and the data, \d+ s")
         watch(AuditProgress(0, 60, "lime"))
         wait_for(r"0 of 60 texts, \d+ s: lime")
+        watch(AuditProgress(0, 60, "ig", partial=0.9))  # too little to know the pace
+        wait_for(r"0 of 60 texts, \d+ s: ig")
         watch(AuditProgress(0, 60, "sign", partial=2.5))
         wait_for(r"2 of 60 texts, \d+ s, about .+ left: sign")
 

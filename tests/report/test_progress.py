@@ -33,6 +33,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, *args: Any) -> str:
         (("lime", lambda: 7, None, "passes"), " 7 passes"),
         (("explaining", 3, 9, "lines"), "3 of 9 lines"),
         (("epoch 1", 1, 4, "", "loss 0.5"), "loss 0.5"),
+        (("lime", 3, 9, "texts", "", "12 min"), "left: 12 min"),
     ],
 )
 def test_the_count_stands_beside_what_is_done(monkeypatch: pytest.MonkeyPatch, args: Any, words: str) -> None:
@@ -47,6 +48,10 @@ def test_without_a_total_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_bar_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn(monkeypatch, "x", 900, 1000) != drawn(monkeypatch, "x", 100, 1000)
+
+
+def test_a_remaining_time_that_the_caller_does_not_know_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "left" not in drawn(monkeypatch, "lime", 3, 9, "texts", "", "")
 
 
 def test_nothing_is_shown_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:

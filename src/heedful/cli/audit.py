@@ -157,12 +157,15 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
     last: AuditProgress | None = None
     began, start = 0.0, 0.0  # texts and time when the work began
 
+    def left(now: AuditProgress) -> str:
+        return _left(now.texts + now.partial - began, now.total - began, time.monotonic() - start)
+
     def line(now: AuditProgress) -> None:
-        done, seconds = now.texts + now.partial, time.monotonic() - start
-        left = seconds * (now.total - done) / (done - began) if done > began else None
-        words = f", about {duration(left)} left" if left and done < now.total else ""
+        done = now.texts + now.partial
+        words = f", about {left(now)} left" if left(now) else ""
         doing = f": {now.doing}" if now.doing and done < now.total else ""
-        click.echo(f"{int(done):,} of {now.total:,} texts, {seconds:.0f} s{words}{doing}", err=True)
+        said = f"{int(done):,} of {now.total:,} texts, {time.monotonic() - start:.0f} s"
+        click.echo(f"{said}{words}{doing}", err=True)
 
     def tick() -> None:
         wait = first
@@ -187,7 +190,7 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
         if lines and now.texts > printed:
             printed = now.texts
             line(now)
-        show(now.doing, now.texts + now.partial, now.total, "texts")
+        show(now.doing, now.texts + now.partial, now.total, "texts", left=left(now))
 
     try:
         yield watch
@@ -195,6 +198,14 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
         ended.set()
         if thread.is_alive():
             thread.join()
+
+
+def _left(done: float, total: float, seconds: float) -> str:
+    """The time for the other texts at the pace of these; "" before one text's worth is done, and at the end.
+
+    Until a group of texts is measured, its progress is by planned passes: its first moments say nothing about the pace.
+    """
+    return duration(seconds * (total - done) / done) if 1 <= done < total else ""
 
 
 def _print(result: Audit, folder: Path, as_json: bool) -> None:

@@ -58,9 +58,11 @@ class _Count(ProgressColumn):
 
 
 class _Remaining(TimeRemainingColumn):
-    """The remaining time, once part of a known total is done."""
+    """The remaining time that the caller gave; otherwise, once part of a known total is done, one from its speed."""
 
     def render(self, task: Task) -> Text:
+        if task.fields["left"] is not None:
+            return Text(task.fields["left"] and f"left: {task.fields['left']}")
         known = task.total and task.time_remaining is not None
         return Text("left: ").append_text(super().render(task)) if known else Text()
 
@@ -71,7 +73,7 @@ def progress_line(console: Console) -> Progress:
     columns = SpinnerColumn(), doing, _Bar(_BAR_WIDTH), _Count(), TimeElapsedColumn(), _Remaining()
     # subtle: rich would also redirect what is printed to stdout meanwhile to stderr
     line = _Line(*columns, console=console, transient=True, redirect_stdout=False)
-    line.add_task("starting", total=None, count=None, unit="", extra="")
+    line.add_task("starting", total=None, count=None, unit="", extra="", left=None)
     return line
 
 
@@ -88,10 +90,12 @@ class Show:
         total: float | None = None,
         unit: str = "",
         extra: str = "",
+        left: str | None = None,
     ) -> None:
         """`done` is a number, or a function that counts while the step runs.
 
-        With a unit, the count is written beside the bar: "120 of 1,000 passes". `extra` is text after it.
+        With a unit, the count is written beside the bar: "120 of 1,000 passes". `extra` is text after it. `left` is the
+        remaining time, "" while it is unknown; None estimates it from the last half minute.
         """
         if self.line is None:
             return
@@ -100,7 +104,9 @@ class Show:
         if total is None:
             self.line.tasks[0].total = None  # subtle: update() takes None to mean that the total stays
         task, doing, extra = self.line.task_ids[0], clean(doing), clean(extra)
-        self.line.update(task, description=doing, completed=completed, total=total, count=count, unit=unit, extra=extra)
+        self.line.update(
+            task, description=doing, completed=completed, total=total, count=count, unit=unit, extra=extra, left=left
+        )
 
 
 @contextmanager
