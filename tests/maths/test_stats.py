@@ -235,6 +235,22 @@ def test_a_summary_counts_what_is_missing_and_leaves_it_out() -> None:
     assert stats.estimate(np.array([1.0, np.nan, 2, 6, np.nan])) == expected
 
 
+_columns = st.lists(st.floats() | st.sampled_from([0.0, 1.0]), max_size=8).map(np.array)
+
+
+@given(st.lists(_columns, max_size=6), st.sampled_from(["mean", "rate"]), st.sampled_from([None, (0.0, 1.0)]))
+def test_summaries_that_are_computed_together_are_those_of_each_alone(
+    columns: list[Floats], kind: stats.MeasureKind, within: stats.Range | None
+) -> None:
+    columns = [np.asarray(x, dtype=np.float64) for x in columns]
+    with np.errstate(over="ignore", invalid="ignore"):
+        together = stats.estimates(columns, kind, within)
+        assert repr([vars(x) for x in together]) == repr([vars(stats.estimate(x, kind, within)) for x in columns])
+        pairs = [(x, np.resize(x[::-1], len(x))) for x in columns]
+        alone = [vars(stats.paired(a, b)) for a, b in pairs]
+        assert repr([vars(x) for x in stats.all_paired(pairs)]) == repr(alone)
+
+
 def test_a_rate_has_wilsons_interval() -> None:
     result = stats.estimate(np.array([1.0, 0, 0, 1, np.nan]), "rate")
     assert (result.mean, result.low, result.high) == (0.5, *stats.wilson(2, 4))

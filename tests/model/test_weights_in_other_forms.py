@@ -25,7 +25,7 @@ from heedful.methods.explain import explain
 from heedful.model import packed
 from heedful.model.classifier import Classifier
 from heedful.model.huggingface import model_fingerprint, state
-from heedful.model.inference import answers
+from heedful.model.inference import answers, sharing
 from heedful.model.loading import describe_classifier, load, restore_classifier
 from heedful.model.masking import Variants
 from tests.support.models import TEXTS, build, shared
@@ -121,6 +121,22 @@ def test_packed_weights_are_dequantised_for_probes_only() -> None:
         expected = x @ layers[0].weight().dequantize().T + layers[0].bias()  # type: ignore[operator]
         assert torch.allclose(layers[0](x), expected, atol=1e-6)
     assert torch.equal(logits(classifier, TEXTS[0]), before)
+    assert not [layer for layer in layers if "forward" in vars(layer)]
+
+
+def test_a_job_that_sets_the_mode_of_a_model_once_reads_packed_layers_as_others_do() -> None:
+    classifier = int8()
+    batch = classifier.batch([classifier.tokens(TEXTS[0])])
+    alone = classifier.read(batch)
+    with sharing(classifier):
+        shared_mode = classifier.read(batch)
+        with packed.dequantised(layers := packed.layers(classifier.model)):
+            exact = classifier.logits(batch)
+        rounded = classifier.logits(batch)
+    assert torch.equal(shared_mode.pooled, alone.pooled)
+    assert torch.equal(shared_mode.logits, alone.logits)
+    assert torch.equal(rounded, alone.logits)
+    assert not torch.equal(exact, rounded)
     assert not [layer for layer in layers if "forward" in vars(layer)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def summarise(job: Job, run: Run, looks: Looks | None = None) -> Summary:
         checks[name] = CheckSummary(
             about,
             tuple(estimate_rows(name, findings, check.measures, list(job.battery.methods))),
-            json_value(tables if isinstance(tables, Mapping) else asdict(tables)),
+            json_value(tables),
         )
         evidence = gather(evidence, about.roles, findings)
         if "ranking" in about.roles:

@@ -223,12 +223,8 @@ def total_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _check_unique(findings: Numbered) -> None:
     """Raise if a check reports the same measurement twice for one text."""
     keys: set[tuple[Any, ...]] = set()
-    places: dict[str, str] = {}  # few, and slow to make
     for number, f in findings:
-        at = repr(f.at)
-        if at not in places:
-            places[at] = f.place
-        key = (number, f.check, f.method, f.measure, places[at])
+        key = (number, f.check, f.method, f.measure, frozenset(f.at.items()))
         if key in keys and f.measure != LEFT_OUT:
             raise ValueError(f"{f.check} reports '{f.measure}' of '{f.method}' at {f.place} twice on text {number}")
         keys.add(key)

@@ -89,7 +89,8 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {f.name: json_value(getattr(self, f.name)) for f in fields(self)}
+        described: dict[str, Any] = json_value(self)
+        return described
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Manifest:

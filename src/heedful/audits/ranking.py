@@ -119,7 +119,7 @@ def rank_methods(masking: str, scores: Mapping[str, Floats]) -> Ranking:
 def _better(scores: Mapping[str, Floats]) -> tuple[tuple[str, str], ...]:
     """The pairs of methods of which the first is significantly better; none with too few texts."""
     pairs = list(combinations(scores, 2))
-    differences = stats.decide([stats.paired(scores[a], scores[b]) for a, b in pairs])
+    differences = stats.decide(stats.all_paired([(scores[a], scores[b]) for a, b in pairs]))
     better = [
         (a, b) if difference.decision == Decision.HIGHER else (b, a)
         for (a, b), difference in zip(pairs, differences, strict=True)

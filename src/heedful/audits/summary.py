@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        summary: dict[str, Any] = json_value(asdict(self))
+        summary: dict[str, Any] = json_value(self)
         return summary
 
     @staticmethod
@@ -123,17 +123,20 @@ def estimate_rows(check: str, findings: Findings, measures: Mapping[str, Measure
     result: list[Row] = []
     for name, measure in measures.items():
         keys = sorted((key for key in findings.rows if key[1] == name), key=lambda key: _order(key, methods))
-        differences = stats.decide([_difference(findings, key, measure) for key in keys], measure.better)
+        differences = stats.decide(_differences(findings, keys, measure), measure.better)
+        values = [findings.groups[key][findings.there[key]] for key in keys]
         result += [
             Row(
-                **asdict(stats.estimate(findings.groups[key][findings.there[key]], measure.kind, measure.range)),
+                **vars(estimate),
                 check=check,
                 measure=name,
                 method=key[0],
                 at=json.loads(key[2]) if key[2] else {},
                 versus_random=difference,
             )
-            for key, difference in zip(keys, differences, strict=True)
+            for key, estimate, difference in zip(
+                keys, stats.estimates(values, measure.kind, measure.range), differences, strict=True
+            )
         ]
     return result
 
@@ -146,13 +149,13 @@ def _order(key: Key, methods: Sequence[str]) -> tuple[int, str, list[tuple[int, 
     return (methods.index(method) if method in methods else len(methods), method, ranked)  # type: ignore[return-value]
 
 
-def _difference(findings: Findings, key: Key, measure: Measure) -> Difference | None:
-    """To `random` on the same texts, where it was measured at the same place."""
-    method, name, at = key
-    random = ("random", name, at)
-    if method in ("", "random") or not measure.compared or random not in findings.groups:
-        return None
-    return stats.paired(findings.groups[key], findings.groups[random])
+def _differences(findings: Findings, keys: Sequence[Key], measure: Measure) -> list[Difference | None]:
+    """Of each to `random` on the same texts, where it was measured at the same place."""
+    random = {key: ("random", *key[1:]) for key in keys if measure.compared and key[0] not in ("", "random")}
+    pairs = {key: other for key, other in random.items() if other in findings.groups}
+    found = stats.all_paired([(findings.groups[key], findings.groups[other]) for key, other in pairs.items()])
+    differences = dict(zip(pairs, found, strict=True))
+    return [differences.get(key) for key in keys]
 
 
 def left_out(tables: Iterable[pa.Table]) -> list[LeftOut]:

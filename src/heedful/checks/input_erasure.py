@@ -18,7 +18,7 @@ p most; and `optimum`, the best of all sets of k words, for each k separately: n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
@@ -43,12 +43,12 @@ from heedful.checks.tables import Curve, InputErasureTables, MaskingAgreement
 from heedful.core.arrays import Bools, Floats, Ints
 from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.explanation import Attribution
-from heedful.core.finding import BOUNDS, FRACTION, LEFT_OUT, Findings, Highlight, Role, SideBySide
+from heedful.core.finding import BOUNDS, FRACTION, LEFT_OUT, Findings, Highlight, Place, Role, SideBySide
 from heedful.core.settings import Between, Ge, Gt, Le
 from heedful.core.target import activation
 from heedful.core.tokens import Tokens
 from heedful.maths import stats
-from heedful.maths.distances import changes
+from heedful.maths.distances import Changes, changes
 from heedful.maths.ranks import tau_b
 from heedful.maths.shapley import all_subsets
 from heedful.methods import Method
@@ -215,31 +215,38 @@ class InputErasure(Together):
         numbers = {name: _mean([measures[name](text, order) for order in group]) for name, group in orders.items()}
         numbers["greedy"] = self.numbers(text, greedy) if len(greedy) else self._missing(order=True)
         numbers["optimum"] = self.optimum(text)
-        nothing = changes(text.logits(np.zeros((1, len(text)), bool)), text.whole, text.case.classifier.head).tvd[0]
-        findings = [Finding(self.name, "", "tvd without words", float(nothing), {"masking": text.masking})]
-        for name, values in numbers.items():
-            for (measure, share), value in values.items():
-                axis = "removed" if measure == "curve" else "share"
-                at = {"masking": text.masking} | ({} if share is None else {axis: share})
-                findings.append(Finding(self.name, name, measure, float(value), at))
-        return findings
+        masking: Place = {"masking": text.masking}
+        places: dict[MeasureAt, Place] = {
+            (measure, share): {**masking, "removed" if measure == "curve" else "share": share}
+            for measure, share in numbers["greedy"]
+            if share is not None
+        }
+        nothing = text.changes(np.zeros((1, len(text)), bool)).tvd[0]
+        return [
+            Finding(self.name, "", "tvd without words", float(nothing), masking),
+            *(
+                Finding(self.name, name, key[0], float(value), places.get(key, masking))
+                for name, values in numbers.items()
+                for key, value in values.items()
+            ),
+        ]
 
     def numbers(self, text: MaskedText, order: Ints) -> dict[MeasureAt, float]:
         """All measures of one order of words."""
-        n, whole = len(text), text.whole
+        n = len(text)
         grid = steps(n, self.points)
         full = text.values(np.ones((1, n), bool))[0]
         ks = [count(share, n) for share in self.shares]
         without = full - text.values(~first(order, ks))
         only = full - text.values(first(order, ks))
         deleted, inserted = text.values(~first(order, grid)), text.values(first(order, grid))
-        head = text.case.classifier.head
         sizes = self._sizes(n)
-        flip = changes(text.logits(~first(order, sizes)), whole, head).flip
+        flip = text.changes(~first(order, sizes)).flip
         numbers = self._by_share(without, only) | _top_tvd(text, order)
         numbers |= {("deletion", None): area(grid, deleted), ("insertion", None): area(grid, inserted)}
         numbers |= _flip(sizes[flip.argmax()] / n if (flip > 0).any() else None, flip)
-        return numbers | {("curve", f): float(np.interp(f, grid / n, deleted)) for f in CURVE}
+        curve = np.interp(CURVE, grid / n, deleted).tolist()
+        return numbers | {("curve", f): p for f, p in zip(CURVE, curve, strict=True)}
 
     def _missing(self, order: bool) -> dict[MeasureAt, float]:
         """NaN for all measures of sets of words, and with `order` for those of an order of words too."""
@@ -259,7 +266,7 @@ class InputErasure(Together):
         ks = [count(share, n) for share in self.shares]
         without = np.array([full - values[sizes == n - k].min() for k in ks])
         only = np.array([full - values[sizes == k].max() for k in ks])
-        flip = changes(text.logits(keep), text.whole, text.case.classifier.head).flip
+        flip = text.changes(keep).flip
         fewest = (n - sizes)[flip > 0].min(initial=n + 1)
         return self._by_share(without, only) | _flip(fewest / n if fewest <= n else None, flip)
 
@@ -304,8 +311,7 @@ def _orders(text: MaskedText) -> dict[str, list[Ints]]:
 
 def _top_tvd(text: MaskedText, order: Ints) -> dict[MeasureAt, float]:
     """The change of the output without the top fifth of the words, of those that attention can point at."""
-    without = text.logits(text.without_top(order))
-    return {("tvd", TVD_SHARE): float(changes(without, text.whole, text.case.classifier.head).tvd[0])}
+    return {("tvd", TVD_SHARE): float(text.changes(text.without_top(order)).tvd[0])}
 
 
 def _flip(fraction: float | None, flips: Floats) -> dict[MeasureAt, float]:
@@ -340,11 +346,11 @@ class MaskedText:
     case: Case
     masking: str
     unit: CheckUnit = "word"
-    groups: list[list[int]] = field(default_factory=list)
-    known: dict[bytes, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = features(self.case.tokens, self.unit)
+        self.known: dict[bytes, int] = {}  # the sets of words that have run, and the row of each
+        self.logits = torch.empty(0, 0)
         self.attended = self.case.attends(self.groups)
         self.rng = self.case.rng(InputErasure.name, self.masking)
         target = self.case.target
@@ -358,18 +364,27 @@ class MaskedText:
         attended = order[self.attended[order]]
         return ~np.isin(np.arange(len(self)), attended[: count(TVD_SHARE, len(attended))])[None]
 
-    def logits(self, keep: Bools) -> Tensor:
-        """[m,c] with the words of each row kept; `ask` must have run them."""
-        return torch.stack([self.known[row.tobytes()] for row in keep])
+    def add(self, keys: Sequence[bytes], logits: Tensor) -> None:
+        """Sets of words that have run, with their logits [m,c]; the first time, the whole text is among them."""
+        self.known |= {key: len(self.known) + i for i, key in enumerate(keys)}
+        self.logits = torch.cat([self.logits, logits]) if len(self.logits) else logits
+        head = self.case.classifier.head
+        whole = self.logits[self.known[np.ones(len(self), bool).tobytes()]]
+        # of all rows at once: there are many requests for few of them
+        self._values = activation(self.logits, head)[:, self.label].numpy()
+        self._changes = changes(self.logits, whole, head)
+
+    def _rows(self, keep: Bools) -> list[int]:
+        return [self.known[row.tobytes()] for row in keep]
 
     def values(self, keep: Bools) -> Floats:
-        """p for each row."""
-        return activation(self.logits(keep), self.case.classifier.head)[:, self.label].numpy()
+        """p with the words of each row of keep[m,n] kept; `ask` must have run them."""
+        return np.asarray(self._values[self._rows(keep)])
 
-    @property
-    def whole(self) -> Tensor:
-        """[c]: the logits of the unchanged text."""
-        return self.logits(np.ones((1, len(self)), bool))[0]
+    def changes(self, keep: Bools) -> Changes:
+        """How the output changes when only the words of each row are kept."""
+        rows = self._rows(keep)
+        return Changes(self._changes.tvd[rows], self._changes.jsd[rows], self._changes.flip[rows])
 
 
 def ask(engine: Engine, wanted: Iterable[tuple[MaskedText, Bools]]) -> None:
@@ -381,9 +396,9 @@ def ask(engine: Engine, wanted: Iterable[tuple[MaskedText, Bools]]) -> None:
             table = over_positions(text.groups, np.array(list(rows.values())), len(text.case.tokens))
             new.append((text, list(rows), Variants(text.case.tokens, table, text.masking, text.rng)))
     if new:
-        logits = iter(engine.ask([variants for _, _, variants in new]).logits)
-        for text, keys, _ in new:
-            text.known |= {key: next(logits) for key in keys}
+        logits = engine.ask([variants for _, _, variants in new]).logits
+        for (text, keys, _), own in zip(new, torch.split(logits, [len(keys) for _, keys, _ in new]), strict=True):
+            text.add(keys, own)
 
 
 def steps(n: int, points: int) -> Ints:

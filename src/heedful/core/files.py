@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -268,7 +269,14 @@ def _alive(pid: int) -> bool:
 
 
 def json_value(value: Any) -> Any:
-    """A value in JSON types: mappings with string keys, lists, numbers, and null for NaN and infinity."""
+    """A value in JSON types: mappings with string keys, lists, numbers, and null for NaN and infinity.
+
+    A dataclass is a mapping of its fields.
+    """
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if is_dataclass(value):
+        return {f.name: json_value(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): json_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -301,16 +309,15 @@ def pretty(value: Any) -> bytes:
 
 def _lines(value: Any, margin: str) -> str:
     """A value on one line if it fits."""
-    if not isinstance(value, (dict, list)) or not value:
-        return _SPACED.encode(value)
+    line = _SPACED.encode(value)
+    if len(margin) + len(line) <= JSON_WIDTH or not isinstance(value, (dict, list)) or not value:
+        return line
     inner = margin + " "
     if isinstance(value, dict):
         items = [f"{_SPACED.encode(key)}: {_lines(value[key], inner)}" for key in value]
     else:
         items = [_lines(item, inner) for item in value]
     first, last = "{}" if isinstance(value, dict) else "[]"
-    if len(margin) + sum(len(item) + 2 for item in items) <= JSON_WIDTH and not any("\n" in item for item in items):
-        return f"{first}{', '.join(items)}{last}"
     return f"{first}\n{inner}" + f",\n{inner}".join(items) + f"\n{margin}{last}"
 
 

@@ -113,9 +113,8 @@ def _solve(layers: list[Matrix], used: list[Allowed], supply: Floats, limit: flo
     """The maximum flow along the used edges, and which nodes of each level lie on the source's side of its cut."""
     sizes = [len(supply), *(m.shape[1] for m in layers)]
     starts = np.cumsum([1, *sizes])  # node 0 is the source
-    fed = np.nonzero(supply)[0]
+    fed = np.flatnonzero(supply)
     ends = [np.nonzero(use) for use in used]
-    tails = [np.zeros_like(fed), *(start + a for start, (a, _) in zip(starts, ends, strict=False))]
     heads = [1 + fed, *(start + b for start, (_, b) in zip(starts[1:], ends, strict=False))]
     sink = int(heads[-1][0]) if len(heads[-1]) else 0
     if not sink:
@@ -123,9 +122,11 @@ def _solve(layers: list[Matrix], used: list[Allowed], supply: Floats, limit: flo
     values = np.concatenate([supply[fed], *(m[end] for m, end in zip(layers, ends, strict=True))])
     units = np.rint(np.minimum(values, limit) * (_FLOW_UNITS / limit)).astype(np.int32)
     n = int(starts[-1])
+    # edges are in the order of their tails, then of their heads: that is already the compressed form of the matrix
+    degrees = [[len(fed)], *(use.sum(1) for use in used), np.zeros(sizes[-1], dtype=int)]
+    first = np.concatenate([[0], *degrees], dtype=np.int32).cumsum(dtype=np.int32)
     # an older scipy takes no other index
-    places = (np.concatenate(tails, dtype=np.int32), np.concatenate(heads, dtype=np.int32))
-    graph = csr_array((units, places), shape=(n, n))
+    graph = csr_array((units, np.concatenate(heads, dtype=np.int32), first), shape=(n, n))
     result = maximum_flow(graph, 0, sink)
     residual = graph - result.flow
     residual.eliminate_zeros()

@@ -7,7 +7,7 @@ the same estimand as the `lime` package's own sampling: sizes uniform on 1 … d
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
 from typing import Literal
 
@@ -131,9 +131,10 @@ def allocate(weight: Floats, available: list[int], samples: int) -> list[int]:
 
 def subsets_of_size(d: int, s: int) -> Bools:
     """Every subset of size s."""
-    chosen = np.zeros((comb(d, s), d), dtype=bool)
-    for row, subset in enumerate(combinations(range(d), s)):
-        chosen[row, list(subset)] = True
+    n = comb(d, s)
+    members = np.fromiter(chain.from_iterable(combinations(range(d), s)), np.int64, n * s).reshape(n, s)
+    chosen = np.zeros((n, d), dtype=bool)
+    np.put_along_axis(chosen, members, True, axis=1)
     return chosen
 
 

@@ -114,17 +114,45 @@ def estimate(values: Float[Floats, "n"], kind: MeasureKind = "mean", within: Ran
     The interval is clipped to the measure's range, `within`, unless a value is outside: the changes of a regression
     model, which has no probabilities, have other limits.
     """
-    x = _existing(values)
-    n, missing = len(x), len(values) - len(x)
+    return estimates([values], kind, within)[0]
+
+
+def estimates(columns: Sequence[Floats], kind: MeasureKind = "mean", within: Range | None = None) -> list[Estimate]:
+    """`estimate` of each, fast: those of equal length are computed together."""
+    result: dict[int, Estimate] = {}
+    existing = [_existing(values) for values in columns]
+    for indices, rows in _by_length(existing):
+        for i, numbers in zip(indices, _estimated(rows, kind, within), strict=True):
+            result[i] = Estimate(rows.shape[1], len(columns[i]) - rows.shape[1], *numbers)
+    return [result[i] for i in range(len(columns))]
+
+
+def _estimated(rows: Float[Floats, "m n"], kind: MeasureKind, within: Range | None) -> list[list[float]]:
+    """For each row its mean, median, standard deviation and limits."""
+    m, n = rows.shape
     if not n:
-        return Estimate(0, missing, np.nan, np.nan, np.nan, np.nan, np.nan)
-    rate = kind == "rate" and bool(np.isin(x, (0, 1)).all())
-    low, high = wilson(int(x.sum()), n) if rate else mean_interval(x)
-    if within is not None and within[0] <= x.min() and x.max() <= within[1]:
-        low, high = (float(np.clip(limit, *within)) for limit in (low, high))
-    mean = float(_means(x[None])[0])
+        return [[np.nan] * 5] * m
+    low, high = mean_intervals(rows)
+    if kind == "rate":
+        rates = np.isin(rows, (0, 1)).all(1)
+        for i in np.flatnonzero(rates):
+            low[i], high[i] = wilson(int(rows[i].sum()), n)
+    if within is not None:
+        inside = (within[0] <= rows.min(1)) & (rows.max(1) <= within[1])
+        low, high = (np.where(inside, np.clip(limit, *within), limit) for limit in (low, high))
+    mean = _means(rows)
     with np.errstate(invalid="ignore"):  # ∞ − ∞
-        return Estimate(n, missing, mean, float(np.median(x)), float(np.sqrt(((x - mean) ** 2).mean())), low, high)
+        std = np.sqrt(((rows - mean[:, None]) ** 2).mean(1))
+    numbers: list[list[float]] = np.stack([mean, np.median(rows, 1), std, low, high], 1).tolist()
+    return numbers
+
+
+def _by_length(rows: Sequence[Floats]) -> list[tuple[list[int], Float[Floats, "m n"]]]:
+    """Rows of equal length as one matrix, with their indices."""
+    groups: dict[int, list[int]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(len(row), []).append(i)
+    return [(indices, np.stack([rows[i] for i in indices])) for indices in groups.values()]
 
 
 def mean_interval(x: Float[Floats, "n"], level: float = CONFIDENCE) -> tuple[float, float]:
@@ -173,11 +201,23 @@ def paired(a: Float[Floats, "n"], b: Float[Floats, "n"], level: float = CONFIDEN
     at least 2^(1 − k) for k differences that are not zero, the smallest p of a sign-flip test. A permutation test of d
     draws has p ≥ 1 / (d + 1), which is not significant after a correction for many comparisons.
     """
+    return all_paired([(a, b)], level)[0]
+
+
+def all_paired(pairs: Sequence[tuple[Floats, Floats]], level: float = CONFIDENCE) -> list[Difference]:
+    """`paired` of each pair, fast: those of equal length are computed together."""
     with np.errstate(invalid="ignore"):  # ∞ − ∞: no difference exists
-        x = _existing(np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0, a - b))
-    shape = _shape(x[None])
-    low, high = _limits(shape, level)
-    return Difference(len(x), float(shape.mean[0]), float(low.min()), float(high.max()), _p(x, shape))
+        existing = [
+            _existing(np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0, a - b))
+            for a, b in pairs
+        ]
+    result = {}
+    for indices, rows in _by_length(existing):
+        shape = _shape(rows)
+        low, high = _limits(shape, level)
+        numbers = np.stack([shape.mean, low.min(0), high.max(0), _p(rows, shape)], 1).tolist()
+        result |= {i: Difference(rows.shape[1], *own) for i, own in zip(indices, numbers, strict=True)}
+    return [result[i] for i in range(len(pairs))]
 
 
 def mcnemar(only_a: int, only_b: int) -> float:
@@ -321,15 +361,13 @@ def _unbent(z: float, shape: _Shape) -> Floats:
     return np.asarray(3 * (z - slant / 6) / (root**2 + root + 1), dtype=np.float64)
 
 
-def _p(x: Floats, shape: _Shape) -> float:
-    if not len(x) or np.isnan(shape.mean[0]):
-        return np.nan
-    least = 2.0 ** (1 - max(1, int((x != 0).sum())))
-    if not shape.error[0] > 0:  # one text, or all the same
-        return least
-    t = shape.mean / shape.error
+def _p(rows: Float[Floats, "m n"], shape: _Shape) -> Float[Floats, "m"]:
+    least = 2.0 ** (1 - np.maximum(1, (rows != 0).sum(1)))
+    varied = shape.error > 0  # not a single text, and not all the same
+    t = np.divide(shape.mean, shape.error, out=np.zeros_like(shape.mean), where=varied)
     weaker = np.minimum(np.abs(t), np.abs(_bent(t, shape)))
-    return max(least, float(2 * stdtr(shape.n - 1, -weaker)[0]))
+    p = np.where(varied, np.maximum(least, 2 * stdtr(shape.n - 1, -weaker)), least)
+    return np.asarray(np.where(np.isnan(shape.mean), np.nan, p))
 
 
 def _upper(level: float) -> float:

@@ -226,12 +226,17 @@ class Classifier:
         return Padding(side, token, getattr(self.tokenizer, "pad_token_type_id", 0))
 
     @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Inside, the model is in evaluation mode; setting it once for many passes saves time. Other threads wait."""
+        with self.lock, seam.evaluation_mode(self.model):
+            yield
+
+    @contextmanager
     def fast_inference(self) -> Iterator[None]:
         """Inside, forward passes have no gradients, and use torch's fused attention where its logits agree."""
-        with self.lock, ExitStack() as stack:
+        with self.evaluating(), ExitStack() as stack:
             if self.fused_attention_agrees:
                 stack.enter_context(seam.implementation(self.model, "sdpa"))
-            stack.enter_context(seam.evaluation_mode(self.model))
             stack.enter_context(torch.inference_mode())
             yield
 

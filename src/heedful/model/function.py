@@ -140,6 +140,12 @@ class Plain(Classifier):
     batch = attention = embeddings = states = _refuse
 
     @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Other threads wait: a function has no modes."""
+        with self.lock:
+            yield
+
+    @contextmanager
     def fast_inference(self) -> Iterator[None]:
         """Without effect: a function has no modes."""
         yield

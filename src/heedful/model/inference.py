@@ -94,7 +94,7 @@ def sharing(classifier: Classifier) -> Iterator[None]:
     It still counts as a forward pass, so that a method's cost does not depend on the methods before it. Other threads
     wait until the block ends.
     """
-    with classifier.lock:
+    with classifier.evaluating():
         before = classifier.answered
         classifier.answered = {} if before is None else before
         try:
@@ -262,15 +262,16 @@ class Engine:
         cells = np.arange(width)
         real = cells < rows.lengths[:, None]
         order = (cells - (width - rows.lengths)[:, None]) % width if padding.side == "left" else None
+        device = self.classifier.device
 
         def tensor(values: NDArray[np.generic], fill: int) -> Tensor:
             values = np.where(real, values, fill)
             placed = values if order is None else np.take_along_axis(values, order, axis=1)
-            return torch.from_numpy(np.ascontiguousarray(placed, dtype=np.int64)).to(self.classifier.device)
+            return torch.from_numpy(np.ascontiguousarray(placed, dtype=np.int64)).to(device)
 
         hidden = tensor(real & ~rows.seen, 0).bool() if (real & ~rows.seen).any() else None
         segments = None if rows.types is None else tensor(rows.types, padding.type)
-        possible = None if rows.possible is None else torch.from_numpy(rows.possible).to(self.classifier.device)
+        possible = None if rows.possible is None else torch.from_numpy(rows.possible).to(device)
         return Batch(tensor(rows.ids, padding.token), tensor(rows.seen, 0), segments, hidden, possible)
 
 

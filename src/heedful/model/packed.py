@@ -41,7 +41,8 @@ def apart(found: Sequence[nn.Module], axis: int) -> Iterator[None]:
 
         return run
 
-    with _forward(found, lambda layer: by_text(layer.forward)):
+    # those that `dequantised` changed round nothing
+    with _forward([x for x in found if "forward" not in vars(x)], lambda layer: by_text(layer.forward)):
         yield
 
 
@@ -59,11 +60,14 @@ def dequantised(found: Sequence[nn.Module]) -> Iterator[None]:
 
 @contextmanager
 def _forward(found: Sequence[nn.Module], make: Callable[[nn.Module], Callable[[Tensor], Tensor]]) -> Iterator[None]:
-    changed = [layer for layer in found if "forward" not in vars(layer)]  # the others are changed already
+    former = {layer: vars(layer).get("forward") for layer in found}
     try:
-        for layer in changed:
+        for layer in found:
             layer.forward = make(layer)
         yield
     finally:
-        for layer in changed:
-            del layer.forward
+        for layer, forward in former.items():
+            if forward is None:
+                del layer.forward
+            else:
+                layer.forward = forward

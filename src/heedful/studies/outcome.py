@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +159,7 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: all but the seconds, which differ from run to run."""
-        return {"study": self.study, "about": json_value(asdict(self.about)), "result": json_value(asdict(self.result))}
+        return {"study": self.study, "about": json_value(self.about), "result": json_value(self.result)}
 
     def to_html(self) -> str:
         """The report, a self-contained page."""
