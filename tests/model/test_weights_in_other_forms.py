@@ -24,7 +24,7 @@ from heedful.methods.conformance import changed_state, snapshot
 from heedful.methods.explain import explain
 from heedful.model import packed
 from heedful.model.classifier import Classifier
-from heedful.model.huggingface import model_fingerprint, state
+from heedful.model.huggingface import ALIGNMENT_BYTES, model_fingerprint, state
 from heedful.model.inference import answers, sharing
 from heedful.model.loading import describe_classifier, load, restore_classifier
 from heedful.model.masking import Variants
@@ -226,6 +226,26 @@ def test_half_precision_loses_nothing(dtype: torch.dtype, request: pytest.Fixtur
     assert [(a.name, a.works) for a in found.methods] == [(a.name, a.works) for a in expected.methods]
     assert [(a.name, a.works) for a in found.checks] == [(a.name, a.works) for a in expected.checks]
     assert unexpected(found) == []
+
+
+# weights at any place in memory
+
+
+def test_weights_that_begin_anywhere_in_memory_are_moved_and_still_shared() -> None:
+    original = shared("bert")
+    model = copy.deepcopy(original.model)
+    memory = np.zeros(4096, np.uint8)
+    unaligned = torch.from_numpy(memory[(4 - memory.ctypes.data) % ALIGNMENT_BYTES :][:2048].view(np.float32))
+    biases = [layer.output.LayerNorm.bias for layer in model.bert.encoder.layer]
+    for i, bias in enumerate(biases):
+        bias.data = unaligned[5 + 64 * i :][: len(bias)].copy_(bias.data)
+    places = [p.data_ptr() for p in model.parameters()]
+    classifier = Classifier(model, original.tokenizer)
+    assert classifier.fingerprint == original.fingerprint
+    moved = [p for p, place in zip(model.parameters(), places, strict=True) if p.data_ptr() != place]
+    assert {*map(id, moved)} == {*map(id, biases)}
+    (storage,) = {p.untyped_storage().data_ptr() for p in moved}
+    assert storage % ALIGNMENT_BYTES == 0
 
 
 # device_map

@@ -211,7 +211,7 @@ def all_paired(pairs: Sequence[tuple[Floats, Floats]], level: float = CONFIDENCE
             _existing(np.where(np.abs(a - b) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0, a - b))
             for a, b in pairs
         ]
-    result = {}
+    result: dict[int, Difference] = {}
     for indices, rows in _by_length(existing):
         shape = _shape(rows)
         low, high = _limits(shape, level)

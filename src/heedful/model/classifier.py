@@ -63,6 +63,7 @@ class Classifier:
             raise Unsupported(_no_classifier(model))
         if holds_bf16(model) and (fault := bf16_fault()) is not None:
             raise BadInput(f"the model is bf16, which this CPU cannot compute ({fault}); convert it: model.float().")
+        huggingface.align(model)
         self.model: Any = model
         self.tokenizer = tokenizer
         self.name = name or getattr(model.config, "_name_or_path", "") or type(model).__name__

@@ -25,6 +25,7 @@ OTHER_HEADS = (
     "Model", "LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification",
     "ForQuestionAnswering", "ForMultipleChoice", "ForPreTraining", "ForNextSentencePrediction",
 )  # fmt: skip
+ALIGNMENT_BYTES = 64  # of memory that torch allocates
 _RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # relative positions: any length
 # fields of a configuration that describe its file, not its model
 _UNSTEADY = (
@@ -221,6 +222,25 @@ def weight_counts(model: Any) -> dict[str, int]:
     for layer in packed.layers(model):
         counts["int8"] += layer.weight().numel()  # type: ignore[operator]
     return dict(counts.most_common())
+
+
+def align(model: Any) -> None:
+    """Move weights that begin anywhere in memory, as safetensors may leave them, to where torch would have put them.
+
+    On some processors the last bits of a product depend on it, and so on the layout of the file that a model is from.
+    """
+    moved: dict[int, torch.UntypedStorage] = {}
+    for tensor in [*model.parameters(), *model.buffers()]:
+        dense = tensor.layout is torch.strided and not tensor.is_quantized and not hasattr(tensor, "__tensor_flatten__")
+        if tensor.device.type != "cpu" or tensor.is_inference() or not dense:
+            continue
+        storage = tensor.untyped_storage()
+        address = storage.data_ptr()
+        if address % ALIGNMENT_BYTES:
+            if address not in moved:  # weights may share one
+                moved[address] = storage.clone()
+            place = tensor.storage_offset(), tensor.size(), tensor.stride()
+            tensor.data = torch.empty(0, dtype=tensor.dtype).set_(moved[address], *place)
 
 
 def state(model: Any) -> list[Any]:
