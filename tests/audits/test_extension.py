@@ -273,7 +273,7 @@ def test_a_slow_run_says_where_it_is_before_a_text_is_finished(capsys: pytest.Ca
             lines += capsys.readouterr().err.splitlines()
             time.sleep(0.01)
 
-    with watching(Show(), first=0.05, every=0.05) as watch:
+    with watching(Show(), None, first=0.05, every=0.05) as watch:
         wait_for(r"loading the model and the data, \d+ s")
         watch(AuditProgress(0, 60, "lime"))
         wait_for(r"0 of 60 texts, \d+ s: lime")

@@ -360,7 +360,7 @@ def test_the_page_can_be_read_by_everyone(run: Run, page: Path) -> None:
 
 
 def test_the_page_is_announced_on_stderr(run: Run, page: Path) -> None:
-    assert run(TEXT, "--html", str(page)).stderr == f"wrote {page}\n"
+    assert run(TEXT, "--html", str(page)).stderr == f"wrote {page}\ndevice: cpu\n"
 
 
 def test_a_page_brings_the_head_grid_without_printing_it(run: Run, page: Path) -> None:
@@ -448,7 +448,7 @@ def test_a_page_shows_one_text(run: Run, page: Path) -> None:
 def test_a_figure_is_written_whole_and_alone(run: Run, tmp_path: Path, ending: str, magic: bytes) -> None:
     path = tmp_path / f"figure.{ending}"
     result = run(TEXT, "--figure", str(path), method="attention-mean")
-    assert (result.stderr, list(tmp_path.iterdir())) == (f"wrote {path}\n", [path])
+    assert (result.stderr, list(tmp_path.iterdir())) == (f"wrote {path}\ndevice: cpu\n", [path])
     assert path.read_bytes().startswith(magic)
 
 
@@ -507,7 +507,8 @@ def test_a_tree_is_made_of_the_same_attributions_as_explain(folder: Path) -> Non
 
 def test_a_tree_is_written_as_a_page_and_as_a_figure(folder: Path, tmp_path: Path) -> None:
     page, figure = tmp_path / "tree.html", tmp_path / "tree.svg"
-    assert tree(folder, "--html", str(page), "--figure", str(figure)).stderr == f"wrote {page}\nwrote {figure}\n"
+    said = tree(folder, "--html", str(page), "--figure", str(figure)).stderr
+    assert said == f"wrote {page}\nwrote {figure}\ndevice: cpu\n"
     assert ("<svg" in page.read_text("utf-8"), figure.read_bytes()[:5]) == (True, b"<?xml")
 
 

@@ -298,7 +298,7 @@ def test_a_figure_is_written_and_announced(
 ) -> None:
     file = tmp_path / "theory.png"
     result = run(monkeypatch, classifier, TEXT, "--figure", str(file), "--json")
-    assert (result.exit_code, result.stderr) == (0, f"wrote {file}\n")
+    assert (result.exit_code, result.stderr) == (0, f"wrote {file}\ndevice: cpu\n")
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
@@ -307,7 +307,7 @@ def test_every_figure_of_the_paper_is_written_into_a_folder(
 ) -> None:
     folder = tmp_path / "new" / "figures"
     result = run(monkeypatch, classifier, TEXT, "--figures", str(folder), "--json")
-    assert (result.exit_code, result.stderr) == (0, f"wrote {folder}\n")
+    assert (result.exit_code, result.stderr) == (0, f"wrote {folder}\ndevice: cpu\n")
     names = ["attention.svg", "explainers.svg", "gradient.svg", "lime.svg", "network.svg"]
     assert sorted(file.name for file in folder.iterdir()) == names
     assert all(file.read_bytes().startswith(b"<?xml") for file in folder.iterdir())

@@ -37,8 +37,9 @@ def test_auto_is_cuda_or_mps_or_the_cpu(
     assert chosen_device("auto") == torch.device(chosen)
     assert chosen_device(None) == torch.device("cpu")
     opt.announce_device("auto")
-    said = "" if chosen == "cpu" else f"running on {chosen} (--device cpu runs on the CPU)\n"
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == ("" if chosen == "cpu" else f"device: {chosen} (--device cpu runs on the CPU)\n")
+    opt.announce_device("auto", works=True)
+    assert capsys.readouterr().err == ("device: cpu\n" if chosen == "cpu" else "")
     opt.announce_device(chosen)
     assert capsys.readouterr().err == ""
 
@@ -104,7 +105,21 @@ def test_the_command_line_runs_where_auto_says(monkeypatch: pytest.MonkeyPatch) 
     pretend(monkeypatch, "cuda")
     for command in (["explain", "Dull."], ["audit", "corpus", "--dry-run"], ["capabilities"], ["theory", "Dull."]):
         result = CliRunner().invoke(main, command)
-        said = "running on cuda (--device cpu runs on the CPU)\nheedful: enough.\n"
+        said = "device: cuda (--device cpu runs on the CPU)\nheedful: enough.\n"
         assert (result.exit_code, result.stderr) == (2, said)
     assert CliRunner().invoke(main, ["explain", "Dull.", "--device", "cpu"]).stderr == "heedful: enough.\n"
     assert asked == ["auto"] * 4 + ["cpu"]
+
+
+def test_the_command_line_says_that_it_runs_on_the_cpu_once_it_works(tmp_path: Path) -> None:
+    def stderr(*args: str) -> str:
+        return CliRunner().invoke(main, args).stderr
+
+    assert stderr("explain", "Dull.") == "device: cpu\n"
+    assert stderr("explain", "Dull.", "--device", "cpu") == ""
+    assert stderr("methods") == ""
+    assert stderr("explain", "Dull.", "--target", "x").startswith("heedful: label 'x' is not one of")
+    audit = "audit", "corpus", "--methods", "attention-mean", "--checks", "complexity"
+    assert stderr(*audit, "--dry-run") == "device: cpu\n"
+    first = stderr(*audit, "--limit", "2", "--out", str(tmp_path / "run")).splitlines()[0]
+    assert first == "device: cpu"

@@ -16,6 +16,7 @@ from heedful import __version__
 from heedful.cli.audit import audit
 from heedful.cli.explain import explain, tree
 from heedful.cli.methods import capabilities, checks, methods
+from heedful.cli.options import DEVICE, announce_device
 from heedful.cli.pick import pick
 from heedful.cli.report import compare, report
 from heedful.cli.reproduce import reproduce
@@ -86,6 +87,13 @@ def main(debug: bool) -> None:
     """Why did the text classifier say that, and which of those explanations deserve to be heeded?"""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # ? for characters that the terminal's encoding lacks
+
+
+@main.result_callback()
+@click.pass_context
+def _announce_device(ctx: click.Context, *_: Any, **__: Any) -> None:
+    """After a command that did not fail."""
+    announce_device(ctx.meta.get(DEVICE), works=True)
 
 
 _COMMANDS = (

@@ -96,12 +96,14 @@ def audit(
         "seed": seed, "target": _target(profile, target, scale, against), "settings": assignments,
         "explanations": explanations, "checkpoints": checkpoints, "model_options": model_options, **reading,
     }  # fmt: skip
-    opt.announce_device(model_options["device"])
+    device = None if finish or on else model_options["device"]  # --finish runs no model; each machine chooses its own
+    opt.announce_device(device)
     if dry_run:
         from heedful.audits.forecast import forecast
         from heedful.audits.job import prepare
 
         job = prepare(AuditRequest(model, data, **arguments))
+        opt.announce_device(device, works=True)
         if job.note:
             click.echo(job.note, err=True)
         plan = forecast(job)
@@ -109,7 +111,7 @@ def audit(
         return
     from heedful.report.progress import progress
 
-    with progress() as show, _watching(show) as watch:
+    with progress() as show, _watching(show, device) as watch:
         show("loading the model and the data")
         if isinstance(workers, Share):
             part = compute_share(AuditRequest(model, data, **arguments), out or "", workers, budget, watch)
@@ -151,7 +153,9 @@ def _target(profile: str, label: str | None, scale: Scale, against: str | None) 
 
 
 @contextmanager
-def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -> Iterator[WatchAudit]:
+def _watching(
+    show: Show, device: str | None, first: float = FIRST_LINE, every: float = NEXT_LINE
+) -> Iterator[WatchAudit]:
     """A bar on a terminal; elsewhere a line per chunk, and now and then while none is finished; notes everywhere."""
     lines, printed, ended, opened = not sys.stderr.isatty(), 0, threading.Event(), time.monotonic()
     last: AuditProgress | None = None
@@ -182,6 +186,8 @@ def _watching(show: Show, first: float = FIRST_LINE, every: float = NEXT_LINE) -
 
     def watch(now: AuditProgress) -> None:
         nonlocal printed, last, began, start
+        if last is None:
+            opt.announce_device(device, works=True)
         if now.note:
             click.echo(now.note, err=True)
         if last is None:

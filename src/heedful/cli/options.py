@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from heedful.report.progress import Show
 
 Command = Callable[..., Any]
+DEVICE = "heedful.device"  # in the context of a command: its --device, once it loads a model itself
 
 
 def _all(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -209,19 +210,24 @@ def cluster(on: str | None, gpus: float, jobs: int) -> Workers | None:
     return Ray.read(on, gpus)
 
 
-def announce_device(device: str | None) -> None:
-    """Print to stderr where --device auto runs, if not on the CPU."""
+def announce_device(device: str | None, works: bool = False) -> None:
+    """Print to stderr where --device auto runs.
+
+    A GPU is named before the model is loaded, because it may be the reason of an error; the CPU when the command
+    `works`, so that an error is one sentence.
+    """
     from heedful.model.loading import chosen_device
 
-    if device == "auto" and (chosen := chosen_device(device)).type != "cpu":
-        click.echo(f"running on {chosen} (--device cpu runs on the CPU)", err=True)
+    if device == "auto" and ((chosen := chosen_device(device)).type == "cpu") == works:
+        click.echo(f"device: {chosen}" if works else f"device: {chosen} (--device cpu runs on the CPU)", err=True)
 
 
 def load_model(model: str | None, model_options: Mapping[str, Any]) -> Classifier:
     """The model that the options name."""
     from heedful.model.loading import load
 
-    announce_device(model_options["device"])
+    device = click.get_current_context().meta[DEVICE] = model_options["device"]
+    announce_device(device)
     return load(model, **model_options)
 
 

@@ -70,18 +70,21 @@ def study(
         "model_options": model_options, **reading,
     }  # fmt: skip
     source: Any = list(data) if len(data) > 1 else data[0]
-    opt.announce_device(model_options["device"])
+    device = None if on else model_options["device"]  # each machine of a cluster chooses its own
+    opt.announce_device(device)
     if dry_run:
         from heedful.studies.study import StudyRequest, forecast, prepare
 
         plan = forecast(prepare(StudyRequest(name, source, **arguments)))
+        opt.announce_device(device, works=True)
         click.echo(_cost_json(plan) if as_json else _cost_table(plan))
         return
     with progress() as show:
         show("loading the model and the data")
         outcome = heedful.study(
-            name, source, **arguments, out=out, jobs=jobs, workers=workers, restart=restart, watch=watch_study(show)
-        )
+            name, source, **arguments, out=out, jobs=jobs, workers=workers, restart=restart,
+            watch=watch_study(show, device),
+        )  # fmt: skip
     if save is not None:
         _copy_model(outcome, save)
     print_outcome(outcome, Path(out or ""), as_json)
@@ -138,11 +141,16 @@ def _copy_model(outcome: Outcome, folder: str) -> None:
     opt.announce(folder)
 
 
-def watch_study(show: Show) -> WatchStudy:
-    """A bar on a terminal; elsewhere a line for each new step."""
+def watch_study(show: Show, device: str | None = None) -> WatchStudy:
+    """A bar on a terminal; elsewhere a line for each new step. Before them, where --device auto runs."""
     printed: set[tuple[str, int]] = set()
+    begun = False
 
     def watch(now: StudyProgress) -> None:
+        nonlocal begun
+        if not begun:
+            opt.announce_device(device, works=True)
+        begun = True
         key = (now.doing, int(now.done))
         if not sys.stderr.isatty() and key not in printed:
             printed.add(key)
