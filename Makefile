@@ -1,6 +1,7 @@
 # make demo   explain three sentences, audit the embedded model, and say which explanations to heed (sets up all it needs)
 # make test   lint, types, tests, docs, and the wheel in an environment of its own (sets up all it needs);
-#             FAMILIES=all tests every model family, as CI does; without it, the five that differ in mechanism
+#             FAMILIES=all tests every model family and a Ray cluster, as CI does; without it, the five families that
+#             differ in mechanism, and the cluster where Ray is installed
 # make bench  heedful against its peers, in seconds and passes: JOBS="lime shapley" runs some, QUICK=1 takes two minutes
 # make reproduce  every paper by `heedful reproduce`, published numbers beside ours (hours): DATA=folder of data sets,
 #             PROFILE=smoke, quick or full, ENCODER=folder of a pretrained encoder
@@ -28,7 +29,7 @@ lint: $(VENV)/.ready-dev
 types: $(VENV)/.ready-dev
 	$(BIN)/mypy
 
-tests: $(VENV)/.ready-dev
+tests: $(VENV)/.ready-dev $(if $(filter all,$(FAMILIES)),$(VENV)/.ready-ray)
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --families $(FAMILIES)
 
 # one thread, so that CPU seconds can be compared
@@ -62,6 +63,10 @@ $(VENV)/.ready: $(VENV)/.torch pyproject.toml
 $(VENV)/.ready-dev: $(VENV)/.torch pyproject.toml
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.ready
+
+$(VENV)/.ready-ray: $(VENV)/.ready-dev
+	$(PIP) install -c constraints.txt -e '.[ray]'
+	@touch $@
 
 $(VENV)-wheel/.ready: $(VENV)/.ready-dev constraints.txt pyproject.toml $(shell find src -type f -not -name '*.pyc')
 	rm -rf dist $(VENV)-wheel

@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ from heedful.audits.ray import ENVIRONMENT, Ray, connect
 from heedful.audits.workers import ReportShare, Work, silent
 from heedful.cli import main
 from heedful.core.errors import BadInput
+from heedful.core.objects import place_of
 from heedful.data import Example
-from tests.support import models, toys
+from tests.support import models, store, toys
 from tests.support.patience import PATIENCE_SECONDS
 from tests.support.work import Recorded
 
@@ -149,7 +150,7 @@ def cluster(planted: Path) -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own
         patch.setenv("PYTHONPATH", os.pathsep.join([*roots, *filter(None, [os.environ.get("PYTHONPATH")])]))
-        for name, value in ENVIRONMENT.items():
+        for name, value in {**ENVIRONMENT, **store.ENVIRONMENT}.items():
             patch.setenv(name, value)
         import ray
         from ray.cluster_utils import Cluster
@@ -177,7 +178,7 @@ def ray(cluster: Any) -> Ray:
     return Ray(cluster.address)
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_each_process_restores_the_work_once_and_the_chunks_of_a_dead_one_are_done(tmp_path: Path, ray: Ray) -> None:
     work = Recorded(tmp_path, deadly=3)
     assert sorted(ray(work, range(10), limited())) == list(range(10))
@@ -187,13 +188,13 @@ def test_each_process_restores_the_work_once_and_the_chunks_of_a_dead_one_are_do
     assert {pid for i in range(10) for pid in work.lines(f"{i}")} == set(restored)
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_workers_import_nothing_from_the_current_folder(tmp_path: Path, ray: Ray, planted: Path) -> None:
     list(ray(Recorded(tmp_path, imports="colorsys"), range(2), limited()))
     assert not (planted / "executed").exists()
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_bad_input_fails_once_in_one_sentence(tmp_path: Path, ray: Ray) -> None:
     work = Recorded(tmp_path, bad=1)
     with pytest.raises(BadInput, match=r"^chunk 1 is bad; give a good one\.$"):
@@ -201,12 +202,12 @@ def test_bad_input_fails_once_in_one_sentence(tmp_path: Path, ray: Ray) -> None:
     assert len(work.lines("1")) == 1
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_no_chunk_is_begun_after_the_time_except_the_first(tmp_path: Path, ray: Ray) -> None:
     assert list(ray(Recorded(tmp_path), [3, 4, 5], limited(), until=time.monotonic() - 1)) == [3]
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_no_more_tasks_than_the_window_are_begun_before_one_is_awaited(tmp_path: Path, cluster: Any) -> None:
     chunks = Ray(cluster.address, window=2)(Recorded(tmp_path), range(9), limited())
     next(chunks)
@@ -216,7 +217,7 @@ def test_no_more_tasks_than_the_window_are_begun_before_one_is_awaited(tmp_path:
     chunks.close()  # type: ignore[attr-defined]
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
 def test_a_cluster_without_gpus_is_said_to_wait(tmp_path: Path, cluster: Any) -> None:
     def interrupt(doing: str, share: float) -> None:
         raise KeyboardInterrupt
@@ -250,21 +251,26 @@ class Disturbed:
             yield chunk
 
 
-@pytest.mark.thorough
+@pytest.mark.cluster
+@pytest.mark.parametrize("where", ["folder", "store"])
 def test_a_cluster_that_loses_a_process_and_a_node_and_gains_one_ends_with_the_bytes_of_one_process(
-    tmp_path: Path, cluster: Any, planted: Path
+    tmp_path: Path, cluster: Any, planted: Path, where: str
 ) -> None:
     network = models.build("bilstm", labels=2)
+    if where == "store":  # where a model that is in memory only has no place
+        heedful.save(network, tmp_path / "model")
+        network = heedful.load(tmp_path / "model")
     texts = [Example(text) for text in toys.texts(112)]
     asked: dict[str, Any] = {"methods": ["attention-mean", "leave-one-out"], "checks": ["complexity", "sign", "cost"]}
     asked |= {"limit": len(texts)}
     disturbed = Disturbed(cluster)
-    audit(network, texts, out=tmp_path / "cluster", workers=disturbed, **asked)
     audit(network, texts, out=tmp_path / "one", **asked)
-    files = [(tmp_path / name / "summary.json").read_bytes() for name in ("cluster", "one")]
-    assert disturbed.before
-    assert files[0] == files[1]
+    with store.s3_server() if where == "store" else nullcontext() as query:
+        place = place_of(f"s3://bucket/run?{query}" if query else tmp_path / "cluster")
+        audit(network, texts, out=place, workers=disturbed, **asked)
+        assert disturbed.before
+        assert (place / "summary.json").read_bytes() == (tmp_path / "one" / "summary.json").read_bytes()
+        names = {file.name for file in place.iterdir()}
+        assert names == {"manifest.json", "parts", "summary.json", "timing.json", "report.html"}
+        assert [file.name for file in (place / "parts").iterdir() if file.name.endswith(".part")] == []
     assert not (planted / "executed").exists()
-    names = {file.name for file in (tmp_path / "cluster").iterdir()}
-    assert names == {"manifest.json", "parts", "summary.json", "timing.json", "report.html"}
-    assert [file.name for file in (tmp_path / "cluster" / "parts").iterdir() if file.name.endswith(".part")] == []

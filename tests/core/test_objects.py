@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -21,6 +20,7 @@ from heedful.core.files import probe, sweep, write_files, write_new
 from heedful.core.objects import ObjectPath, place_of
 from heedful.data import Example
 from tests.support import models, toys
+from tests.support.store import s3_server
 
 NETWORK = models.build("bilstm", labels=2)
 TEXTS = [Example(text) for text in toys.texts(40)]
@@ -98,19 +98,9 @@ def test_a_study_is_not_put_into_a_store() -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The query of the URIs of an S3 server on this machine, with one bucket."""
-    threaded = pytest.importorskip("moto.server").ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    secrets = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_EC2_METADATA_DISABLED": "true"}
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in secrets.items():
-            patch.setenv(name, value)
-        threaded.start()
-        host, port = threaded.get_host_and_port()
-        query = f"endpoint_override={host}:{port}&scheme=http&region=us-east-1&allow_bucket_creation=true"
-        fs.FileSystem.from_uri(f"s3://bucket/x?{query}")[0].create_dir("bucket")
-        yield query.removesuffix("&allow_bucket_creation=true")
-        threaded.stop()
+    """The query of the URIs of an S3 server on this machine."""
+    with s3_server() as query:
+        yield query
 
 
 @pytest.mark.thorough
