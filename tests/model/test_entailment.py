@@ -175,7 +175,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     expected = load(tmp_path / "model", zero_shot=["music", "good film"], hypothesis=HYPOTHESIS)
     why: Any = explain(expected, SHORT[0], "leave-one-out")
-    assert json.loads(result.output)["scores"] == pytest.approx(why.scores.tolist())
+    assert json.loads(result.stdout)["scores"] == pytest.approx(why.scores.tolist())
     wrong = CliRunner().invoke(main, ["explain", SHORT[0], "--hypothesis", HYPOTHESIS])
     assert wrong.exit_code == 2
 

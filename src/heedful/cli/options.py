@@ -216,9 +216,12 @@ def announce_device(device: str | None, works: bool = False) -> None:
     A GPU is named before the model is loaded, because it may be the reason of an error; the CPU when the command
     `works`, so that an error is one sentence.
     """
+    if device != "auto":
+        return
     from heedful.model.loading import chosen_device
 
-    if device == "auto" and ((chosen := chosen_device(device)).type == "cpu") == works:
+    chosen = chosen_device(device)
+    if (chosen.type == "cpu") == works:
         click.echo(f"device: {chosen}" if works else f"device: {chosen} (--device cpu runs on the CPU)", err=True)
 
 
