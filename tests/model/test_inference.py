@@ -560,6 +560,8 @@ def test_fused_attention_is_left_where_it_answers_otherwise(error: bool) -> None
 @pytest.mark.parametrize("family", ["roberta", "llama", "mistral", "bart", "t5", "falcon", "modernbert"])
 def test_fused_attention_answers_as_eager_does(family: str) -> None:
     classifier = build(family)
+    if not classifier.model._supports_sdpa:
+        pytest.skip("this version of transformers has no fused attention for it")
     classifier.model.set_attn_implementation("eager")
     assert classifier.fused_attention_agrees
     for way in ("delete", *(["attention"] if classifier.mask_hides_words else [])):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from heedful.nets.training.batches import bucketed, encoded, in_order
 from heedful.nets.vocabulary import TokenRules, learned
@@ -35,7 +36,9 @@ def test_a_batch_is_what_the_classifier_makes_of_it(family: str) -> None:
     assert classifier.padding is not None
     typed = "token_type_ids" in classifier.tokenizer.model_input_names
     padding = classifier.padding_with(classifier.padding)
-    rows = encoded(classifier.tokenizer.backend_tokenizer, texts, padding, typed).rows(np.array([0, 1]))
+    backend = Tokenizer.from_str(classifier.tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()  # as `Cutter` does
+    rows = encoded(backend, texts, padding, typed).rows(np.array([0, 1]))
     batch = classifier.batch([classifier.tokens(*text) for text in texts])
     assert torch.equal(rows.ids, batch.ids)
     assert torch.equal(rows.mask, batch.mask)
