@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+import torch
+
 from heedful.checks import CHECKS
 from heedful.cli import main
 from heedful.methods import METHODS
@@ -135,6 +137,9 @@ def _as_new(env: Mapping[str, str]) -> None:
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
     logging.getLogger().handlers.clear()
     gc.callbacks.clear()  # hypothesis's, in which an interrupt would be lost
+    # subtle: after a fork, torch makes its pool of threads anew where it is first asked for; of the threads with which
+    # transformers loads a model, the second to ask at that moment is given none, and fails
+    torch.set_num_threads(torch.get_num_threads())
     warnings.resetwarnings()
     warnings.simplefilter("ignore")
     warnings.simplefilter("error", ResourceWarning)
