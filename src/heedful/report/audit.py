@@ -97,8 +97,7 @@ def _not_measured(record: Record) -> str:
         *(["other maskings"] if len(record.summary.rankings) == 1 else []),
         *([] if record.settings(used).get("layer_draws", 1) else ["single layers and heads"]),
     ]
-    command = "`heedful audit … --profile standard --out …`, with the folder of this run, adds them to it."
-    return f"{'; '.join(parts)}. {command}"
+    return f"{'; '.join(parts)}. To add them to this run, repeat its command with --profile standard."
 
 
 def _mixed(kinds: Sequence[Mapping[str, Any]]) -> str:
