@@ -51,7 +51,7 @@ class _Several(click.Command):
 @click.option("--out", help="Output folder, or s3://bucket/folder. A run in it is resumed, or extended.")
 @click.option("--methods", help="Names, separated by commas. [default: the profile's]")
 @click.option("--explanations", multiple=True, help="A file of scores made elsewhere, audited like the methods.")
-@click.option("--checks", help="Names, separated by commas. [default: all]")
+@click.option("--checks", help="Names, separated by commas. [default: the profile's]")
 @opt.set_option
 @click.option("--profile", default="verdict", show_default=True, help=_PROFILE)
 @click.option("--limit", type=click.IntRange(min=1), help="How many texts; a larger number extends a run.")
