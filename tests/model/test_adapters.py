@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from heedful.methods.explain import explain
 from heedful.model import loading
 from heedful.model.classifier import Classifier
 from heedful.model.loading import describe_classifier, load, restore_classifier, with_adapter
-from tests.support.models import TEXTS, build, loud, tokenizer
+from heedful.model.prompted import Prompt, Prompted
+from tests.support.models import TEXTS, WORDS, build, language_model, loud, tokenizer
 
 peft = pytest.importorskip("peft")
 
@@ -334,3 +337,43 @@ def test_the_setting_is_for_adapters(whole: tuple[Path, Any], folder: Path) -> N
         load((whole[1], tokenizer("wordpiece")), adapter="merged")
     with refused(r"adapter 'dead' is not one of merged, live\."):
         load(folder, adapter="dead")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["PromptTuningConfig", "PromptEncoderConfig", "PrefixTuningConfig"])
+@pytest.mark.parametrize("family", ["prompted-gpt2", "prompted-t5"])
+def test_learned_vectors_before_the_text_of_a_language_model(family: str, kind: str) -> None:
+    base, t = language_model(family)
+    task = "CAUSAL_LM" if family == "prompted-gpt2" else "SEQ_2_SEQ_LM"
+    more = {"encoder_hidden_size": 16} if kind == "PromptEncoderConfig" else {}
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what a tied head means for an adapter
+        own = peft.get_peft_model(
+            copy.deepcopy(base), getattr(peft, kind)(task_type=task, num_virtual_tokens=3, **more)
+        ).eval()
+    for name, weight in own.named_parameters():
+        if "prompt_encoder" in name:
+            torch.nn.init.normal_(weight)
+    prompt = Prompt("Review: {text} It is", WORDS)
+    classifier = Prompted(own, t, prompt)
+    plain = Prompted(base, t, prompt)
+    texts = [classifier.tokens(text) for text in ("good", "a bad film, and long")]
+    rows = []
+    for tokens in texts:
+        ids = torch.tensor([tokens.ids])
+        start = {} if task == "CAUSAL_LM" else {"decoder_input_ids": torch.tensor([classifier.decoder_start])}
+        with torch.no_grad():
+            scores = own(input_ids=ids, attention_mask=torch.ones_like(ids), **start).logits[0, -1]
+        rows.append(scores.log_softmax(-1)[[words[0] for words in classifier.model.answers]])
+    with torch.no_grad():
+        assert torch.allclose(
+            torch.stack([torch.tensor(p.logits, dtype=torch.float64) for p in classifier.predictions(texts)]),
+            torch.stack(rows).double(),
+            atol=1e-5,
+        )
+    assert plain.limit is None or classifier.limit == plain.limit - 3
+    assert "learned vectors before the text" in str(classifier.attention_fault)
+    with refused(
+        "an adapter that puts learned vectors before the text scores labels by their first token only; use scoring=first."
+    ):
+        Prompted(own, t, Prompt("Review: {text} It is", WORDS, scoring="sum"))

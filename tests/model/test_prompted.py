@@ -1,7 +1,9 @@
 """Language models that classify by a prompt: their logits, what of the input stays, and what is refused."""
 
 import json
+import warnings
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,21 @@ def test_a_pair_has_two_places() -> None:
     np.testing.assert_allclose(logits(classifier, without), expected(classifier, without, "prompted-bert"), atol=1e-6)
 
 
+@pytest.mark.parametrize("family", mostly_thorough((CAUSAL, "prompted-bert", "prompted-t5"), (CAUSAL,)))
+def test_what_works_with_one_text_works_with_pairs(family: str) -> None:
+    mask = "{mask}: " if family == "prompted-bert" else ""
+    one, two = (
+        capabilities(prompted(family, template=mask + template)) for template in ("{text} so", "{text} {pair} so")
+    )
+    for abilities in ("methods", "checks"):
+        assert [(a.name, a.works) for a in getattr(two, abilities)] == [
+            (a.name, a.works) for a in getattr(one, abilities)
+        ]
+    why = heedful.explain(prompted(family, template=mask + "{text} {pair} so"), ("good film", "a bad one"), "lime")
+    assert isinstance(why, heedful.Attribution)
+    assert {s for s, score in zip(why.tokens.segments, why.scores, strict=True) if score} == {0, 1}
+
+
 def test_a_mask_in_the_text_is_not_the_answer() -> None:
     classifier = prompted("prompted-bert", template="{text} is {mask}")
     tokens = classifier.tokens("[MASK] film")
@@ -207,6 +224,11 @@ def test_a_chat_is_the_tokenizers_own() -> None:
         both = Prompt("{text} or {pair}", models.WORDS, chat=True, system="Compare it with {pair}")
         with pytest.raises(BadInput, match=r"the chat has {pair} 2 times; write it in the template alone"):
             load((model, tokenizer), prompt=both)
+        with pytest.raises(BadInput, match=r"the chat has {mask} 1 times; write it in the template alone"):
+            load((model, tokenizer), prompt=Prompt("{text}", models.WORDS, chat=True, system="Fill {mask}"))
+        tokenizer.chat_template = chat.replace("[assistant]", "[model]")
+        other = load((model, tokenizer), prompt=classifier.prompt)
+        assert other.fingerprint != classifier.fingerprint
     finally:
         tokenizer.chat_template = None
 
@@ -222,6 +244,66 @@ def test_calibration_subtracts_what_labels_have_without_a_text() -> None:
     prior = torch.stack(rows).mean(0).log().numpy()
     tokens = plain.tokens(TEXTS[0])
     np.testing.assert_allclose(logits(calibrated, tokens), np.array(logits(plain, tokens)) - prior, atol=1e-5)
+
+
+def test_calibration_without_a_token_beside_the_text() -> None:
+    calibrated = prompted(CAUSAL, template="{text}", calibrate=True)  # this tokenizer adds no special token
+    words = [prompted(CAUSAL, template="{text}").tokens(text) for text in NEUTRAL[1:]]
+    rows = [torch.tensor(logits(prompted(CAUSAL, template="{text}"), tokens)).softmax(-1) for tokens in words]
+    np.testing.assert_allclose(calibrated.model.prior, torch.stack(rows).mean(0).log(), atol=1e-5)
+
+
+def test_a_prompt_as_long_as_the_model_reads_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"the prompt has \d+ tokens and the model reads 64; shorten it"):
+        prompted(CAUSAL, template="Review:" + " good" * 100 + " {text}", calibrate=True)
+    with pytest.raises(BadInput, match="no room for text beside the prompt; shorten it"):
+        heedful.explain(prompted(CAUSAL, template="Review:" + " good" * 100 + " {text}"), "good", "leave-one-out")
+
+
+def test_a_prompt_that_leaves_one_token_is_explained() -> None:
+    classifier = prompted(CAUSAL, template="R" + "e" * 60 + "{text}")
+    tokens = classifier.tokens(" good bad film")
+    room = 64 - sum(tokens.prompt)
+    why = heedful.explain(classifier, " good bad film", "leave-one-out")
+    assert isinstance(why, heedful.Attribution)
+    assert 0 < room <= 3
+    assert len(why.tokens.content) == min(room, len(tokens.content))
+
+
+def test_tokens_that_the_model_does_not_have_are_refused() -> None:
+    model, tokenizer = language_model(CAUSAL)
+    small = type(model)(type(model.config)(**(model.config.to_dict() | {"vocab_size": 40})))
+    with pytest.raises(BadInput, match=r"the tokenizer returned token id \d+, and the model .* has 40 tokens"):
+        Prompted(small, tokenizer, Prompt("{text} is", models.WORDS)).tokens("a good film")
+
+
+def test_int8_has_the_logits_that_the_model_gives_the_text_alone() -> None:
+    model, tokenizer = language_model(CAUSAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces that torchao will replace it
+        quantize: Any = torch.ao.quantization.quantize_dynamic
+        packed = quantize(deepcopy(model), {torch.nn.Linear}, dtype=torch.qint8)
+    classifier = Prompted(packed, tokenizer, Prompt("Review: {text} It is", models.WORDS))
+    texts = [classifier.tokens(text) for text in (*TEXTS[:3], "good", "bad film")]
+    first = [words[0] for words in classifier.model.answers]
+    with torch.no_grad():
+        alone = [packed(torch.tensor([t.ids])).logits[0, -1].log_softmax(-1)[first].tolist() for t in texts]
+    assert [list(p.logits) for p in classifier.predictions(texts)] == alone
+
+
+def test_attention_is_read_in_bf16(bf16: None) -> None:
+    model, tokenizer = language_model(CAUSAL)
+    classifier = Prompted(deepcopy(model).bfloat16(), tokenizer, Prompt("Review: {text} It is", models.WORDS))
+    assert classifier.attention_fault is None
+
+
+def test_a_language_model_fills_the_gaps_of_one_that_is_prompted(tmp_path: Path) -> None:
+    model, tokenizer = language_model("prompted-bert")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    why = heedful.explain(prompted("prompted-bert"), TEXTS[0], "occlusion", masking=f"mlm:{tmp_path}")
+    assert isinstance(why, heedful.Attribution)
+    assert why.scores.any()
 
 
 # a common prefix
@@ -319,6 +401,8 @@ def test_prompts_that_cannot_work_are_refused(prompt: dict[str, Any], message: s
 def test_masks_of_a_masked_model() -> None:
     with pytest.raises(BadInput, match=r"the template has no {mask}"):
         prompted("prompted-bert", template="{text} is")
+    with pytest.raises(BadInput, match=r"the template has '\[MASK\]' itself; write {mask}, once"):
+        prompted("prompted-bert", template="[MASK] {text} is {mask}")
     with pytest.raises(BadInput, match="fills one token"):
         prompted("prompted-bert", verbalizer={"a": "good story", "b": "bad"}, scoring="sum")
     with pytest.raises(BadInput, match=r"the template has no {pair}, and two texts were given"):

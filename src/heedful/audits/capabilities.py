@@ -101,7 +101,7 @@ def capabilities(classifier: Classifier, tell: WatchProbe = lambda doing: None) 
 
     A reason that begins with "fails:" is an unexpected error.
     """
-    tokens = classifier.tokens(TEXT).cut(classifier.limit)
+    tokens = classifier.probe_tokens(TEXT)
     prediction, reason = _attempt(lambda: classifier.predictions([tokens])[0])
     if prediction is None:
         raise Unsupported(f"{classifier.name} cannot predict the probe text '{TEXT}': {reason}")
@@ -159,7 +159,8 @@ def _words(cost: Passes | None) -> str:
 def _case(probe: _Probe, explanations: Mapping[str, Explanation]) -> Case:
     """The probe as a text under audit: with a label, a rationale, and the scores of the methods that work."""
     label = None if probe.classifier.head == "regression" else probe.prediction.label
-    case = cases(probe.classifier, [Example(TEXT, label=label, rationale=RATIONALE)], {}, seed=0).cases[0]
+    example = Example(TEXT, probe.tokens.pair, label=label, rationale=RATIONALE)
+    case = cases(probe.classifier, [example], {}, seed=0).cases[0]
     scores = {name: why for name, why in explanations.items() if isinstance(why, Attribution)}
     return replace(
         case,
@@ -213,13 +214,17 @@ def _facts(probe: _Probe, gradient: Ability) -> Facts:
 def _prompt(classifier: Prompted) -> Facts:
     """The prompt, how labels are scored, and what is not read."""
     prompt, whole = classifier.prompt, classifier.model.whole
-    words = ", ".join(f"{label} {said!r}" for label, said in list(prompt.verbalizer.items())[:MAX_LABELS])
+    pieces = classifier.tokenizer.convert_ids_to_tokens
+    answers = [
+        f"{label} {words!r}" + ("" if whole or len(tokens) == 1 else f" by its first token, {pieces(tokens[0])!r}")
+        for (label, words), tokens in zip(prompt.verbalizer.items(), classifier.model.answers, strict=True)
+    ]
     scoring = {"first": "first token", "sum": "whole string", "mean": "whole string, mean per token"}[prompt.scoring]
     kind = {"causal": "continues the prompt", "masked": "fills in the mask", "seq2seq": "answers by its decoder"}
     later = (("not read", "attention of a label's later tokens: edits change what these read, not their own weights"),)
     return (
         ("prompt", repr(prompt.template) + (", in the tokenizer's chat template" if prompt.chat else "")),
-        ("answers", f"{kind[classifier.kind_of_model]}: {words}"),
+        ("answers", f"{kind[classifier.kind_of_model]}: {', '.join(answers[:MAX_LABELS])}"),
         ("labels scored by", f"log-probability of the {scoring}{', calibrated' if prompt.calibrate else ''}"),
         *(later if whole else ()),
     )

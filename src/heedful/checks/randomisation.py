@@ -29,7 +29,6 @@ from heedful.methods.explain import try_method
 from heedful.model import huggingface
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
-from heedful.model.probes import PROBE
 
 MEASURES = ("tau", "jsd", "top-k overlap")
 WeightDraw = Literal["shuffle", "normal"]
@@ -236,7 +235,7 @@ def _order(classifier: Classifier, parts: Sequence[ModelPart]) -> dict[str, int]
                 hook = module.register_forward_pre_hook(lambda *_, name=part.name: called.append(name))
                 undo.callback(hook.remove)
         undo.enter_context(torch.no_grad())
-        tokens = classifier.tokens(PROBE).cut(classifier.limit)
+        tokens = classifier.probe_tokens()
         classifier.logits(classifier.batch([tokens]), counted=False)
     never = [part.name for part in parts if part.name not in called]
     return {name: i - len(never) for i, name in enumerate([*never, *dict.fromkeys(called)])}

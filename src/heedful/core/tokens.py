@@ -128,7 +128,7 @@ class Tokens:
         parts = [[i for i in self.content if self.segments[i] == s] for s in (0, 1)]
         excess = len(self) - limit
         if excess >= sum(map(len, parts)):
-            raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
+            raise BadInput(self._no_room(limit))
         first, second = map(len, parts)
         drop_first = min(first, max(0, first - second))  # what the longer text loses before both are equally long
         drop_second = min(second, max(0, second - first))
@@ -139,6 +139,10 @@ class Tokens:
         shorter = self.take([i for i in range(len(self)) if i not in gone])
         return replace(shorter, dropped=self.dropped + len(gone), total=self.total or len(self.content))
 
+    def _no_room(self, limit: int) -> str:
+        beside = "the prompt; shorten it" if any(self.prompt) else "its special tokens"
+        return f"the model reads {limit} tokens, which leaves no room for text beside {beside}."
+
     def windows(self, limit: int | None, overlap: float = 0.5) -> list[tuple[int, ...]]:
         """Positions of overlapping windows of at most `limit` pieces over the longer text; the shorter is not cut."""
         if limit is None or len(self) <= limit:
@@ -147,7 +151,7 @@ class Tokens:
         moving = max(parts, key=len)
         size = limit - (len(self) - len(moving))
         if size < 1 and not self.pair:
-            raise BadInput(f"the model reads {limit} tokens, which leaves no room for text beside its special tokens.")
+            raise BadInput(self._no_room(limit))
         if size < 1:
             raise BadInput(
                 f"the shorter text of the pair has {len(min(parts, key=len))} tokens and the model reads {limit}: "

@@ -149,6 +149,11 @@ class Classifier:
         return not getattr(self.model, "single_text", False)
 
     @property
+    def needs_pair(self) -> bool:
+        """Whether a text must have a second one."""
+        return False
+
+    @property
     def fingerprint(self) -> str:
         """A hash of the configuration and of every weight; computed again after the weights change."""
         with self.lock:
@@ -175,10 +180,21 @@ class Classifier:
         table = huggingface.word_embeddings(self.model)
         if table is None:
             raise Unsupported("it has no table of word embeddings.", self._full_name)
+        self._check_ids(tokens, table)
+        return tokens
+
+    def _check_ids(self, tokens: Tokens, table: nn.Embedding) -> None:
         if max(tokens.ids) >= table.num_embeddings:
             sizes = f"token id {max(tokens.ids)}, and the model {self.name} has {table.num_embeddings} tokens"
             raise BadInput(f"the tokenizer returned {sizes}; give the model's own tokenizer.")
-        return tokens
+
+    def probe_tokens(self, text: str = probes.PROBE) -> Tokens:
+        """A short text on which the model is tried, as both texts where it reads only pairs; cut to what it reads."""
+        return self.tokens(text, text if self.needs_pair else None).cut(self.limit)
+
+    def token_types(self, types: Ints) -> Ints:
+        """What a model with the same tokenizer reads as the types of tokens."""
+        return types
 
     def attended(self, tokens: Tokens) -> Bool[Bools, "t"]:
         """Which tokens of the text the model's attention can point at; special tokens are none of it.

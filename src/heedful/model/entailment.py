@@ -113,6 +113,9 @@ class ZeroShotClassifier(nn.Module):
         self.contradicts = contradiction_column(base.labels, base.name) if asked.multi_label else None
         self.hypotheses = [_hypothesis(base, asked.hypothesis.replace("{}", label)) for label in asked.labels]
         self.reserved_tokens = max(len(ids) for ids, _ in self.hypotheses)
+        if base.limit is not None and base.limit <= self.reserved_tokens:
+            found = f"the longest hypothesis has {self.reserved_tokens} tokens and {base.name} reads {base.limit}"
+            raise BadInput(f"{found}; shorten the label or the hypothesis.")
         self.config: Any = copy.deepcopy(base.config)
         self.config.num_labels = len(asked.labels)
         self.config.id2label = dict(enumerate(asked.labels))

@@ -80,7 +80,15 @@ def limit(model: Any, tokenizer: Any) -> int | None:
             limits = [module.num_embeddings - module.padding_idx - 1]  # roberta counts from padding_idx + 1
     max_length = getattr(tokenizer, "model_max_length", None)
     whole = min([*limits, *([int(max_length)] if max_length and max_length < 1e9 else [])], default=None)
-    return None if whole is None else whole - getattr(model, "reserved_tokens", 0)
+    reserved = getattr(model, "reserved_tokens", 0) + virtual_tokens(model)
+    return None if whole is None else whole - reserved
+
+
+def virtual_tokens(model: Any) -> int:
+    """How many learned vectors an adapter (peft) puts before the text."""
+    adapted = next((module for module in model.modules() if hasattr(module, "active_peft_config")), None)
+    configs = [] if adapted is None else [adapted.peft_config[name] for name in adapted.active_adapters]
+    return sum(int(config.num_virtual_tokens) for config in configs if config.is_prompt_learning)
 
 
 def sites(model: Any) -> list[tuple[str, int]]:

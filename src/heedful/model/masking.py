@@ -281,7 +281,7 @@ def _fill_in(variants: Variants, classifier: Classifier, rows: InputRows, keep: 
         gaps = ~keep[part]
         if gaps.any():
             ids = torch.from_numpy(blank[part])
-            types = None if rows.types is None else torch.from_numpy(rows.types[part].copy())
+            types = None if rows.types is None else torch.from_numpy(classifier.token_types(rows.types[part]).copy())
             chances = filler(Batch(ids, torch.ones_like(ids), types))[torch.from_numpy(gaps)]
             chosen[part][gaps] = torch.multinomial(chances, 1, generator=variants.rng)[:, 0].numpy()
     return replace(rows, ids=chosen)
@@ -314,8 +314,8 @@ def stand_in(classifier: Classifier, way: str) -> int:
     word = way.partition(":")[2]
     if word in classifier.tokenizer.get_vocab():
         return int(classifier.tokenizer.get_vocab()[word])
-    cut = classifier.tokens(word)
-    pieces = [cut.ids[i] for i in cut.content]
+    cut = classifier.probe_tokens(word)
+    pieces = [cut.ids[i] for i in cut.content if cut.segments[i] == 0]
     if len(pieces) != 1:
         raise BadInput(f"'{word}' is {len(pieces)} tokens for {classifier.name}; give a word that is one token.")
     if pieces[0] == getattr(classifier.tokenizer, "unk_token_id", None):

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from heedful.core.errors import HeedfulError, Unsupported
+from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.core.random import seeded
 from heedful.model import huggingface, packed, seam
 from heedful.model.batch import Batch, Side
@@ -29,11 +29,16 @@ PROBE = "A short probe, read twice."
 
 def padding_side(classifier: Classifier) -> Side | None:
     """The side on which padding does not change the logits; None if there is none."""
-    tokens = [classifier.tokens(PROBE).cut(classifier.limit and classifier.limit - 2)] * 2
+    if packed.layers(classifier.model):  # padding would be rounded together with the text
+        return None
+    try:
+        tokens = [classifier.probe_tokens().cut(classifier.limit and classifier.limit - 2)] * 2
+    except BadInput:  # a prompt leaves no room for padding
+        return None
     sides: tuple[Side, ...] = ("right", "left")
     with torch.no_grad(), seam.paused(classifier.model):
         unpadded = classifier.run(classifier.padding_with("right").batch(tokens, classifier.device))
-        tolerance = _tolerance(unpadded) * max(1.0, float(unpadded.abs().max()))
+        tolerance = _tolerance(classifier, unpadded) * max(1.0, float(unpadded.abs().max()))
         for side in sides:
             batch = classifier.padding_with(side).batch(tokens, classifier.device, width=len(tokens[0]) + 2)
             change = float((classifier.run(batch) - unpadded).abs().max())  # NaN if a row has no allowed key
@@ -44,7 +49,7 @@ def padding_side(classifier: Classifier) -> Side | None:
 
 def mask_hides_words(classifier: Classifier) -> bool:
     """Whether a word under the attention mask has no effect: the logits are the same for another word."""
-    tokens = classifier.tokens(PROBE).cut(classifier.limit)
+    tokens = classifier.probe_tokens()
     batch = classifier.padding_with("right").batch([tokens] * 4, classifier.device)
     ids, hidden = batch.ids.clone(), torch.zeros_like(batch.ids, dtype=torch.bool)
     for row, position in enumerate((tokens.content[0], tokens.content[0], tokens.content[-1], tokens.content[-1])):
@@ -59,7 +64,7 @@ def fused_attention_agrees(classifier: Classifier) -> bool:
     """Whether the model can run torch's fused attention with the same logits up to rounding."""
     if not getattr(classifier.model, "_supports_sdpa", False) or classifier.tokenizer is None:
         return False
-    batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+    batch = classifier.batch([classifier.probe_tokens()])
     with torch.no_grad(), seam.paused(classifier.model):
         usual = classifier.run(batch)
         try:
@@ -72,7 +77,9 @@ def fused_attention_agrees(classifier: Classifier) -> bool:
 
 def prefix_agrees(classifier: Classifier) -> bool:
     """Whether a language model can run the common prefix of a batch once, with the same logits up to rounding."""
-    tokens, model = classifier.tokens(PROBE).cut(classifier.limit), classifier.model
+    if packed.layers(classifier.model) or huggingface.virtual_tokens(classifier.model):
+        return False
+    tokens, model = classifier.probe_tokens(), classifier.model
     last = tokens.content[-1]
     other = replace(tokens, ids=(*tokens.ids[:last], tokens.ids[tokens.content[0]], *tokens.ids[last + 1 :]))
     batch = classifier.padding_with("right").batch([tokens, other], classifier.device)
@@ -94,7 +101,7 @@ def can_branch(classifier: Classifier) -> bool:
     layers = len(classifier.sites)
     if classifier.main_kind != "self" or not seam.blocks(classifier.model, layers):
         return False
-    batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+    batch = classifier.batch([classifier.probe_tokens()])
     with torch.no_grad(), seam.paused(classifier.model), ExitStack() as stack:
         if classifier.attention_fault is None:
             stack.enter_context(seam.implementation(classifier.model, "eager"))
@@ -112,9 +119,11 @@ def attention_fault(classifier: Classifier) -> str | None:
     if not classifier.sites:
         return getattr(classifier.model, "no_attention", "it has none")
     model = classifier.model
+    if virtual := huggingface.virtual_tokens(model):
+        return f"its adapter puts {virtual} learned vectors before the text, which attention is over too"
     try:
         with torch.inference_mode(False), torch.enable_grad(), seam.paused(model):
-            batch = classifier.batch([classifier.tokens(PROBE).cut(classifier.limit)])
+            batch = classifier.batch([classifier.probe_tokens()])
             with seam.evaluation_mode(model), seam.implementation(model, "eager"), seam.reporting(model):
                 output = model(**classifier.inputs(batch, batch.ids), output_attentions=True)
             with seam.attention(model, classifier.sites, leaf) as seen:
@@ -139,7 +148,8 @@ def attention_fault(classifier: Classifier) -> str | None:
         return "its attention is over pooled positions, not over tokens"
     if not torch.equal(classifier.to_logits(output.logits), logits):
         return "an edit that changes nothing moves its logits"
-    if not torch.allclose(usual, logits, rtol=_tolerance(logits), atol=_tolerance(logits)):
+    tolerance = _tolerance(classifier, logits)
+    if not torch.allclose(usual, logits, rtol=tolerance, atol=tolerance):
         return "its eager attention has other logits than its present one; load it with eager attention"
     if any(gradient is None for gradient in gradients):
         return "some attention weights that it computes do not reach its logits"
@@ -159,7 +169,7 @@ def key_maps(classifier: Classifier) -> FoundKeys:
     """
     if classifier.attention_fault is not None:
         return FoundKeys(fault=f"its attention cannot be read ({classifier.attention_fault})")
-    model, tokens = classifier.model, classifier.tokens(PROBE).cut(classifier.limit)
+    model, tokens = classifier.model, classifier.probe_tokens()
     places = iter(reversed(tokens.content))
     backwards = tokens.take([next(places) if i in tokens.content else i for i in range(len(tokens))])
     try:
@@ -186,14 +196,15 @@ def key_maps(classifier: Classifier) -> FoundKeys:
     if not torch.equal(usual, same):
         return FoundKeys(fault="keys replaced by themselves move its logits")
     apart = max(float((after[0][site] - weights).abs().max()) for site, weights in before[0].items())
-    if not apart < _tolerance(usual):
+    if not apart < _tolerance(classifier, usual):
         return FoundKeys(fault="a constant added to all keys changes its attention: they are used for more than q·kᵀ")
     return FoundKeys(maps)
 
 
-def _tolerance(logits: Tensor) -> float:
-    """The tolerance between equal logits in this precision."""
-    return 1e-3 if torch.finfo(logits.dtype).eps < 1e-6 else 5e-2
+def _tolerance(classifier: Classifier, logits: Tensor) -> float:
+    """The tolerance between equal logits in the precision of the model, whose logits may be computed in a finer one."""
+    first = next((p.dtype for p in classifier.model.parameters() if p.is_floating_point()), logits.dtype)
+    return 1e-3 if max(torch.finfo(dtype).eps for dtype in (first, logits.dtype)) < 1e-6 else 5e-2
 
 
 def pooled_shares(

@@ -21,9 +21,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.core.arrays import Ints
 from heedful.core.errors import BadInput, Unsupported, nearest
 from heedful.core.tokens import Tokens, check_text
-from heedful.model import huggingface, probes, seam
+from heedful.model import huggingface, packed, probes, seam
 from heedful.model.batch import Batch
 from heedful.model.classifier import Classifier
 from heedful.model.locks import LockedProperty, lock_of
@@ -101,15 +102,16 @@ class Prompt:
         """Plain values, for JSON."""
         return asdict(self) | {"verbalizer": dict(self.verbalizer)}
 
-    def parts(self, tokenizer: Any, text: str, pair: str | None) -> list[tuple[str, int | None]]:
+    def rendered(self, tokenizer: Any) -> str:
+        """The template as the model reads it: in the tokenizer's chat, if it is for one."""
+        return self._in_chat(tokenizer) if self.chat else self.template
+
+    def parts(self, rendered: str, text: str, pair: str | None) -> list[tuple[str, int | None]]:
         """The whole input in parts: its characters, and the segment of the text (0) or of the pair (1)."""
         if (PAIR in self.template) != (pair is not None):
             found, do = ("two texts were", "no") if pair is not None else ("one text was", "a")
             raise BadInput(f"the template has {do} {PAIR}, and {found} given; change one of them.")
-        whole = self._in_chat(tokenizer) if self.chat else self.template
-        if MASK in whole:
-            whole = whole.replace(MASK, str(tokenizer.mask_token))
-        parts: list[tuple[str, int | None]] = [(whole, None)]
+        parts: list[tuple[str, int | None]] = [(rendered, None)]
         for segment, (place, value) in enumerate(((TEXT, text), (PAIR, pair))):
             if value is not None:
                 index = next(i for i, (characters, owner) in enumerate(parts) if owner is None and place in characters)
@@ -128,7 +130,7 @@ class Prompt:
         except Exception as e:  # a template is a program of its own
             reason = " ".join(str(e).split())[:160].rstrip(".")
             raise BadInput(f"the tokenizer's chat template refuses this prompt ({reason}); change it.") from e
-        for place in (TEXT, PAIR):
+        for place in (TEXT, PAIR, MASK):
             if (count := whole.count(place)) != self.template.count(place):
                 raise BadInput(f"the chat has {place} {count} times; write it in the template alone.")
         return whole
@@ -138,10 +140,10 @@ class LabelScorer(nn.Module):
     """A language model whose output is a logit for each label; token types of 2 or more mark a masked model's answer.
 
     `answers` are the tokens of each label's words. Where `min_shared_prefix` is not 0, a prefix of at least that many
-    tokens that is common to a batch runs once.
+    tokens that is common to a batch runs once. `rendered` is the template as the model reads it.
     """
 
-    def __init__(self, model: Any, kind: Kind, answers: Sequence[Sequence[int]], prompt: Prompt) -> None:
+    def __init__(self, model: Any, kind: Kind, answers: Sequence[Sequence[int]], prompt: Prompt, rendered: str) -> None:
         super().__init__()
         self.language_model, self.kind, self.prompt = model, kind, prompt
         self.answers = [list(tokens) for tokens in answers]
@@ -150,10 +152,13 @@ class LabelScorer(nn.Module):
         self.config.id2label = dict(enumerate(prompt.verbalizer))
         self.config.label2id = {label: i for i, label in enumerate(prompt.verbalizer)}
         self.config.problem_type = None
-        self.config.prompt = prompt.to_dict()  # part of the fingerprint
+        self.config.prompt = prompt.to_dict() | (
+            {"rendered": rendered} if prompt.chat else {}
+        )  # part of the fingerprint
         self.min_shared_prefix = 0
         parameters = inspect.signature(model.forward).parameters
-        self._keeps_logits = "logits_to_keep" in parameters
+        # an int8 head rounds its inputs together: it must read what it reads without heedful
+        self._keeps_logits = "logits_to_keep" in parameters and not packed.layers(model)
         self._reads_types = "token_type_ids" in parameters
         self.prior: Tensor
         self.register_buffer("prior", torch.zeros(len(answers)), persistent=False)
@@ -213,7 +218,8 @@ class LabelScorer(nn.Module):
         if self.kind == "seq2seq":
             starts = torch.tensor([self.decoder_start], device=ids.device).expand(len(ids), -1)
             out = self.language_model(**inputs, decoder_input_ids=starts, use_cache=self.whole)
-            logits = self._first(out.logits, torch.full((len(ids),), starts.shape[1] - 1, device=ids.device))
+            # the last: an adapter may put learned vectors before the start
+            logits = self._first(out.logits, torch.full((len(ids),), out.logits.shape[1] - 1, device=ids.device))
         else:
             last = mask.shape[1] - 1 - mask.flip(1).argmax(1)
             shared = self._shared_prefix(ids, mask, last)
@@ -223,6 +229,8 @@ class LabelScorer(nn.Module):
             if self._keeps_logits:  # the output of the head has the whole vocabulary
                 inputs["logits_to_keep"], last = last.unique(return_inverse=True)
             out = self.language_model(**inputs, use_cache=self.whole or bool(shared))
+            if not self._keeps_logits:  # an adapter may put learned vectors before the text
+                last = last + out.logits.shape[1] - inputs["input_ids"].shape[1]
             logits = self._first(out.logits, last)
         if self.whole:
             logits = logits + self._rest(out, mask)
@@ -293,9 +301,16 @@ class Prompted(Classifier):
             raise BadInput(f"the tokenizer is a {type(tokenizer).__name__}; give the model's Hugging Face tokenizer.")
         self.prompt, self.kind_of_model, self.tokenizer = prompt, _kind(model), tokenizer
         self._check_mask()
+        if prompt.scoring != "first" and huggingface.virtual_tokens(model):
+            raise BadInput(
+                "an adapter that puts learned vectors before the text scores labels by their first token only; use "
+                "scoring=first."
+            )
+        # once: a chat template may say the date
+        self._rendered = prompt.rendered(tokenizer).replace(MASK, str(getattr(tokenizer, "mask_token", None)))
         answers = [self._answer(label, words) for label, words in prompt.verbalizer.items()]
         self._check_answers(answers)
-        scorer = LabelScorer(model, self.kind_of_model, answers, prompt)
+        scorer = LabelScorer(model, self.kind_of_model, answers, prompt, self._rendered)
         super().__init__(scorer, tokenizer, name or getattr(model.config, "_name_or_path", "") or type(model).__name__)
         if prompt.calibrate:
             scorer.prior = self._prior()
@@ -319,6 +334,11 @@ class Prompted(Classifier):
         """Whether the template has a place for it."""
         return PAIR in self.prompt.template
 
+    @property
+    def needs_pair(self) -> bool:
+        """The same: no place in the template may stay empty."""
+        return self.reads_pairs
+
     @cached_property
     def limit(self) -> int | None:
         """The largest number of tokens, with room for the words of the labels."""
@@ -337,10 +357,15 @@ class Prompted(Classifier):
         tokens = self._tokens(text, pair)
         if not tokens.content:
             raise BadInput("no token of the input has characters of the text alone; write a space around {text}.")
+        self._check_ids(tokens, self.model.get_input_embeddings())
         return tokens
 
+    def token_types(self, types: Ints) -> Ints:
+        """Without the mark of the answer."""
+        return types % 2 if self.kind_of_model == "masked" else types
+
     def _tokens(self, text: str, pair: str | None, more: str = "") -> Tokens:
-        parts = self.prompt.parts(self.tokenizer, text, pair)
+        parts = self.prompt.parts(self._rendered, text, pair)
         special: Literal["all", "first", "none"] = "first" if self.kind_of_model == "causal" else "all"
         with lock_of(self.tokenizer):
             tokens = huggingface.tokenize_prompt(
@@ -364,8 +389,11 @@ class Prompted(Classifier):
             )
         if has and not masked:
             raise BadInput(f"the template has {MASK}, and the model continues its input; leave {MASK} out.")
-        if masked and getattr(self.tokenizer, "mask_token", None) is None:
+        token = getattr(self.tokenizer, "mask_token", None)
+        if masked and token is None:
             raise BadInput("the tokenizer has no mask token; give that of the masked language model.")
+        if masked and str(token) in self.prompt.template:
+            raise BadInput(f"the template has '{token}' itself; write {MASK}, once, where the model answers.")
 
     def _answer(self, label: str, words: str) -> list[int]:
         """The tokens of a label's words, as they follow the prompt."""
@@ -410,8 +438,10 @@ class Prompted(Classifier):
 
     def _prior(self) -> Float[Tensor, "c"]:
         """The logarithm of the labels' mean probabilities over texts that say nothing."""
-        pair = "" if PAIR in self.prompt.template else None
-        texts = [self._tokens(text, None if pair is None else text, "") for text in NEUTRAL]
+        texts = [self._tokens(text, text if self.needs_pair else None) for text in NEUTRAL]
+        texts = [tokens for tokens in texts if len(tokens)]  # "" alone is no input
+        if self.limit is not None and max(map(len, texts)) > self.limit:
+            raise BadInput(f"the prompt has {len(texts[0])} tokens and the model reads {self.limit}; shorten it.")
         with self.lock, torch.no_grad():
             logits = torch.cat([self.run(self.padding_with("right").batch([t], self.device)) for t in texts])
         return logits.softmax(-1).mean(0).log()

@@ -412,7 +412,7 @@ def require_heads(classifier: Classifier) -> tuple[int, int]:
     layers = sum(k == kind for k, _ in classifier.sites)
     if not layers:
         raise Unsupported("it has no attention heads", classifier.name)
-    tokens = classifier.tokens("a")
+    tokens = classifier.probe_tokens("a")
     with torch.no_grad(), classifier.attention() as seen:
         classifier.logits(classifier.batch([tokens]), counted=False)
     counts = {weights.shape[1] for site, weights in seen[0].items() if site.kind == kind}
