@@ -373,7 +373,5 @@ def test_learned_vectors_before_the_text_of_a_language_model(family: str, kind: 
         )
     assert plain.limit is None or classifier.limit == plain.limit - 3
     assert "learned vectors before the text" in str(classifier.attention_fault)
-    with refused(
-        "an adapter that puts learned vectors before the text scores labels by their first token only; use scoring=first."
-    ):
+    with pytest.raises(BadInput, match="scores labels by their first token only; use scoring=first"):
         Prompted(own, t, Prompt("Review: {text} It is", WORDS, scoring="sum"))

@@ -227,7 +227,7 @@ def test_a_chat_is_the_tokenizers_own() -> None:
         with pytest.raises(BadInput, match=r"the chat has {mask} 1 times; write it in the template alone"):
             load((model, tokenizer), prompt=Prompt("{text}", models.WORDS, chat=True, system="Fill {mask}"))
         tokenizer.chat_template = chat.replace("[assistant]", "[model]")
-        other = load((model, tokenizer), prompt=classifier.prompt)
+        other = load((model, tokenizer), template="Rate: {text}", verbalizer=models.WORDS, chat=True, system="Be kind")
         assert other.fingerprint != classifier.fingerprint
     finally:
         tokenizer.chat_template = None
