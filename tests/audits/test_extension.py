@@ -134,10 +134,17 @@ def test_a_run_of_more_texts_is_extended_on_all_of_them(whole: Path, tmp_path: P
     assert summary(tmp_path) == summary(whole)
 
 
+def test_without_a_limit_a_check_is_added_on_the_texts_of_the_run(whole: Path, tmp_path: Path) -> None:
+    run(tmp_path / "grown", limit=6)
+    run(tmp_path / "grown", methods=None, checks=SIGN)
+    run(tmp_path / "whole", checks=[*CHEAP, *SIGN], limit=6)
+    assert summary(tmp_path / "grown") == summary(tmp_path / "whole")
+
+
 @pytest.mark.thorough
 def test_an_extension_of_more_texts_and_checks(whole: Path, tmp_path: Path) -> None:
     run(tmp_path, limit=6)
-    run(tmp_path, checks=SIGN)
+    run(tmp_path, checks=SIGN, limit=18)
     assert numbers(tmp_path) == numbers(whole)
     assert load_record(tmp_path).summary.looks.before == (6,)
 

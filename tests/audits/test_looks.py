@@ -115,7 +115,9 @@ def test_where_it_ends_does_not_depend_on_the_workers(whole: Path, tmp_path: Pat
     found = run(tmp_path / "a", until="decided", workers=backwards)
     assert summary(tmp_path / "a") == summary(whole)
     assert len(found.findings()) == len(heedful.open(whole).findings())
-    assert heedful.open(tmp_path / "a").complete  # with chunks in the folder that are not part of the run
+    assert heedful.open(tmp_path / "a").complete
+    files = [sorted(file.name for file in (folder / "parts").iterdir()) for folder in (whole, tmp_path / "a")]
+    assert files[0] == files[1]  # chunks beyond the end are deleted: a later extension would count them
 
 
 def test_a_killed_audit_ends_at_the_same_text(whole: Path, tmp_path: Path) -> None:
@@ -130,6 +132,13 @@ def test_a_killed_audit_ends_at_the_same_text(whole: Path, tmp_path: Path) -> No
         run(tmp_path / "a", until="decided", watch=stop)
     run(tmp_path / "a", until="decided")
     assert summary(tmp_path / "a") == summary(whole)
+
+
+def test_a_run_may_have_from_before_what_a_verdict_needs(tmp_path: Path) -> None:
+    checks, few = ["agreement", "permutation", "input-erasure"], ["permutation.draws=5"]
+    audit(POINTER, TEXTS, ["attention-mean", "integrated-gradients"], checks, tmp_path, limit=16, settings=few)
+    grown = audit(POINTER, TEXTS, checks=["complexity"], out=tmp_path, until="decided")
+    assert grown.verdict.word == "explanation"
 
 
 def test_a_decided_audit_is_not_continued(whole: Path) -> None:

@@ -106,6 +106,41 @@ def test_a_restarted_run_forgets_its_shares(tmp_path: Path) -> None:
     assert list((tmp_path / "run" / "shares").iterdir()) == []
 
 
+def test_finishing_and_sharing_change_no_setting_of_a_run(tmp_path: Path) -> None:
+    other: dict[str, Any] = ASKED | {"settings": ["complexity.unit=token"]}
+    audit(NETWORK, TEXTS, out=tmp_path / "run", **ASKED)
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    for asked in (other, ASKED | {"checks": ["sign"]}):
+        with pytest.raises(BadInput, match=r"^--finish computes nothing, and this command differs from the run in "):
+            audit(NETWORK, TEXTS, out=tmp_path / "run", workers=Finish(), **asked)
+    assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
+    compute_share(REQUEST, tmp_path / "shared", Share(2, 2))
+    with pytest.raises(BadInput, match=r"setting checks\.complexity\.unit \(word then, token now\); give what the run"):
+        compute_share(AuditRequest(NETWORK, TEXTS, **other), tmp_path / "shared", Share(1, 2))
+    compute_share(REQUEST, tmp_path / "shared", Share(1, 2))
+    audit(NETWORK, TEXTS, out=tmp_path / "shared", workers=Finish(), **ASKED)
+    compute_share(AuditRequest(NETWORK, TEXTS, **other), tmp_path / "shared", Share(1, 2))  # a whole run is extended
+
+
+def test_links_inside_a_run_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    compute_share(REQUEST, tmp_path / "run", Share(2, 2))
+    (tmp_path / "run" / "shares" / "1-of-2").symlink_to(outside)
+    compute_share(REQUEST, tmp_path / "run", Share(1, 2))
+    assert not outside.exists()
+    audit(NETWORK, TEXTS, out=tmp_path / "run", **ASKED)
+    (tmp_path / "run" / "report.html").unlink()
+    (tmp_path / "run" / "report.html").symlink_to(outside)
+    outside.write_text("precious")
+    assert CliRunner().invoke(main, ["report", str(tmp_path / "run")]).exit_code == 0
+    assert outside.read_text() == "precious"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other" / "parts").symlink_to(tmp_path / "empty")
+    with pytest.raises(BadInput, match="is a link, which a run does not follow"):
+        audit(NETWORK, TEXTS, out=tmp_path / "other", **ASKED)
+
+
 # several processes at once
 
 RACE = """

@@ -20,7 +20,7 @@ from heedful.core.files import probe, sweep, write_files, write_new
 from heedful.core.objects import ObjectPath, place_of
 from heedful.data import Example
 from tests.support import models, toys
-from tests.support.store import s3_server
+from tests.support.store import ENVIRONMENT, s3_server
 
 NETWORK = models.build("bilstm", labels=2)
 TEXTS = [Example(text) for text in toys.texts(40)]
@@ -45,6 +45,46 @@ def test_a_place_is_named_by_its_uri(place: ObjectPath) -> None:
     assert (place / "a").name == "a"
     assert isinstance(place_of("s3://bucket/run?region=us-east-1"), ObjectPath)
     assert place_of("s3-run") == Path("s3-run")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://bucket/a%20b/run?region=x",
+        "s3://key:secret@bucket/run/x?endpoint_override=localhost:1&scheme=http",
+        "abfs://container@account.dfs.core.windows.net/dir/run",
+        "gs://bucket/run",
+    ],
+)
+def test_another_process_reads_the_same_place(uri: str) -> None:
+    place = ObjectPath.read(uri)
+    assert place.uri == uri
+    again = ObjectPath.read((place / "a b" / "c").uri)
+    assert (again.key, again.uri) == (place.key / "a b" / "c", (place / "a b" / "c").uri)
+    assert "secret" not in str(place)
+    assert "secret" not in repr(place)
+
+
+@pytest.mark.parametrize("folder", ["az://bucket/run", "hdfs://x/y", "file:///tmp/run"])
+def test_an_unknown_kind_of_store_is_refused(folder: str) -> None:
+    with pytest.raises(BadInput, match=r"is in no known kind of store; give a folder, s3://…, gs://… or abfs://…\.$"):
+        place_of(folder)
+
+
+def test_a_folder_may_look_like_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert audit(NETWORK, TEXTS[:2], ["attention-mean"], ["cost"], "run:1").complete
+    assert heedful.open("run:1").summary.texts.n == 2
+
+
+def test_a_store_that_does_not_answer_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    uri = "s3://bucket/run?endpoint_override=127.0.0.1:9&scheme=http&region=us-east-1"
+    result = CliRunner().invoke(main, ["report", uri])
+    assert result.exit_code == 2
+    assert "cannot be read" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("uri", ["s3://", "s3://bucket", "s3://bucket/", "s3://bucket/run?nonsense=1"])

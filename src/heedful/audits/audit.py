@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -17,13 +16,13 @@ from heedful.audits.machine import machines
 from heedful.audits.ranking import Ranking, rankings
 from heedful.audits.result import Audit
 from heedful.audits.run import CHUNK_TEXTS, Run, open_run, read_run
-from heedful.audits.shares import Finish, Share
+from heedful.audits.shares import Finish, Share, refuse_other_settings
 from heedful.audits.summary import About, CheckSummary, Summary, describe_texts, estimate_rows, left_out, text_facts
 from heedful.audits.verdict import gather, readings, verdicts
 from heedful.audits.workers import Processes, Workers, in_process
 from heedful.checks import Check
 from heedful.core.errors import BadInput
-from heedful.core.files import json_value
+from heedful.core.files import json_value, scratch_folder
 from heedful.core.finding import Findings
 from heedful.core.target import Target
 from heedful.data import EVERYTHING, Selection
@@ -79,20 +78,28 @@ def audit(
     )  # fmt: skip
     if isinstance(workers, Share):
         raise BadInput("a share of a run has no summary; call heedful.audits.shares.compute_share.")
+    if time_budget is not None and time_budget < 0:
+        raise BadInput(f"time_budget is {time_budget}; give a number of seconds.")
     if isinstance(workers, Finish):
-        read_run(out or Path())  # refuses a folder without a run, before anything is written
+        if out is None:
+            raise BadInput("no folder was given of a run to finish; add out=DIR.")
+        read_run(out)  # refuses a folder without a run
     job = prepare(request)
     deadline = None if time_budget is None else time.monotonic() + time_budget
     workers = workers or (in_process if jobs == 1 else Processes(jobs))
     if out is not None:
         job = job if restart else extended(job, request, out)
+        job.refuse_undecidable()
+        if isinstance(workers, Finish):
+            refuse_other_settings(out, job, "--finish computes nothing")
         run = open_run(out, job.manifest(), restart)
         job = replace(job, limit=max(job.total, run.extent()))
         result = _audit(job, run, workers, deadline, watch, keep=True)
         result.save_page()
         return result
-    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        return _audit(job, open_run(Path(folder) / "run", job.manifest()), workers, deadline, watch, keep=False)
+    job.refuse_undecidable()
+    with scratch_folder() as folder:
+        return _audit(job, open_run(folder / "run", job.manifest()), workers, deadline, watch, keep=False)
 
 
 def _audit(job: Job, run: Run, workers: Workers, deadline: float | None, watch: WatchAudit | None, keep: bool) -> Audit:
@@ -116,7 +123,9 @@ def _audit(job: Job, run: Run, workers: Workers, deadline: float | None, watch: 
     looks = looks_of(run, until=decision is not None)
     summary, timing = summarise(job, run, looks), _totals(run.timings()) | {"asked": total}
     run.finish(summary.to_dict(), timing)
-    return Audit(run.manifest, summary, timing, not run.missing(total), run if keep else None)
+    if whole := not run.missing(total):
+        run.end_shares()
+    return Audit(run.manifest, summary, timing, whole, run if keep else None)
 
 
 def summarise(job: Job, run: Run, looks: Looks | None = None) -> Summary:

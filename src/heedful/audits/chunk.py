@@ -29,6 +29,7 @@ from heedful.checks.base import Case
 from heedful.core.errors import BadInput, HeedfulError, results_or_errors
 from heedful.core.explanation import Explanation
 from heedful.core.finding import LEFT_OUT, Finding
+from heedful.core.objects import address
 from heedful.core.target import Target
 from heedful.core.tokens import Tokens
 from heedful.data import Example
@@ -97,7 +98,7 @@ class Chunks:
         described = describe_job(self.job, folder)
         # subtle: another machine has another monotonic clock
         until = None if self.until is None else time.time() + self.until - time.monotonic()
-        place = str(self.run.folder.absolute())
+        place = address(self.run.folder)
         return {"restore": f"{__name__}:Chunks.restore", "run": place, "job": described, "until": until}
 
     @classmethod

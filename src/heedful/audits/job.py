@@ -221,8 +221,6 @@ class Job:
             raise BadInput("the data has no texts to audit; give at least one.")
         if self.limit is not None and self.limit < 1:
             raise BadInput(f"limit is {self.limit}; give at least 1.")
-        if self.until is not None:
-            refuse_undecidable(self.until, self.classifier, self.battery.methods, self.battery.checks)
         if self.classifier.head == "regression":
             return
         for example in self.examples:  # before anything slow
@@ -233,6 +231,11 @@ class Job:
     def total(self) -> int:
         """How many texts are audited."""
         return len(self.examples) if self.limit is None else min(self.limit, len(self.examples))
+
+    def refuse_undecidable(self) -> None:
+        """Refuse `until` where the run cannot have a verdict."""
+        if self.until is not None:
+            refuse_undecidable(self.until, self.classifier, self.battery.methods, self.battery.checks)
 
     @property
     def note(self) -> str:

@@ -131,7 +131,9 @@ class Decision:
         if not self.reached:
             return self._run
         before = -(-_stored(self._run)[0] // CHUNK_TEXTS)
-        return replace(self._run, span=range(max(before, len(self._evidence))))
+        run = replace(self._run, span=range(max(before, len(self._evidence))))
+        run.drop()
+        return run
 
     def _read(self, chunk: int) -> None:
         run = replace(self._run, span=range(chunk, chunk + 1))

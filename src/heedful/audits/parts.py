@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from heedful.core.errors import BadInput
 from heedful.core.files import compact
 from heedful.core.finding import Finding
-from heedful.core.objects import in_store
+from heedful.core.objects import first_line, in_store
 
 FindingRow = tuple[str, str, str, str, int, float, str | None]  # check, method, measure, place, text, value, details
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -143,7 +143,7 @@ def stamp(file: Path) -> Stamp:
 
 @lru_cache(maxsize=1 << 18)  # both parts of two million texts
 def _read_stamp(file: Path, inode: int, changed: int, size: int) -> Stamp:
-    with _reading(file), pq.ParquetFile(file) as part:
+    with _reading(file), pq.ParquetFile(_source(file)) as part:
         return _stamp(part)
 
 
@@ -163,8 +163,8 @@ def read_part(file: Path, check: str | None = None, columns: Sequence[str] | Non
 
 
 def _source(file: Path) -> Any:
-    """A part as pyarrow opens it."""
-    return file.open_input() if in_store(file) else file
+    """A part as pyarrow opens it; it would read a relative path with a colon as a URI."""
+    return file.open_input() if in_store(file) else file.absolute()
 
 
 def concat(tables: Sequence[pa.Table], schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
@@ -190,7 +190,12 @@ def _shared(stamp: str) -> tuple[Mapping[str, str], tuple[str, ...]]:
 def _reading(file: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError) as e:
+    except OSError as e:
+        if e.errno is None and not in_store(file):  # pyarrow's, of a file that does not parse
+            raise damaged(file) from e
+        reason = e.strerror or first_line(e)
+        raise BadInput(f"'{file}' cannot be read ({reason}); repeat the command when it can.") from e
+    except (pa.ArrowException, ValueError, LookupError, TypeError) as e:
         raise damaged(file) from e
 
 

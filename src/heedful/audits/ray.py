@@ -26,6 +26,7 @@ from heedful.core.errors import BadInput, HeedfulError
 from heedful.core.files import temporary_folder
 
 POLL_SECONDS = 1.0  # between two reports while tasks run
+CANCEL_SECONDS = 10.0  # for tasks to end
 MIN_WINDOW = 8  # tasks in flight on the smallest cluster: some that wait make an autoscaler start machines
 DONE, LATE, REFUSED = "done", "late", "refused"
 ENVIRONMENT = {  # of Ray, unless the user has set them
@@ -96,6 +97,8 @@ class Ray:
                 for ref in running:
                     with suppress(Exception):
                         ray.cancel(ref, force=True)
+                with suppress(Exception):  # until they are gone: what follows may delete what they write
+                    ray.wait(list(running), num_returns=len(running), timeout=CANCEL_SECONDS)
 
     def _capacity(self, ray: Any) -> int:
         """How many tasks the cluster can run at once."""

@@ -38,6 +38,7 @@ CHUNK_TEXTS = 16  # texts; chunk c is texts [16 c, 16 (c + 1)) of the run's orde
 GROUP_TEXTS = 4  # texts of a chunk that are computed together; batches never cross a group
 MANIFEST, SUMMARY, TIMING, REPORT, PARTS = "manifest.json", "summary.json", "timing.json", "report.html", "parts"
 SHARES = "shares"
+KINDS = (".parquet", ".texts.parquet", ".timing.json")  # the files of a chunk; without the first it is not finished
 _PART = re.compile(r"(?P<chunk>[0-9]{5,})(?P<kind>\.parquet|\.texts\.parquet|\.timing\.json)")
 
 
@@ -73,11 +74,14 @@ class Run:
         wanted = {c: slice(c * CHUNK_TEXTS, min(total, (c + 1) * CHUNK_TEXTS)) for c in range(-(-total // CHUNK_TEXTS))}
         return [(c, s) for c, s in wanted.items() if finished.get(c, 0) < s.stop - s.start]
 
-    def extent(self) -> int:
-        """The number of texts up to the last chunk that lacks a method or a check of the run, or has other settings."""
+    def extent(self, whole: bool = False) -> int:
+        """The number of texts up to the last chunk that lacks a method or a check of the run, or has other settings.
+
+        With `whole`, up to the last chunk.
+        """
         sources = self.manifest.sources
-        outdated = (stamp for stamp in self._stamps().values() if stamp.sources != sources)
-        return max((stamp.chunk * CHUNK_TEXTS + stamp.texts for stamp in outdated), default=0)
+        chunks = (stamp for stamp in self._stamps().values() if whole or stamp.sources != sources)
+        return max((stamp.chunk * CHUNK_TEXTS + stamp.texts for stamp in chunks), default=0)
 
     def stored(self, chunk: int) -> Stored:
         """What is stored of a chunk and was computed with the settings of this run."""
@@ -163,6 +167,18 @@ class Run:
             {self.folder / TIMING: pretty(sorted_keys(timing)), self.folder / SUMMARY: pretty(sorted_keys(summary))}
         )
 
+    def drop(self) -> None:
+        """Delete the chunks beyond the span, which other processes computed before they were told of the end."""
+        span = self.span
+        for chunk in replace(self, span=None)._stamps():
+            for kind in KINDS if span is not None and chunk not in span else ():
+                self._part(chunk, kind).unlink(missing_ok=True)
+
+    def end_shares(self) -> None:
+        """Forget which shares were started: the run is whole, and may be extended by others."""
+        for name in _names(self.folder / SHARES):
+            (self.folder / SHARES / name).unlink(missing_ok=True)
+
     def _part(self, chunk: int, kind: str) -> Path:
         return self.folder / PARTS / f"{chunk:05d}{kind}"
 
@@ -187,8 +203,7 @@ class Run:
         """
         names = _names(self.folder / PARTS) if chunks is None else []
         files = Counter(int(match["chunk"]) for match in map(_PART.fullmatch, names) if match)
-        kinds = (".texts.parquet", ".timing.json", ".parquet")
-        files += Counter({c: sum(self._part(c, kind).exists() for kind in kinds) for c in chunks or ()})
+        files += Counter({c: sum(self._part(c, kind).exists() for kind in KINDS) for c in chunks or ()})
         stamps, identity = {}, self.manifest.identity
         for chunk in (c for c, n in sorted(files.items()) if n == 3 and (self.span is None or c in self.span)):
             texts, findings = (parts.stamp(self._part(chunk, kind)) for kind in (".texts.parquet", ".parquet"))
@@ -208,6 +223,8 @@ def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> R
     place, present = place_of(folder), present_manifest(folder)
     if present is not None and not restart:
         refuse_changes(folder, present, manifest, "run", extensible=True)
+    if (place / PARTS).is_symlink():
+        raise BadInput(f"'{place / PARTS}' is a link, which a run does not follow; delete it, or give another folder.")
     with write_errors(place):
         (place / PARTS).mkdir(parents=True, exist_ok=True)
         for inside in (place, place / PARTS):

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from heedful.audits.chunk import Chunks
 from heedful.audits.extension import extended
-from heedful.audits.job import AuditProgress, AuditRequest, WatchAudit, prepare
-from heedful.audits.run import CHUNK_TEXTS, SHARES, open_run
+from heedful.audits.job import AuditProgress, AuditRequest, Job, WatchAudit, prepare
+from heedful.audits.run import CHUNK_TEXTS, SHARES, open_run, present_manifest
 from heedful.audits.workers import ReportShare, Work, Workers, in_process, silent
 from heedful.core.errors import BadInput
-from heedful.core.files import write_errors
+from heedful.core.files import write_errors, write_new
+from heedful.core.objects import place_of
 
 MAX_NAMES = 8  # of shares or chunks in a message
 _MARK = re.compile(r"([0-9]+)-of-([0-9]+)")
@@ -97,11 +98,13 @@ def compute_share(
     """Compute the parts of a share of the run in `out`, which all machines see. No summary is written."""
     until = None if time_budget is None else time.monotonic() + time_budget
     job = extended(prepare(request), request, out)
+    if started(place_of(out)):
+        refuse_other_settings(out, job, "other shares were started with other settings")
     run = open_run(out, job.manifest())
     mark = run.folder / SHARES / f"{share.number}-of-{share.count}"
     with write_errors(mark):
         mark.parent.mkdir(exist_ok=True)
-        mark.touch()
+    write_new(mark, b"")
     missing = {chunk: part.stop - part.start for chunk, part in run.missing(job.total)}
     own = share.own(list(missing))
     total, finished = sum(missing[chunk] for chunk in own), 0
@@ -118,6 +121,15 @@ def compute_share(
         tell("", 0.0)
     left = tuple(chunk for chunk, _ in run.missing(job.total))
     return Shared(share, computed, left, started(run.folder))
+
+
+def refuse_other_settings(out: str | Path, job: Job, why: str) -> None:
+    """Refuse a job with other methods, checks or settings than the run in the folder has, before anything changes."""
+    present = present_manifest(out)
+    if present is not None and (changed := present.differences(job.manifest())):
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        differs = f"{', '.join(map(str, changed[:3]))}{more}"
+        raise BadInput(f"{why}, and this command differs from the run in '{out}': {differs}; give what the run has.")
 
 
 def started(folder: Path) -> dict[int, frozenset[int]]:

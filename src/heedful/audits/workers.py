@@ -15,7 +15,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -29,6 +28,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, Protocol
 
 from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.files import scratch_folder
 
 ReportShare = Callable[[str, float], None]  # the method or check that runs, and the finished share of the chunk
 POLL_SECONDS = 0.2  # between two reports while other processes finish
@@ -106,8 +106,7 @@ class Processes:
             return
         waiting = _Waiting(chunks, until)
         events: SimpleQueue[int | str] = SimpleQueue()  # a chunk that another process finished, or how one died
-        with tempfile.TemporaryDirectory(prefix="heedful-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with scratch_folder() as folder:
             (folder / "work.json").write_text(json.dumps(work.describe(folder)), "utf-8")
             with _started(folder, min(self.count, len(chunks)) - 1, waiting, events):
                 while True:

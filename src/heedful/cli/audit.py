@@ -103,6 +103,7 @@ def audit(
         from heedful.audits.job import prepare
 
         job = prepare(AuditRequest(model, data, **arguments))
+        job.refuse_undecidable()
         opt.announce_device(device, works=True)
         if job.note:
             click.echo(job.note, err=True)

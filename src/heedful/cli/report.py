@@ -85,7 +85,7 @@ def _write(document: Document, kind: str, out: str | None, default: Path, figure
 
     writer = WRITERS[kind]
     path = out or f"{default}.{writer.ending}"
-    with output(path, "report") as write:
+    with output(path, "report", follow=out is not None) as write:
         assert write is not None
         written = _write_figures(document, figures)
         # links of a Markdown file are relative to it

@@ -126,9 +126,8 @@ def _same_files(folder: Path, other: Path) -> bool:
 def _copy_model(outcome: Outcome, folder: str) -> None:
     """Copy the pruned model, as a whole: a command that is killed leaves no half of it under this name."""
     import shutil
-    import tempfile
 
-    from heedful.core.files import write_errors
+    from heedful.core.files import sweep, temporary_folder, write_errors
 
     if PRUNED not in outcome.models:
         raise BadInput(" ".join(outcome.result.notes))
@@ -136,8 +135,9 @@ def _copy_model(outcome: Outcome, folder: str) -> None:
     with write_errors(target):
         if not target.exists():  # the same command was run before
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as place:
-                shutil.copytree(outcome.models[PRUNED], Path(place) / PRUNED).replace(target)
+            sweep(target.parent)
+            with temporary_folder(target.parent) as place:
+                shutil.copytree(outcome.models[PRUNED], place).replace(target)
     opt.announce(folder)
 
 

@@ -132,8 +132,21 @@ def temporary_folder(place: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], None] | None]:
-    """A function that writes the file, or None without a path. A path that cannot be written is refused at once."""
+def scratch_folder() -> Iterator[Path]:
+    """A folder of this process alone, deleted at the end; those that killed processes left are deleted now."""
+    place = Path(tempfile.gettempdir())
+    sweep(place)
+    with temporary_folder(place) as folder:
+        folder.mkdir(mode=0o700)
+        yield folder
+
+
+@contextmanager
+def output(path: str | None, what: str = "page", follow: bool = True) -> Iterator[Callable[[bytes], None] | None]:
+    """A function that writes the file, or None without a path. A path that cannot be written is refused at once.
+
+    A link that the user names stays a link; without `follow` it is replaced, since anybody may have put it there.
+    """
     if path is None:
         yield None
         return
@@ -143,7 +156,7 @@ def output(path: str | None, what: str = "page") -> Iterator[Callable[[bytes], N
             raise BadInput(f"'{path}' is a folder; give a file name for the {what}.")
         if target.exists() and not target.is_file():  # /dev/null would be replaced by the page
             raise BadInput(f"'{path}' is not a regular file; give a file name for the {what}.")
-        place = target.resolve()
+        place = target.resolve() if follow else target.parent.resolve() / target.name
         part = _new_part(place)
         sweep(place.parent, place.name)
     try:

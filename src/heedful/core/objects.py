@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from heedful.core.errors import BadInput
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+_UNQUOTED = "!$&'()*+,;=:@-._~"  # of a part of a path
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,18 @@ class Status:
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """A place in a store: `key` is the bucket with the name; `scheme` and `query` are those of its URI."""
+    """A place in a store: `key` is the bucket with the name; the other parts are those of its URI.
+
+    `authority` may name the bucket, a user with a password, or an account; the first `outside` parts of the key are in
+    it, and not in the URI's path.
+    """
 
     scheme: str
     key: PurePosixPath
     query: str = ""
     store: Any = field(default=None, compare=False, repr=False)  # a pyarrow.fs.FileSystem
+    authority: str = field(default="", repr=False)
+    outside: int = 1
 
     @staticmethod
     def read(uri: str) -> ObjectPath:
@@ -46,17 +54,31 @@ class ObjectPath:
         try:
             if not parts.netloc or not parts.path.strip("/"):
                 raise ValueError("it has no bucket, or no folder in it")
-            store, key = FileSystem.from_uri(uri)
-        except (OSError, ValueError, NotImplementedError) as e:
-            reason = str(e).splitlines()[0].rstrip(".")
-            raise BadInput(f"'{uri}' cannot be used ({reason}); write it as s3://bucket/folder.") from e
-        return ObjectPath(parts.scheme, PurePosixPath(key), parts.query, store)
+            store, key = FileSystem.from_uri(parts._replace(scheme=parts.scheme.lower()).geturl())
+        except (ValueError, NotImplementedError) as e:
+            raise BadInput(
+                f"'{without_password(uri)}' cannot be used ({first_line(e)}); write it as s3://bucket/folder."
+            ) from e
+        except OSError as e:
+            raise unreachable(without_password(uri), e) from e
+        place = PurePosixPath(key)
+        inside = len(PurePosixPath(parts.path.strip("/")).parts)
+        return ObjectPath(
+            parts.scheme.lower(), place, parts.query, store, parts.netloc, max(0, len(place.parts) - inside)
+        )
+
+    @property
+    def uri(self) -> str:
+        """What names it for another process: with the password, if there is one."""
+        path = "/".join(quote(part, safe=_UNQUOTED) for part in self.key.parts[self.outside :])
+        authority = self.authority or self.key.parts[0]
+        return f"{self.scheme}://{authority}/{path}" + (f"?{self.query}" if self.query else "")
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.key}" + (f"?{self.query}" if self.query else "")
+        return without_password(self.uri)
 
     def __truediv__(self, name: str) -> ObjectPath:
-        return ObjectPath(self.scheme, self.key / name, self.query, self.store)
+        return replace(self, key=self.key / name)
 
     @property
     def name(self) -> str:
@@ -66,7 +88,7 @@ class ObjectPath:
     @property
     def parent(self) -> ObjectPath:
         """The folder of this object."""
-        return ObjectPath(self.scheme, self.key.parent, self.query, self.store)
+        return replace(self, key=self.key.parent)
 
     def absolute(self) -> ObjectPath:
         """As it is."""
@@ -83,6 +105,10 @@ class ObjectPath:
     def is_file(self) -> bool:
         """Whether it is an object."""
         return bool(self._info().type.name == "File")
+
+    def is_symlink(self) -> bool:
+        """A store has no links."""
+        return False
 
     def iterdir(self) -> Iterator[ObjectPath]:
         """What is in this folder."""
@@ -144,7 +170,29 @@ def place_of(folder: str | Path) -> Path:
     if in_store(folder):
         return cast(Path, folder)
     scheme, separator, _ = str(folder).partition("://")
-    if isinstance(folder, str) and separator and scheme in SCHEMES:
+    if isinstance(folder, str) and separator:
+        if scheme.lower() not in SCHEMES:
+            raise BadInput(f"'{folder}' is in no known kind of store; give a folder, s3://…, gs://… or abfs://….")
         # subtle: an ObjectPath is no Path, but has all its methods that are used on the folder of a run
         return cast(Path, ObjectPath.read(folder))
     return Path(folder).expanduser()
+
+
+def address(place: Path) -> str:
+    """What names a folder for another process."""
+    return place.uri if in_store(place) else str(place.absolute())
+
+
+def unreachable(uri: str, e: OSError) -> BadInput:
+    """The error of a store that does not answer, or does not let one in."""
+    return BadInput(f"'{uri}' cannot be reached ({first_line(e)}); check the address, the credentials and the network.")
+
+
+def without_password(uri: str) -> str:
+    """A URI that may be shown: without a user and a password before the bucket."""
+    return re.sub(r"^([a-z0-9]+://)[^/@]*:[^/@]*@", r"\1", uri, flags=re.IGNORECASE)
+
+
+def first_line(e: BaseException) -> str:
+    """The first line of an error of pyarrow."""
+    return (str(e).splitlines() or [type(e).__name__])[0].rstrip(".")

@@ -97,7 +97,9 @@ def _not_measured(record: Record) -> str:
         *(["other maskings"] if len(record.summary.rankings) == 1 else []),
         *([] if record.settings(used).get("layer_draws", 1) else ["single layers and heads"]),
     ]
-    return f"{'; '.join(parts)}. To add them to this run, repeat its command with --profile standard."
+    return (
+        f"{'; '.join(parts)}. To add them to this run, repeat its command with --profile standard and without --checks."
+    )
 
 
 def _mixed(kinds: Sequence[Mapping[str, Any]]) -> str:

@@ -37,7 +37,8 @@ def more_sentence(answer: Answer, n: int, every: int) -> str:
     if not isfinite(answer.needed):
         return f"{answer.question} would stay undecided with more texts like these."
     more = max(1, round_up(answer.needed - n))
-    beyond = f", more than the data has ({max(0, every - n):,})" if more > every - n else ""
+    left = max(0, every - n)
+    beyond = "" if more <= left else f", more than the data has ({left:,})" if left else "; the data has no more"
     return f"{answer.question} needs about {more:,} more texts like these to be decided{beyond}."
 
 

@@ -157,8 +157,9 @@ def read_study(folder: str | Path) -> StudyFolder:
 
 
 def is_study(folder: str | Path) -> bool:
-    """Whether a folder holds a study."""
-    return (place_of(folder) / STUDY).is_file()
+    """Whether a folder holds a study, which is never in a store."""
+    place = place_of(folder)
+    return not in_store(place) and (place / STUDY).is_file()
 
 
 def _present(place: Path) -> Manifest | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from heedful.audits.manifest import Manifest
 from heedful.audits.workers import Processes, ReportShare, Work, Workers, silent
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
-from heedful.core.files import compact, json_value
+from heedful.core.files import compact, json_value, scratch_folder
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
 from heedful.data import EVERYTHING, Example, Selection, Splits
@@ -112,8 +111,8 @@ def study(
         outcome = run(job, open_study(out, job.manifest(), restart), workers, watch)
         outcome.save_page()
         return outcome
-    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        outcome = run(job, open_study(Path(folder) / "study", job.manifest()), workers, watch)
+    with scratch_folder() as folder:
+        outcome = run(job, open_study(folder / "study", job.manifest()), workers, watch)
         return replace(outcome, folder=None)
 
 
@@ -383,9 +382,9 @@ class StudyForecast:
 
 def forecast(job: StudyJob) -> StudyForecast:
     """The cost of a job. A few texts are run, to time this model here."""
-    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
+    with scratch_folder() as folder:
         timed = replace(job, subjects=tuple(_with_classifier(subject) for subject in job.subjects))
-        costs = list(job.study.costs(timed.trial(StudyFolder(Path(folder), job.manifest()))))
+        costs = list(job.study.costs(timed.trial(StudyFolder(folder, job.manifest()))))
     if job.subjects[0].classifier is None and not getattr(job.study, "trains", False):
         costs.insert(0, Cost("training the network", trained=epochs_of(job.subjects[0])))
     passes = sum(cost.forwards + 2 * cost.backwards + 3 * cost.trained for cost in costs)
@@ -397,9 +396,9 @@ def _with_classifier(subject: Subject) -> Subject:
     if subject.classifier is not None:
         return subject
     few = Splits(subject.splits.train[:64], subject.splits.dev[:8], [])
-    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
+    with scratch_folder() as folder:
         short = {**subject.settings, "epochs": 1}
-        return replace(subject, classifier=train(subject.recipe, few, Path(folder) / "model", short).classifier)
+        return replace(subject, classifier=train(subject.recipe, few, folder / "model", short).classifier)
 
 
 def _pass_seconds(subject: Subject) -> float:

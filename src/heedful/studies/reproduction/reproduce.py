@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from heedful.audits.manifest import Manifest
 from heedful.audits.workers import Processes
 from heedful.core.catalogue import Catalogue
 from heedful.core.errors import BadInput, nearest
-from heedful.core.files import json_value
+from heedful.core.files import json_value, scratch_folder
 from heedful.core.settings import read_assignments
 from heedful.core.settings import values as settings_of
 from heedful.data.examples import CORPUS
@@ -53,8 +52,8 @@ def reproduce(
         outcome = run(job, open_study(out, job.manifest(), restart), workers, watch)
         outcome.save_page()
         return outcome
-    with tempfile.TemporaryDirectory(prefix="heedful-") as folder:
-        outcome = run(job, open_study(Path(folder) / "study", job.manifest()), workers, watch)
+    with scratch_folder() as folder:
+        outcome = run(job, open_study(folder / "study", job.manifest()), workers, watch)
         return replace(outcome, folder=None)
 
 
