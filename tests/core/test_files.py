@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from heedful.core.errors import BadInput
-from heedful.core.files import json_value, output, sorted_keys, sweep, write_files, write_folder
+from heedful.core.files import HOST, json_value, output, scratch_folder, sorted_keys, sweep, write_files, write_folder
 from tests.support.patience import PATIENCE_SECONDS
 
 
@@ -101,3 +102,16 @@ def test_every_value_has_one_json_form(value: Any, form: Any) -> None:
 
 def test_keys_are_sorted_at_every_level() -> None:
     assert json.dumps(sorted_keys({"b": [{"d": 1, "c": 2}], "a": 0})) == '{"a": 0, "b": [{"c": 2, "d": 1}]}'
+
+
+def test_what_a_killed_process_left_among_temporary_files_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f".shared.{HOST}.99999999.0123456789abcdef.part"
+    left.mkdir()
+    (left / "work.json").write_text("{}")
+    with scratch_folder() as folder:
+        assert [file.name for file in tmp_path.iterdir()] == [folder.name]
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(tmp_path.iterdir()) == []
