@@ -14,6 +14,7 @@ from heedful.checks import similarity as alike
 from heedful.checks.randomisation import Randomisation, copied, randomise, staged
 from heedful.core.errors import BadInput, Unsupported
 from heedful.methods.explain import run_method
+from heedful.methods.shapley import Shapley
 from heedful.model.classifier import Classifier
 from heedful.model.function import Plain
 from heedful.nets.hierarchical import Hierarchical, HierarchicalShape
@@ -150,6 +151,16 @@ def test_fewer_stages_meet_the_same_models() -> None:
     every, some = Randomisation()(case), Randomisation(stages=2)(case)
     place_ = {"stage": 2, "layers": "bert.encoder.layer.1"}
     assert value(every, "tau", "gradient-x-input", **place_) == value(some, "tau", "gradient-x-input", **place_)
+
+
+def test_fewer_samples_are_drawn_on_random_models_alone() -> None:
+    few, many = (cases.one(models.shared("bert"), TEXT, (Shapley(samples=n),)) for n in (8, 40))
+    fewer, same = Randomisation(stages=1, samples=8), Randomisation(stages=1, samples=40)
+    assert fewer.passes(many.classifier, many.tokens, many.methods) == same.passes(
+        few.classifier, few.tokens, few.methods
+    )
+    assert fewer(few) == Randomisation(stages=1)(few)
+    assert same(many) == Randomisation(stages=1)(many) != fewer(many)
 
 
 def test_a_function_has_no_weights() -> None:

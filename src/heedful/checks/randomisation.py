@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -41,10 +41,12 @@ class Randomisation(Together):
     `how`: "shuffle" permutes the numbers of each tensor, which preserves their distribution exactly; "normal" draws new
     ones with the tensor's mean and standard deviation. Both apply to biases and norms too; tensors of equal numbers do
     not change. The random numbers depend on the seed and the tensor's name, so all texts use the same models. `stages`
-    evenly spaced ones are explained, including the last; None is all.
+    evenly spaced ones are explained, including the last; None is all. A method draws at most `samples` on a random
+    model, where it would draw more.
     """
 
     stages: Annotated[int, Ge(1)] | None = None
+    samples: Annotated[int, Ge(4)] | None = None
     how: WeightDraw = "shuffle"
     methods: tuple[str, ...] | None = None
     texts: int | None = None
@@ -57,7 +59,7 @@ class Randomisation(Together):
         "good reasons, so look for a method that stays similar where others do not. A method that is pure noise passes "
         f"this check. All texts use the same random models. {similarity.COMPARED_WORDS}"
     )
-    standard: ClassVar[Mapping[str, Any]] = {**STANDARD_REEXPLAINING, "stages": 4}
+    standard: ClassVar[Mapping[str, Any]] = {**STANDARD_REEXPLAINING, "stages": 4, "samples": 100}
     probe: ClassVar[Mapping[str, Any]] = {"stages": 1, "methods": ("gradient-x-input", "leave-one-out")}
     summary: ClassVar[str] = "similarity of explanations when weights are randomised part by part"
     paper: ClassVar[str] = "Adebayo et al. 2018 (cascading randomisation)"
@@ -111,13 +113,22 @@ class Randomisation(Together):
         findings = [[_output(case, random, at)] for case in cases]
         for name, explained in similarity.explained_cases(cases, self.methods):
             tokens, targets = [cases[i].tokens for i in explained], [cases[i].target for i in explained]
-            again = try_method(random, cases[explained[0]].methods[name], tokens, targets, cases[0].seed)
+            method = self._on_random(cases[explained[0]].methods[name])
+            again = try_method(random, method, tokens, targets, cases[0].seed)
             for i, why in zip(explained, again, strict=True):
                 comparison = similarity.compare_explanations(cases[i], cases[i].attributions[name], why)
                 findings[i] += comparison.findings(self.name, name, MEASURES, at)
         for i, control in enumerate(controls):
             findings[i] += [] if control is None else control.findings(self.name, "random", MEASURES, at)
         return findings
+
+    def _on_random(self, method: Method) -> Method:
+        """The method as it explains a random model."""
+        draws: Any = getattr(method, "samples", None)
+        if self.samples is None or not isinstance(draws, int) or draws <= self.samples:
+            return method
+        fewer: Any = replace(cast(Any, method), samples=self.samples)
+        return cast(Method, fewer)
 
     def passes(self, classifier: Classifier, tokens: Tokens, methods: Mapping[str, Method]) -> Passes:
         """At most: a prediction and an explanation by each method for each stage. The model is not run."""
@@ -127,7 +138,8 @@ class Randomisation(Together):
         blocks = sum(part.block for part in parts)
         n = len(similarity.evenly(blocks + 2 if blocks else len(parts), self.stages))
         names = similarity.methods_used(list(methods), self.methods)
-        stage = similarity.passes_of(classifier, tokens, methods, names)
+        on_random = {name: self._on_random(method) for name, method in methods.items()}
+        stage = similarity.passes_of(classifier, tokens, on_random, names)
         return similarity.times(Passes(stage.forwards + 1, stage.backwards), n)
 
 
