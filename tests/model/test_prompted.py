@@ -307,6 +307,9 @@ def loaded(**prompt: Any) -> Any:
         ),
         ({"template": "{text} {mask}"}, "the template has {mask}, and the model continues its input"),
         ({"scoring": "last"}, "scoring 'last' is not one of first, sum, mean"),
+        ({"chat": "no"}, "chat of the prompt is 'no'; give true or false"),
+        ({"calibrate": "false"}, "calibrate of the prompt is 'false'; give true or false"),
+        ({"system": 5, "chat": True}, "system of the prompt is 5; give a text"),
         ({"system": "Be kind"}, "a system prompt is for chat templates"),
         ({"chat": True}, "the tokenizer has no chat template"),
     ],
@@ -314,6 +317,19 @@ def loaded(**prompt: Any) -> Any:
 def test_prompts_that_cannot_work_are_refused(prompt: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         loaded(**prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (5, "the prompt is a int; give a heedful.Prompt, a mapping of its fields, or a JSON file."),
+        ([], "the prompt is a list; give a heedful.Prompt, a mapping of its fields, or a JSON file."),
+        ({5: "{text}"}, "a prompt has no '5'; it has template, "),
+    ],
+)
+def test_what_is_no_prompt_is_refused(prompt: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{message}"):
+        load(language_model(CAUSAL), prompt=prompt)
 
 
 def test_masks_of_a_masked_model() -> None:
