@@ -24,6 +24,7 @@ import heedful
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods.conformance import snapshot
 from heedful.methods.explain import explain
+from heedful.model import loading
 from heedful.model.classifier import Classifier
 from heedful.model.huggingface import model_fingerprint
 from heedful.model.loading import load
@@ -153,11 +154,15 @@ def test_a_device_that_is_not_there_is_refused(saved: Path) -> None:
         load(saved, device="cuda")
 
 
-def test_what_is_no_device_is_refused(saved: Path) -> None:
-    with pytest.raises(
-        BadInput, match=r"^device 'moon' cannot be used here \(Expected one of [^()]+\); try --device cpu\.$"
-    ):
-        load(saved, device="moon")
+@pytest.mark.parametrize("asked", ["moon", "", "cuda:x", "meta", 3.5])
+def test_what_is_no_device_is_refused(saved: Path, asked: Any) -> None:
+    with refused(f"device '{asked}' is not one of auto, cpu, cuda, mps."):
+        load(saved, device=asked)
+
+
+@pytest.mark.parametrize("asked", ["cuda:1", "xpu"])
+def test_a_device_may_have_a_number_or_another_name(asked: str) -> None:
+    assert loading.chosen_device(asked) == torch.device(asked)
 
 
 def test_the_device_is_where_the_model_goes(saved: Path) -> None:

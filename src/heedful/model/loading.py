@@ -92,7 +92,7 @@ def load(
             classifier.name = "heedful-default"
         try:
             classifier.model.to(place)
-        except (RuntimeError, AssertionError, TypeError) as e:  # mps has no float64
+        except (RuntimeError, AssertionError, ImportError, TypeError) as e:  # mps has no float64
             raise BadInput(f"device '{place}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
         here = model is not None and Path(source).expanduser().exists()
         arguments = {
@@ -226,14 +226,19 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     """The device of this name; "auto" is the first of cuda and mps that is here, or else the CPU."""
     if device is None:
         return torch.device("cpu")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        if device != "auto":
-            return torch.device(device)
-        return torch.device(
-            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        )
-    except RuntimeError as e:
-        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+        place = torch.device(device)
+    except (RuntimeError, TypeError) as e:
+        raise _no_device(device) from e
+    if place.type == "meta":  # its tensors have no numbers
+        raise _no_device(device)
+    return place
+
+
+def _no_device(device: Any) -> BadInput:
+    return BadInput(f"device '{device}' is not one of auto, cpu, cuda, mps.")
 
 
 def _from_files(
