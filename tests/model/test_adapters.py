@@ -14,13 +14,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
 
+import heedful
 from heedful.audits.capabilities import capabilities
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods.explain import explain
 from heedful.model import loading
 from heedful.model.classifier import Classifier
 from heedful.model.loading import describe_classifier, load, restore_classifier, with_adapter
-from tests.support.models import TEXTS, build, loud, tokenizer
+from tests.support.models import TEXTS, WORDS, build, loud, tokenizer
 
 peft = pytest.importorskip("peft")
 
@@ -225,15 +226,49 @@ def test_another_process_gets_the_same_model(whole: tuple[Path, Any], use: Any, 
     assert torch.allclose(logits(restored), logits(classifier), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("SEQ_CLS", "PromptTuningConfig"),
+        ("CAUSAL_LM", "PromptTuningConfig"),
+        pytest.param("CAUSAL_LM", "PrefixTuningConfig", marks=pytest.mark.thorough),
+    ],
+)
+def test_learned_vectors_before_the_text_are_saved(task: str, kind: str, tmp_path: Path) -> None:
+    config = build("gpt2").config
+    auto = AutoModelForSequenceClassification if task == "SEQ_CLS" else AutoModelForCausalLM
+    own = peft.get_peft_model(
+        loud(auto.from_config(config)), getattr(peft, kind)(task_type=task, num_virtual_tokens=3)
+    ).eval()
+    before = {name: p.clone() for name, p in own.state_dict().items()}
+    prompt = {"template": "{text} is", "verbalizer": WORDS} if task == "CAUSAL_LM" else {}
+    classifier = load((own, tokenizer("gpt")), **prompt)
+    heedful.save(classifier, tmp_path / "saved")
+    again = load(tmp_path / "saved")
+    assert again.fingerprint == classifier.fingerprint
+    assert torch.equal(logits(again), logits(classifier))
+    assert all(torch.equal(p, before[name]) for name, p in own.state_dict().items())
+    described = describe_classifier(classifier, tmp_path / "copy")
+    assert restore_classifier(described).fingerprint == classifier.fingerprint
+
+
 def test_a_state_that_no_folder_holds_is_not_sent_to_another_process(whole: tuple[Path, Any], tmp_path: Path) -> None:
     classifier = load(whole[0] / "adapter", adapter="live")
     before = classifier.fingerprint
     classifier.model.base_model.disable_adapter_layers()
     assert classifier.fingerprint != before
     with pytest.raises(
-        BadInput, match=r"cannot be saved for another process \(its adapter is in a state .*; use jobs=1"
+        BadInput, match=r"cannot be saved for another process \(its adapter is in a state .*; merge it\); use jobs=1"
     ):
         describe_classifier(classifier, tmp_path / "copy")
+
+
+def test_of_an_encoder_of_learned_vectors_a_folder_holds_only_these(tmp_path: Path) -> None:
+    settings = peft.PromptEncoderConfig(task_type="CAUSAL_LM", num_virtual_tokens=3, encoder_hidden_size=8)
+    own = peft.get_peft_model(loud(AutoModelForCausalLM.from_config(build("gpt2").config)), settings).eval()
+    classifier = load((own, tokenizer("gpt")), template="{text} is", verbalizer=WORDS)
+    with refused(r"its adapter is in a state .*; load it from the folder that peft writes"):
+        heedful.save(classifier, tmp_path / "saved")
 
 
 # what is refused

@@ -199,7 +199,8 @@ def _write(classifier: Classifier, folder: Path) -> None:
     if isinstance(classifier, Prompted):
         (folder / PROMPT_FILE).write_text(json.dumps(classifier.prompt.to_dict(), ensure_ascii=False), "utf-8")
     if adapted and load(folder, dtype="auto", adapter="live").fingerprint != classifier.fingerprint:
-        raise BadInput("its adapter is in a state that a folder does not hold; merge it")
+        way = "load it from the folder that peft writes" if model.active_peft_config.is_prompt_learning else "merge it"
+        raise BadInput(f"its adapter is in a state that a folder does not hold; {way}")
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
