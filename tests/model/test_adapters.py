@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
 import heedful
 from heedful.audits.capabilities import capabilities
@@ -21,7 +21,7 @@ from heedful.methods.explain import explain
 from heedful.model import loading
 from heedful.model.classifier import Classifier
 from heedful.model.loading import describe_classifier, load, restore_classifier, with_adapter
-from tests.support.models import TEXTS, WORDS, build, loud, tokenizer
+from tests.support.models import TEXTS, WORDS, build, language_model, loud, tokenizer
 
 peft = pytest.importorskip("peft")
 
@@ -205,11 +205,55 @@ def test_an_adapter_of_a_language_model_needs_a_prompt(tmp_path: Path) -> None:
         r"'.*' is an adapter of a language model \(CAUSAL_LM\); give template= and .* a prompt\.", Unsupported
     ):
         load(tmp_path / "adapter")
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS}
+    assert load(tmp_path / "adapter", **prompt).architecture == "GPT2LMHeadModel"
+    with refused(r"the template has {mask}, and '.*base' is a causal language model .*; leave {mask} out\."):
+        load(tmp_path / "adapter", template="{text} {mask}", verbalizer=WORDS)
     auto, model, its_tokenizer = with_adapter(str(tmp_path / "adapter"), tmp_path / "adapter", torch.float32)
     ids = torch.tensor([its_tokenizer(TEXTS[0])["input_ids"]])
     print((model(ids).logits - own(ids).logits).abs().max(), model.training, own.training)
     assert (auto, its_tokenizer.get_vocab()) == (AutoModelForCausalLM, t.get_vocab())
     assert torch.allclose(model(ids).logits, own(ids).logits, rtol=1e-5, atol=2e-5)
+
+
+def test_a_base_that_is_no_language_model_is_refused(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    own = lora(AutoModelForCausalLM.from_config(build("llama").config), TARGETS["llama"], "CAUSAL_LM")
+    own.save_pretrained(tmp_path / "adapter")
+    tokenizer("roberta").save_pretrained(tmp_path / "adapter")
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS}
+    classifier = build("llama").model
+    for name, model, message in (
+        (
+            "classifier",
+            classifier,
+            r"is a classifier \(Llama.*\), and .*; give the base model on which the adapter was",
+        ),
+        (
+            "body",
+            classifier.model,
+            r"has no trained weights for lm_head.weight.*; give a language model that AutoModelFor",
+        ),
+    ):
+        model.save_pretrained(tmp_path / name)
+        rewrite(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / name))
+        with pytest.raises(HeedfulError, match=message):
+            load(tmp_path / "adapter", **prompt)
+    with refused(r"'.*adapter' is an adapter of a classifier \(SEQ_CLS\) and takes no prompt; leave it out\."):
+        load(whole[0] / "adapter", **prompt)
+
+
+def test_an_adapter_without_a_task_goes_on_the_kind_of_its_base(tmp_path: Path) -> None:
+    model, t = language_model("prompted-bert")
+    model.save_pretrained(tmp_path / "base")
+    t.save_pretrained(tmp_path / "base")
+    base = AutoModelForMaskedLM.from_pretrained(tmp_path / "base")
+    own = lora(base, ["query"], None)
+    own.save_pretrained(tmp_path / "adapter")
+    assert (
+        load(tmp_path / "adapter", template="It is {mask}: {text}", verbalizer=WORDS).architecture == "BertForMaskedLM"
+    )
+    with refused(r"the template has no {mask}, in whose place .*\."):
+        load(tmp_path / "adapter", template="{text} is", verbalizer=WORDS)
 
 
 # other processes
@@ -241,7 +285,7 @@ def test_learned_vectors_before_the_text_are_saved(task: str, kind: str, tmp_pat
         loud(auto.from_config(config)), getattr(peft, kind)(task_type=task, num_virtual_tokens=3)
     ).eval()
     before = {name: p.clone() for name, p in own.state_dict().items()}
-    prompt = {"template": "{text} is", "verbalizer": WORDS} if task == "CAUSAL_LM" else {}
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS} if task == "CAUSAL_LM" else {}
     classifier = load((own, tokenizer("gpt")), **prompt)
     heedful.save(classifier, tmp_path / "saved")
     again = load(tmp_path / "saved")

@@ -1,6 +1,7 @@
 """Language models that classify by a prompt: their logits, what of the input stays, and what is refused."""
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -341,12 +342,80 @@ def test_masks_of_a_masked_model() -> None:
         prompted("prompted-bert").tokens("a", "b")
 
 
+def saved(folder: Path, family: str) -> Path:
+    for part in language_model(family):
+        part.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("is_decoder", [False, True])
+def test_a_masked_language_model_is_no_causal_one(is_decoder: bool, tmp_path: Path) -> None:
+    """Families of both kinds: the folder says which it is, not the template."""
+    folder = saved(tmp_path, "prompted-bert")
+    if not is_decoder:
+        with pytest.raises(BadInput, match=r"^the template has no {mask}, in whose place a masked language model"):
+            load(folder, template="{text} is", verbalizer=models.WORDS)
+        return
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"is_decoder": True, "architectures": None}))
+    assert load(folder, template="{text} is", verbalizer=models.WORDS).architecture == "BertLMHeadModel"
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        (CAUSAL, "a causal language model (GPT2LMHeadModel)"),
+        ("prompted-t5", "an encoder-decoder language model (T5ForConditionalGeneration)"),
+        ("prompted-bart", "an encoder-decoder language model (BartForConditionalGeneration)"),
+    ],
+)
+def test_other_language_models_fill_no_mask(family: str, kind: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, family)
+    message = f"the template has {{mask}}, and '{folder}' is {kind}, which fills no mask; leave {{mask}} out."
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
+        load(folder, template="{text} is {mask}", verbalizer=models.WORDS)
+
+
+@pytest.mark.parametrize(
+    ("family", "template"), [("bert", "{text} is"), ("bert", "It is {mask}: {text}"), ("gpt2", "{text} is")]
+)
+def test_a_classifier_takes_no_prompt(family: str, template: str, tmp_path: Path) -> None:
+    """The weights of a causal one would pass: its head is tied to its word vectors."""
+    classifier = models.shared(family)
+    classifier.model.save_pretrained(tmp_path)
+    classifier.tokenizer.save_pretrained(tmp_path)
+    message = f"'{tmp_path}' is a classifier ({classifier.architecture}), and a prompt is for language models; give it "
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}without a prompt.$"):
+        load(tmp_path, template=template, verbalizer=models.WORDS)
+
+
+def test_a_body_without_a_language_head_is_refused(tmp_path: Path) -> None:
+    model, tokenizer = language_model("prompted-bert")
+    model.bert.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    message = r"has no trained weights for cls\..*; give a language model that AutoModelForMaskedLM loads\.$"
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path, template="It is {mask}: {text}", verbalizer=models.WORDS)
+
+
+def test_a_family_without_language_models_is_refused(tmp_path: Path) -> None:
+    classifier = models.shared("bert")
+    classifier.model.save_pretrained(tmp_path)
+    classifier.tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    message = r"^'.*' \(ViTConfig\) has no language model in transformers \(AutoModelForCausalLM\); give another\.$"
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path, template="{text} is", verbalizer=models.WORDS)
+
+
 def test_a_language_model_without_a_prompt_is_refused_with_the_way_out(tmp_path: Path) -> None:
     model, tokenizer = language_model(CAUSAL)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(Unsupported, match="or a template and a verbalizer"):
         load(tmp_path)
+    with pytest.raises(Unsupported, match="or give a template and a verbalizer, by which a language model classifies"):
+        load((model, tokenizer))
     with pytest.raises(BadInput, match="the prompt has no verbalizer"):
         load(tmp_path, template="{text} is")
     with pytest.raises(BadInput, match="give the language model and its tokenizer with a prompt"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -34,7 +35,14 @@ _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
+# transformers' classes of language models, and what they are
+_LANGUAGE_CLASSES = {
+    "AutoModelForCausalLM": "a causal",
+    "AutoModelForMaskedLM": "a masked",
+    "AutoModelForSeq2SeqLM": "an encoder-decoder",
+}
 _ZERO_SHOT_PIPELINE = "ZeroShotClassificationPipeline"
+_NO_CLASS = re.compile(r"Unrecognized configuration class <class '(?:\w+\.)*(\w+)'> for this kind of AutoModel: (\w+)")
 _LOADING = RLock()  # `silence_transformers` changes global settings of the process
 
 
@@ -371,19 +379,21 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
 
     options = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
-    _check_trained(model, report, source)
+    _check_trained(model, report, source, AutoModelForSequenceClassification)
     return model
 
 
-def _check_trained(model: Any, report: Mapping[str, Any], source: str, given: Collection[str] = ()) -> None:
+def _check_trained(model: Any, report: Mapping[str, Any], source: str, auto: Any, given: Collection[str] = ()) -> None:
     """Refuse a model with weights that are neither in its files nor among those `given`."""
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if missing := [name for name in missing if name not in given]:
         names = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         kind = ", ".join(model.config.architectures or ["unknown"])
         untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
+        if auto.__name__ in _LANGUAGE_CLASSES:
+            raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
         do = "give a model that was fine-tuned for sequence classification"
-        if kind.endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
+        if kind.endswith(huggingface.LANGUAGE_MODELS):
             do += ", or a template and a verbalizer, by which a language model classifies"
         raise Unsupported(f"{untrained}; {do}.")
 
@@ -392,57 +402,72 @@ def _with_adapter(
     source: str, folder: Path, dtype: Any, use: AdapterUse | None, prompt: Prompt | None
 ) -> tuple[Any, Any]:
     """The model and the tokenizer of an adapter folder: of a classifier, or with a prompt of a language model."""
-    import transformers
-
-    task = Adapter.read(source, folder).task
-    if prompt is not None:
-        auto = transformers.AutoModelForMaskedLM if MASK in prompt.template else None
-        return with_adapter(source, folder, dtype, use, auto)[1:]
-    if task in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
-        kind = f"'{source}' is an adapter of a language model ({task})"
+    adapter = Adapter.read(source, folder)
+    if prompt is None and adapter.task in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
+        kind = f"'{source}' is an adapter of a language model ({adapter.task})"
         raise Unsupported(f"{kind}; give template= and verbalizer= to classify with a prompt.")
-    return with_adapter(source, folder, dtype, use)[1:]
+    if prompt is not None and adapter.task == "SEQ_CLS":
+        raise BadInput(f"'{source}' is an adapter of a classifier (SEQ_CLS) and takes no prompt; leave it out.")
+    return with_adapter(source, folder, dtype, use, prompt)[1:]
 
 
 def with_adapter(
-    source: str, folder: Path, dtype: Any, use: AdapterUse | None = None, auto: Any = None
+    source: str, folder: Path, dtype: Any, use: AdapterUse | None = None, prompt: Prompt | None = None
 ) -> tuple[Any, Any, Any]:
     """The transformers class of an adapter's base, the model with the adapter, and the tokenizer.
 
-    The class follows from the adapter's task, unless `auto` is given.
+    The class follows from the adapter's task or, with a prompt, from the base.
     """
     import transformers
 
     adapter = Adapter.read(source, folder)
-    auto = auto or getattr(transformers, adapter.auto_class())
+    auto = getattr(transformers, adapter.auto_class())
     base = adapter.base_folder()
     if base is None:
         try:
             base = _download(adapter.base, adapter.settings.get("revision"))
         except BadInput as e:
             raise e if e.__cause__ is None else adapter.missing_base(e.__cause__) from e
+    if prompt is not None:
+        auto = _language_class(adapter.base, _config(base), prompt, "the base model on which the adapter was trained")
     own = {path.name for path in folder.iterdir()} & {*_TOKENIZER_FILES, "tokenizer_config.json"}
     labels = adapter.label_options(_skeleton(auto, str(base), base))
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True, **labels}
     model, report = _pretrained(auto, str(base), base, not own, **options)
-    _check_trained(model, report, source, adapter.shapes)
+    _check_trained(model, report, source, auto, adapter.shapes)
     model = adapter.adapt(model, use, None if dtype == "auto" else dtype)
     return auto, model, _tokenizer(source, folder if own else base)
 
 
 def _language_model(source: str, folder: Path, dtype: Any, prompt: Prompt) -> Any:
-    """A language model from a checked folder: masked if the template has a mask, else causal or encoder-decoder."""
-    import transformers
-
-    config = _config(folder)
-    kind = "Seq2SeqLM" if config.get("is_encoder_decoder") else "CausalLM"
-    auto = getattr(transformers, f"AutoModelFor{'MaskedLM' if MASK in prompt.template else kind}")
+    """A language model from a checked folder: masked, causal or encoder-decoder."""
+    auto = _language_class(source, _config(folder), prompt, "it without a prompt")
     model, report = _pretrained(auto, source, folder, dtype=dtype, output_loading_info=True)
-    if missing := sorted(report["missing_keys"]):
-        kind = ", ".join(config.get("architectures") or ["unknown"])
-        untrained = f"'{source}' ({kind}) has no trained weights for {missing[0]}, so its answers would be random"
-        raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
+    _check_trained(model, report, source, auto)
     return model
+
+
+def _language_class(source: str, config: Mapping[str, Any], prompt: Prompt, instead: str) -> Any:
+    """The transformers class of a language model; `instead` of a classifier, which is refused, this is to be given."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
+
+    names = config.get("architectures")
+    architecture = str(names[0]) if isinstance(names, list) and names else "unknown"
+    if architecture.endswith("ForSequenceClassification"):
+        found = f"'{source}' is a classifier ({architecture}), and a prompt is for language models"
+        raise BadInput(f"{found}; give {instead}.")
+    continues = config.get("is_decoder") or architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    if config.get("is_encoder_decoder"):
+        name = "AutoModelForSeq2SeqLM"
+    elif str(config.get("model_type")) in MASKED and not continues:  # some of these have a causal class too
+        name = "AutoModelForMaskedLM"
+    else:
+        name = "AutoModelForCausalLM"
+    if config and MASK in prompt.template and name != "AutoModelForMaskedLM":
+        kind = f"{_LANGUAGE_CLASSES[name]} language model ({architecture}), which fills no mask"
+        raise BadInput(f"the template has {MASK}, and '{source}' is {kind}; leave {MASK} out.")
+    return getattr(transformers, name)
 
 
 def _with_head(source: str, folder: Path, dtype: Any) -> tuple[Any, Any] | None:
@@ -544,8 +569,13 @@ def _explained(e: Exception, source: str) -> HeedfulError:
     message = f"{type(e).__name__}: {e}"
     if "SafetensorError" in message or "header" in message.lower():
         return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
-    signs = ("Unrecognized configuration class", "Unrecognized model", "does not recognize")
-    if any(sign in message for sign in signs):
+    if found := _NO_CLASS.search(message):
+        config, auto = found.groups()
+        if auto in _LANGUAGE_CLASSES:
+            return Unsupported(f"'{source}' ({config}) has no language model in transformers ({auto}); give another.")
+        way = "give another model, or a language model with a template and a verbalizer"
+        return Unsupported(f"'{source}' ({config}) has no sequence classifier in transformers; {way}.")
+    if any(sign in message for sign in ("Unrecognized model", "does not recognize")):
         return Unsupported(f"'{source}' has no sequence classifier in transformers ({_first_line(e)}).")
     if "trust_remote_code" in message:
         return Unsupported(f"'{source}' needs its own code, which heedful does not execute.")
