@@ -133,12 +133,12 @@ def test_of_several_labels_one_is_explained_as_the_sentence_says(last: Any, one:
     assert prediction.probabilities == pytest.approx(alone.predict_proba([TEXTS[0]])[0], abs=1e-9)
 
 
-def test_pairs_devices_and_other_processes_are_refused(tmp_path: Any) -> None:
+def test_pairs_prompts_and_other_processes_are_refused(tmp_path: Any) -> None:
     model = pipeline(LogisticRegression())
     with refused("TfidfVectorizer + LogisticRegression reads one text, not a pair; give one text."):
         explain(model, ("a text", "another"), "leave-one-out")
-    with refused("a Pipeline has its own device and dtype; set them where you create it."):
-        load(model, device="cpu")
+    with refused("a Pipeline is a classifier, and a prompt is for language models; leave the prompt out."):
+        load(model, template="{text} is", verbalizer={"a": "good", "b": "bad"})
     name = "TfidfVectorizer + LogisticRegression"
     with refused(f"{name} is a function, which runs in this process only; use jobs=1."):
         audit(model, [{"text": "a good film"}] * 40, ["leave-one-out"], ["complexity"], out=tmp_path / "run", jobs=2)

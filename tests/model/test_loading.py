@@ -178,10 +178,25 @@ def test_a_pipeline_is_a_classifier(original: Classifier) -> None:
     assert max(found.probabilities) == pytest.approx(said["score"], abs=1e-5)
 
 
-def test_a_pipeline_has_its_own_device(original: Classifier) -> None:
-    pipeline = transformers.pipeline("text-classification", model=original.model, tokenizer=original.tokenizer)
-    with refused("a pipeline has its own revision, device and dtype; set them where you create it."):
-        load(pipeline, device="cpu")
+IN_MEMORY: dict[str, Callable[[Classifier], Any]] = {
+    "classifier": lambda original: original,
+    "pair": lambda original: (original.model, original.tokenizer),
+    "pipeline": lambda original: transformers.pipeline(
+        "text-classification", model=original.model, tokenizer=original.tokenizer
+    ),
+    "function": lambda _: heedful.Plain(lambda texts: [[0.5, 0.5]] * len(texts)),
+}
+
+
+@pytest.mark.parametrize("kind", IN_MEMORY)
+@pytest.mark.parametrize(("name", "value"), [("device", "cpu"), ("dtype", torch.float16), ("revision", "main")])
+def test_a_model_in_memory_has_its_own_device(original: Classifier, kind: str, name: str, value: Any) -> None:
+    model, given = IN_MEMORY[kind](original), {name: value}
+    with refused(
+        f"{name} is for models that are read from files, and this one is in memory; set it where you create the model."
+    ):
+        load(model, **given)
+    assert load(model, device="auto", dtype="auto").labels == load(model).labels
 
 
 def test_a_pipeline_of_another_task_is_refused(original: Classifier) -> None:

@@ -71,9 +71,10 @@ def load(
     place of {}; exactly one of them is right, or with `multi_label` any.
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
-    is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
-    `device` "auto" is cuda, or mps, or else the CPU. A folder that peft wrote is loaded with its base model, and the
-    adapter is merged into its weights; adapter="live" leaves it beside them.
+    is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. `device` "auto" is cuda, or mps, or else
+    the CPU. A model that is in memory is used as it is: "auto" keeps its device and dtype, and any other is refused. A
+    folder that peft wrote is loaded with its base model, and the adapter is merged into its weights; adapter="live"
+    leaves it beside them.
 
     A language model classifies by a prompt: a `template` with {text} and a `verbalizer` {label: words}, with `system`,
     `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file.
@@ -116,6 +117,10 @@ def load(
         return classifier
     if adapter is not None:
         raise BadInput("adapter is for folders that peft wrote; a model that is in memory is used as it is.")
+    for name, value in {"revision": revision, "device": device, "dtype": dtype}.items():
+        if value is not None and value != "auto":
+            found = f"{name} is for models that are read from files, and this one is in memory"
+            raise BadInput(f"{found}; set it where you create the model.")
     if isinstance(model, Classifier):
         if asked is not None:
             raise BadInput(
@@ -123,14 +128,13 @@ def load(
             )
         return model
     if (estimator := estimators.classifier_of(model)) is not None:
-        if revision is not None or device is not None or dtype is not None:
-            raise BadInput(f"a {type(model).__name__} has its own device and dtype; set them where you create it.")
+        if asked is not None:
+            kind = f"a {type(model).__name__} is a classifier, and a prompt is for language models"
+            raise BadInput(f"{kind}; leave the prompt out.")
         return estimator
     if isinstance(model, tuple) and len(model) == 2:
         return Classifier(*model) if asked is None else Prompted(*model, prompt=asked)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
-        if revision is not None or device is not None or dtype is not None:
-            raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
         if type(model).__name__ == _ZERO_SHOT_PIPELINE:
             raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         pair = model.model, model.tokenizer
