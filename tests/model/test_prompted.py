@@ -17,7 +17,7 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.methods.explain import cut_text
 from heedful.model.loading import describe_classifier, load, restore_classifier
 from heedful.model.masking import WAYS, Variants
-from heedful.model.prompted import NEUTRAL, Prompt, Prompted
+from heedful.model.prompted import FILE, NEUTRAL, Prompt, Prompted
 from tests.support import models, operating, toys
 from tests.support.models import PROMPTED, TEXTS, language_model, prompted
 from tests.support.parameters import mostly_thorough
@@ -282,8 +282,43 @@ def test_a_saved_model_keeps_its_prompt(tmp_path: Path) -> None:
         assert again.prompt.to_dict() == classifier.prompt.to_dict()
         assert again.fingerprint == classifier.fingerprint
         assert logits(again, again.tokens("Dull.")) == logits(classifier, classifier.tokens("Dull."))
-    other = load(tmp_path / "model", template="{text} is", verbalizer=LONG)
-    assert other.fingerprint != classifier.fingerprint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"calibrate": True},
+        {"calibrate": False, "scoring": "first"},
+        {"template": "{text} It is"},
+        {"verbalizer": models.WORDS, "scoring": "mean"},
+        {"chat": False},
+    ],
+)
+def test_given_settings_change_a_saved_prompt(given: dict[str, Any], tmp_path: Path) -> None:
+    before = Prompt("Review: {text} It is", LONG, scoring="sum", calibrate=not given.get("calibrate", False))
+    folder = saved(tmp_path, CAUSAL)
+    chat = {"chat": True, "system": "Be kind."} if "chat" in given else {}
+    (folder / FILE).write_text(json.dumps(before.to_dict() | chat), "utf-8")
+    classifier: Any = load(folder, **given)
+    assert classifier.prompt == Prompt(**(before.to_dict() | given))
+    restored: Any = restore_classifier(json.loads(json.dumps(describe_classifier(classifier, tmp_path / "copy"))))
+    assert (restored.prompt, restored.fingerprint) == (classifier.prompt, classifier.fingerprint)
+
+
+def test_a_whole_prompt_replaces_a_saved_one(tmp_path: Path) -> None:
+    folder = saved(tmp_path, CAUSAL)
+    (folder / FILE).write_text(json.dumps(Prompt("Review: {text} It is", LONG, scoring="sum").to_dict()), "utf-8")
+    other = Prompt("{text} is", models.WORDS)
+    classifier: Any = load(folder, prompt=other)
+    assert classifier.prompt == other
+    with pytest.raises(BadInput, match=r"^prompt holds the whole prompt, and calibrate was given too; leave one"):
+        load(folder, prompt=other, calibrate=False)
+
+
+def saved(folder: Path, family: str) -> Path:
+    for part in language_model(family):
+        part.save_pretrained(folder)
+    return folder
 
 
 # what is refused
@@ -340,12 +375,6 @@ def test_masks_of_a_masked_model() -> None:
         prompted("prompted-bert", verbalizer={"a": "good story", "b": "bad"}, scoring="sum")
     with pytest.raises(BadInput, match=r"the template has no {pair}, and two texts were given"):
         prompted("prompted-bert").tokens("a", "b")
-
-
-def saved(folder: Path, family: str) -> Path:
-    for part in language_model(family):
-        part.save_pretrained(folder)
-    return folder
 
 
 @pytest.mark.parametrize("is_decoder", [False, True])

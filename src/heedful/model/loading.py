@@ -57,9 +57,9 @@ def load(
     template: str | None = None,
     verbalizer: Mapping[str, str] | None = None,
     system: str | None = None,
-    chat: bool = False,
-    scoring: Scoring = "first",
-    calibrate: bool = False,
+    chat: bool | None = None,
+    scoring: Scoring | None = None,
+    calibrate: bool | None = None,
     zero_shot: Sequence[str] | None = None,
     hypothesis: str | None = None,
     multi_label: bool = False,
@@ -77,7 +77,8 @@ def load(
     leaves it beside them.
 
     A language model classifies by a prompt: a `template` with {text} and a `verbalizer` {label: words}, with `system`,
-    `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file.
+    `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file. Those
+    that are given change the prompt that heedful saved in the model's folder.
     """
     if adapter not in (None, *get_args(AdapterUse)):
         raise BadInput(f"adapter '{adapter}' is not one of {', '.join(get_args(AdapterUse))}.")
@@ -85,14 +86,14 @@ def load(
     asked = _prompt(prompt, one | {"calibrate": calibrate})
     labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
     if labels is not None:
-        if asked is not None:
+        if asked:
             raise BadInput("zero-shot labels are for entailment models, and a prompt for language models; give one.")
         base = labels.model
         if type(base).__name__ == _ZERO_SHOT_PIPELINE:
             base = (base.model, base.tokenizer)
         return zero_shot_classifier(load(base, revision, device, dtype, adapter=adapter), labels)
     if isinstance(model, (str, Path)) or model is None:
-        if model is None and asked is not None:
+        if model is None and asked:
             raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
         place = chosen_device(device)
@@ -122,37 +123,44 @@ def load(
             found = f"{name} is for models that are read from files, and this one is in memory"
             raise BadInput(f"{found}; set it where you create the model.")
     if isinstance(model, Classifier):
-        if asked is not None:
+        if asked:
             raise BadInput(
                 "the model is a classifier already; give the language model and its tokenizer with a prompt."
             )
         return model
     if (estimator := estimators.classifier_of(model)) is not None:
-        if asked is not None:
+        if asked:
             kind = f"a {type(model).__name__} is a classifier, and a prompt is for language models"
             raise BadInput(f"{kind}; leave the prompt out.")
         return estimator
     if isinstance(model, tuple) and len(model) == 2:
-        return Classifier(*model) if asked is None else Prompted(*model, prompt=asked)
+        return Prompted(*model, prompt=Prompt.of(asked)) if asked else Classifier(*model)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
         if type(model).__name__ == _ZERO_SHOT_PIPELINE:
             raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         pair = model.model, model.tokenizer
-        return Classifier(*pair) if asked is None else Prompted(*pair, prompt=asked)
+        return Prompted(*pair, prompt=Prompt.of(asked)) if asked else Classifier(*pair)
     expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
     raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
 
 
-def _prompt(prompt: Any, fields: Mapping[str, Any]) -> Prompt | None:
-    """The prompt that the arguments of `load` describe, if any."""
-    given = {name: value for name, value in fields.items() if value not in (None, False, "first")}
+def _prompt(prompt: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a prompt that the arguments of `load` give: all of them with `prompt`."""
+    given = {name: value for name, value in fields.items() if value is not None}
     if prompt is None:
-        return Prompt.of(given) if given else None
+        return given
     if given:
         raise BadInput(f"prompt holds the whole prompt, and {next(iter(given))} was given too; leave one of them out.")
-    if isinstance(prompt, (str, Path)):
-        return Prompt.read(prompt)
-    return prompt if isinstance(prompt, Prompt) else Prompt.of(prompt)
+    read = Prompt.read(prompt) if isinstance(prompt, (str, Path)) else prompt
+    return (read if isinstance(read, Prompt) else Prompt.of(read)).to_dict()
+
+
+def _whole_prompt(folder: Path, given: Mapping[str, Any]) -> Prompt | None:
+    """The prompt that is saved in a folder, with these fields in place of its own; None if there is neither."""
+    saved: dict[str, Any] = Prompt.read(folder / PROMPT_FILE).to_dict() if (folder / PROMPT_FILE).is_file() else {}
+    if given.get("chat") is False:
+        saved.pop("system", None)  # which is for chats
+    return Prompt.of({**saved, **given}) if saved or given else None
 
 
 def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
@@ -255,7 +263,7 @@ def _no_device(device: Any) -> BadInput:
 
 
 def _from_files(
-    source: str, revision: str | None, dtype: Any, on_cpu: bool, adapter: AdapterUse | None, prompt: Prompt | None
+    source: str, revision: str | None, dtype: Any, on_cpu: bool, adapter: AdapterUse | None, asked: Mapping[str, Any]
 ) -> Classifier:
     if dtype is torch.bfloat16 and on_cpu and not use_bf16():
         dtype = torch.float32
@@ -263,7 +271,7 @@ def _from_files(
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
-        if prompt is not None:
+        if asked:
             raise BadInput(f"'{source}' is a network that heedful trained, and takes no prompt; give a language model.")
         net = load_saved(folder)
         classifier = Classifier(net.model, wrapped(net.tokenizer, net.special), name=str(folder))
@@ -276,8 +284,7 @@ def _from_files(
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
     with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, revision)
-        if prompt is None and (folder / PROMPT_FILE).is_file():
-            prompt = Prompt.read(folder / PROMPT_FILE)
+        prompt = _whole_prompt(folder, asked)
         if is_adapter(folder):
             model, tokenizer = _with_adapter(source, folder, dtype, adapter, prompt)
         elif adapter is not None:
