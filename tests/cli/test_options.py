@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+import heedful
 from heedful.cli import main
+from tests.support.models import prompted
 
 ROWS = [("A warm film, well made.", "pos"), ("A dull film, badly made.", "neg")] * 12 + [
     ("Meh.", "neg"),
@@ -74,3 +77,28 @@ def test_names_that_are_not_pairs_are_refused(command: tuple[str, ...], renames:
     assert result.exit_code == 2
     assert f"--rename-labels {wrong}; write it as pos=positive,neg=negative." in " ".join(result.stderr.split())
     assert not Path("x").exists()
+
+
+def test_a_saved_prompt_is_changed_by_single_options(tmp_path: Path) -> None:
+    classifier = prompted("prompted-gpt2", scoring="sum", calibrate=True)
+    heedful.save(classifier, tmp_path / "model")
+    explain = "explain", "a good film", "-M", "leave-one-out", "--json", "--model", str(tmp_path / "model")
+    for options, changes in (
+        ((), {}),
+        (("--no-calibrate",), {"calibrate": False}),
+        (("--scoring", "first", "--template", "{text}\\nIt is"), {"scoring": "first", "template": "{text}\nIt is"}),
+    ):
+        settings: dict[str, Any] = {"scoring": "sum", "calibrate": True} | changes
+        expected = prompted("prompted-gpt2", **settings)
+        result = run(*explain, *options)
+        assert result.exit_code == 0, result.output
+        [prediction] = expected.predictions([expected.tokens("a good film")])
+        assert json.loads(result.stdout)["prediction"]["logits"] == pytest.approx(prediction.logits, abs=1e-4)
+
+
+def test_one_option_is_no_prompt() -> None:
+    result = run("explain", "a good film", "--calibrate")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "heedful: the embedded model is a classifier and takes no prompt; give a language model.\n",
+    )

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+import heedful
 from heedful.audits.capabilities import capabilities
 from heedful.core.errors import BadInput, HeedfulError, Unsupported
 from heedful.methods.explain import explain
@@ -207,11 +208,55 @@ def test_an_adapter_of_a_language_model_needs_a_prompt(tmp_path: Path) -> None:
         r"'.*' is an adapter of a language model \(CAUSAL_LM\); give template= and .* a prompt\.", Unsupported
     ):
         load(tmp_path / "adapter")
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS}
+    assert load(tmp_path / "adapter", **prompt).architecture == "GPT2LMHeadModel"
+    with refused(r"the template has {mask}, and '.*base' is a causal language model .*; leave {mask} out\."):
+        load(tmp_path / "adapter", template="{text} {mask}", verbalizer=WORDS)
     auto, model, its_tokenizer = with_adapter(str(tmp_path / "adapter"), tmp_path / "adapter", torch.float32)
     ids = torch.tensor([its_tokenizer(TEXTS[0])["input_ids"]])
     print((model(ids).logits - own(ids).logits).abs().max(), model.training, own.training)
     assert (auto, its_tokenizer.get_vocab()) == (AutoModelForCausalLM, t.get_vocab())
     assert torch.allclose(model(ids).logits, own(ids).logits, rtol=1e-5, atol=2e-5)
+
+
+def test_a_base_that_is_no_language_model_is_refused(whole: tuple[Path, Any], tmp_path: Path) -> None:
+    own = lora(AutoModelForCausalLM.from_config(build("llama").config), TARGETS["llama"], "CAUSAL_LM")
+    own.save_pretrained(tmp_path / "adapter")
+    tokenizer("roberta").save_pretrained(tmp_path / "adapter")
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS}
+    classifier = build("llama").model
+    for name, model, message in (
+        (
+            "classifier",
+            classifier,
+            r"is a classifier \(Llama.*\), and .*; give the base model on which the adapter was",
+        ),
+        (
+            "body",
+            classifier.model,
+            r"has no trained weights for lm_head.weight.*; give a language model that AutoModelFor",
+        ),
+    ):
+        model.save_pretrained(tmp_path / name)
+        rewrite(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / name))
+        with pytest.raises(HeedfulError, match=message):
+            load(tmp_path / "adapter", **prompt)
+    with refused(r"'.*adapter' is an adapter of a classifier \(SEQ_CLS\) and takes no prompt; leave it out\."):
+        load(whole[0] / "adapter", **prompt)
+
+
+def test_an_adapter_without_a_task_goes_on_the_kind_of_its_base(tmp_path: Path) -> None:
+    model, t = language_model("prompted-bert")
+    model.save_pretrained(tmp_path / "base")
+    t.save_pretrained(tmp_path / "base")
+    base = AutoModelForMaskedLM.from_pretrained(tmp_path / "base")
+    own = lora(base, ["query"], None)
+    own.save_pretrained(tmp_path / "adapter")
+    assert (
+        load(tmp_path / "adapter", template="It is {mask}: {text}", verbalizer=WORDS).architecture == "BertForMaskedLM"
+    )
+    with refused(r"the template has no {mask}, in whose place .*\."):
+        load(tmp_path / "adapter", template="{text} is", verbalizer=WORDS)
 
 
 # other processes
@@ -228,15 +273,49 @@ def test_another_process_gets_the_same_model(whole: tuple[Path, Any], use: Any, 
     assert torch.allclose(logits(restored), logits(classifier), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("SEQ_CLS", "PromptTuningConfig"),
+        ("CAUSAL_LM", "PromptTuningConfig"),
+        pytest.param("CAUSAL_LM", "PrefixTuningConfig", marks=pytest.mark.thorough),
+    ],
+)
+def test_learned_vectors_before_the_text_are_saved(task: str, kind: str, tmp_path: Path) -> None:
+    config = build("gpt2").config
+    auto = AutoModelForSequenceClassification if task == "SEQ_CLS" else AutoModelForCausalLM
+    own = peft.get_peft_model(
+        loud(auto.from_config(config)), getattr(peft, kind)(task_type=task, num_virtual_tokens=3)
+    ).eval()
+    before = {name: p.clone() for name, p in own.state_dict().items()}
+    prompt: Any = {"template": "{text} is", "verbalizer": WORDS} if task == "CAUSAL_LM" else {}
+    classifier = load((own, tokenizer("gpt")), **prompt)
+    heedful.save(classifier, tmp_path / "saved")
+    again = load(tmp_path / "saved")
+    assert again.fingerprint == classifier.fingerprint
+    assert torch.equal(logits(again), logits(classifier))
+    assert all(torch.equal(p, before[name]) for name, p in own.state_dict().items())
+    described = describe_classifier(classifier, tmp_path / "copy")
+    assert restore_classifier(described).fingerprint == classifier.fingerprint
+
+
 def test_a_state_that_no_folder_holds_is_not_sent_to_another_process(whole: tuple[Path, Any], tmp_path: Path) -> None:
     classifier = load(whole[0] / "adapter", adapter="live")
     before = classifier.fingerprint
     classifier.model.base_model.disable_adapter_layers()
     assert classifier.fingerprint != before
     with pytest.raises(
-        BadInput, match=r"cannot be saved for another process \(its adapter is in a state .*; use jobs=1"
+        BadInput, match=r"cannot be saved for another process \(its adapter is in a state .*; merge it\); use jobs=1"
     ):
         describe_classifier(classifier, tmp_path / "copy")
+
+
+def test_of_an_encoder_of_learned_vectors_a_folder_holds_only_these(tmp_path: Path) -> None:
+    settings = peft.PromptEncoderConfig(task_type="CAUSAL_LM", num_virtual_tokens=3, encoder_hidden_size=8)
+    own = peft.get_peft_model(loud(AutoModelForCausalLM.from_config(build("gpt2").config)), settings).eval()
+    classifier = load((own, tokenizer("gpt")), template="{text} is", verbalizer=WORDS)
+    with refused(r"its adapter is in a state .*; load it from the folder that peft writes"):
+        heedful.save(classifier, tmp_path / "saved")
 
 
 # what is refused

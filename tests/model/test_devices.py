@@ -101,6 +101,8 @@ def test_the_command_line_runs_where_auto_says(monkeypatch: pytest.MonkeyPatch) 
         asked.append(device)
         raise BadInput("enough.")
 
+    import heedful.methods.cost  # noqa: F401  # first imported below, it would keep the pretended `load`
+
     monkeypatch.setattr(loading, "load", loaded)
     pretend(monkeypatch, "cuda")
     for command in (["explain", "Dull."], ["audit", "corpus", "--dry-run"], ["capabilities"], ["theory", "Dull."]):

@@ -11,9 +11,13 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+import heedful
 from heedful.audits.audit import audit
 from heedful.core.errors import BadInput
 from heedful.core.target import Target
@@ -92,6 +96,10 @@ def test_a_small_change_of_one_weight_changes_the_digest() -> None:
             "TfidfVectorizer + LogisticRegression is not fitted; call its fit method first.",
         ),
         (
+            lambda: pipeline(MultinomialNB(), labels=["good"] * len(FILMS)),
+            "TfidfVectorizer + MultinomialNB has one class ('good'); fit it on texts of two or more.",
+        ),
+        (
             lambda: LogisticRegression().fit(np.eye(2), [0, 1]),
             "LogisticRegression cannot read a list of texts (Expected 2D array, got 1D array instead); give a pipeline "
             "that begins with the vectoriser of the texts.",
@@ -103,12 +111,34 @@ def test_what_is_no_classifier_of_texts_is_refused(model: Any, message: str) -> 
         load(model())
 
 
-def test_pairs_devices_and_other_processes_are_refused(tmp_path: Any) -> None:
+TWO = np.array([[label == "good", "film" in text] for text, label in zip(FILMS, LABELS, strict=True)], dtype=int)
+
+
+@pytest.mark.parametrize(
+    ("last", "one"),
+    [
+        (OneVsRestClassifier(LogisticRegression()), "[[1 - x, x] for x in p.predict_proba(texts)[:, 0]]"),
+        (MultiOutputClassifier(LogisticRegression()), "p.predict_proba(texts)[0]"),
+    ],
+)
+def test_of_several_labels_one_is_explained_as_the_sentence_says(last: Any, one: str) -> None:
+    model = pipeline(last, labels=TWO)
+    found = f"TfidfVectorizer + {type(last).__name__} gives a text several labels, of which a function can have one"
+    code = f"heedful.Plain(lambda texts: {one}, labels=['no', 'yes'])"
+    with refused(f"{found}; give {code}, with your pipeline as p, for the first."):
+        load(model)
+    classifier = eval(code, {"heedful": heedful, "p": model})  # noqa: S307
+    alone = pipeline(LogisticRegression(), labels=TWO[:, 0])
+    [prediction] = classifier.predictions([classifier.tokens(TEXTS[0])])
+    assert prediction.probabilities == pytest.approx(alone.predict_proba([TEXTS[0]])[0], abs=1e-9)
+
+
+def test_pairs_prompts_and_other_processes_are_refused(tmp_path: Any) -> None:
     model = pipeline(LogisticRegression())
     with refused("TfidfVectorizer + LogisticRegression reads one text, not a pair; give one text."):
         explain(model, ("a text", "another"), "leave-one-out")
-    with refused("a Pipeline has its own device and dtype; set them where you create it."):
-        load(model, device="cpu")
+    with refused("a Pipeline is a classifier, and a prompt is for language models; leave the prompt out."):
+        load(model, template="{text} is", verbalizer={"a": "good", "b": "bad"})
     name = "TfidfVectorizer + LogisticRegression"
     with refused(f"{name} is a function, which runs in this process only; use jobs=1."):
         audit(model, [{"text": "a good film"}] * 40, ["leave-one-out"], ["complexity"], out=tmp_path / "run", jobs=2)

@@ -1,6 +1,7 @@
 """Language models that classify by a prompt: their logits, what of the input stays, and what is refused."""
 
 import json
+import re
 import warnings
 from contextlib import suppress
 from copy import deepcopy
@@ -18,7 +19,7 @@ from heedful.core.errors import BadInput, Unsupported
 from heedful.methods.explain import cut_text
 from heedful.model.loading import describe_classifier, load, restore_classifier
 from heedful.model.masking import WAYS, Variants
-from heedful.model.prompted import NEUTRAL, Prompt, Prompted
+from heedful.model.prompted import FILE, NEUTRAL, Prompt, Prompted
 from tests.support import models, operating, toys
 from tests.support.models import PROMPTED, TEXTS, language_model, prompted
 from tests.support.parameters import mostly_thorough
@@ -363,8 +364,43 @@ def test_a_saved_model_keeps_its_prompt(tmp_path: Path) -> None:
         assert again.prompt.to_dict() == classifier.prompt.to_dict()
         assert again.fingerprint == classifier.fingerprint
         assert logits(again, again.tokens("Dull.")) == logits(classifier, classifier.tokens("Dull."))
-    other = load(tmp_path / "model", template="{text} is", verbalizer=LONG)
-    assert other.fingerprint != classifier.fingerprint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"calibrate": True},
+        {"calibrate": False, "scoring": "first"},
+        {"template": "{text} It is"},
+        {"verbalizer": models.WORDS, "scoring": "mean"},
+        {"chat": False},
+    ],
+)
+def test_given_settings_change_a_saved_prompt(given: dict[str, Any], tmp_path: Path) -> None:
+    before = Prompt("Review: {text} It is", LONG, scoring="sum", calibrate=not given.get("calibrate", False))
+    folder = saved(tmp_path, CAUSAL)
+    chat = {"chat": True, "system": "Be kind."} if "chat" in given else {}
+    (folder / FILE).write_text(json.dumps(before.to_dict() | chat), "utf-8")
+    classifier: Any = load(folder, **given)
+    assert classifier.prompt == Prompt(**(before.to_dict() | given))
+    restored: Any = restore_classifier(json.loads(json.dumps(describe_classifier(classifier, tmp_path / "copy"))))
+    assert (restored.prompt, restored.fingerprint) == (classifier.prompt, classifier.fingerprint)
+
+
+def test_a_whole_prompt_replaces_a_saved_one(tmp_path: Path) -> None:
+    folder = saved(tmp_path, CAUSAL)
+    (folder / FILE).write_text(json.dumps(Prompt("Review: {text} It is", LONG, scoring="sum").to_dict()), "utf-8")
+    other = Prompt("{text} is", models.WORDS)
+    classifier: Any = load(folder, prompt=other)
+    assert classifier.prompt == other
+    with pytest.raises(BadInput, match=r"^prompt holds the whole prompt, and calibrate was given too; leave one"):
+        load(folder, prompt=other, calibrate=False)
+
+
+def saved(folder: Path, family: str) -> Path:
+    for part in language_model(family):
+        part.save_pretrained(folder)
+    return folder
 
 
 # what is refused
@@ -389,6 +425,9 @@ def loaded(**prompt: Any) -> Any:
         ),
         ({"template": "{text} {mask}"}, "the template has {mask}, and the model continues its input"),
         ({"scoring": "last"}, "scoring 'last' is not one of first, sum, mean"),
+        ({"chat": "no"}, "chat of the prompt is 'no'; give true or false"),
+        ({"calibrate": "false"}, "calibrate of the prompt is 'false'; give true or false"),
+        ({"system": 5, "chat": True}, "system of the prompt is 5; give a text"),
         ({"system": "Be kind"}, "a system prompt is for chat templates"),
         ({"chat": True}, "the tokenizer has no chat template"),
     ],
@@ -396,6 +435,19 @@ def loaded(**prompt: Any) -> Any:
 def test_prompts_that_cannot_work_are_refused(prompt: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         loaded(**prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (5, "the prompt is a int; give a heedful.Prompt, a mapping of its fields, or a JSON file."),
+        ([], "the prompt is a list; give a heedful.Prompt, a mapping of its fields, or a JSON file."),
+        ({5: "{text}"}, "a prompt has no '5'; it has template, "),
+    ],
+)
+def test_what_is_no_prompt_is_refused(prompt: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{message}"):
+        load(language_model(CAUSAL), prompt=prompt)
 
 
 def test_masks_of_a_masked_model() -> None:
@@ -409,12 +461,74 @@ def test_masks_of_a_masked_model() -> None:
         prompted("prompted-bert").tokens("a", "b")
 
 
+@pytest.mark.parametrize("is_decoder", [False, True])
+def test_a_masked_language_model_is_no_causal_one(is_decoder: bool, tmp_path: Path) -> None:
+    """Families of both kinds: the folder says which it is, not the template."""
+    folder = saved(tmp_path, "prompted-bert")
+    if not is_decoder:
+        with pytest.raises(BadInput, match=r"^the template has no {mask}, in whose place a masked language model"):
+            load(folder, template="{text} is", verbalizer=models.WORDS)
+        return
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"is_decoder": True, "architectures": None}))
+    assert load(folder, template="{text} is", verbalizer=models.WORDS).architecture == "BertLMHeadModel"
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        (CAUSAL, "a causal language model (GPT2LMHeadModel)"),
+        ("prompted-t5", "an encoder-decoder language model (T5ForConditionalGeneration)"),
+        ("prompted-bart", "an encoder-decoder language model (BartForConditionalGeneration)"),
+    ],
+)
+def test_other_language_models_fill_no_mask(family: str, kind: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, family)
+    message = f"the template has {{mask}}, and '{folder}' is {kind}, which fills no mask; leave {{mask}} out."
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
+        load(folder, template="{text} is {mask}", verbalizer=models.WORDS)
+
+
+@pytest.mark.parametrize(
+    ("family", "template"), [("bert", "{text} is"), ("bert", "It is {mask}: {text}"), ("gpt2", "{text} is")]
+)
+def test_a_classifier_takes_no_prompt(family: str, template: str, tmp_path: Path) -> None:
+    """The weights of a causal one would pass: its head is tied to its word vectors."""
+    classifier = models.shared(family)
+    classifier.model.save_pretrained(tmp_path)
+    classifier.tokenizer.save_pretrained(tmp_path)
+    message = f"'{tmp_path}' is a classifier ({classifier.architecture}), and a prompt is for language models; give it "
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}without a prompt.$"):
+        load(tmp_path, template=template, verbalizer=models.WORDS)
+
+
+def test_a_body_without_a_language_head_is_refused(tmp_path: Path) -> None:
+    model, tokenizer = language_model("prompted-bert")
+    model.bert.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    message = r"has no trained weights for cls\..*; give a language model that AutoModelForMaskedLM loads\.$"
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path, template="It is {mask}: {text}", verbalizer=models.WORDS)
+
+
+def test_a_family_without_language_models_is_refused(tmp_path: Path) -> None:
+    classifier = models.shared("bert")
+    classifier.model.save_pretrained(tmp_path)
+    classifier.tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    message = r"^'.*' \(ViTConfig\) has no language model in transformers \(AutoModelForCausalLM\); give another\.$"
+    with pytest.raises(Unsupported, match=message):
+        load(tmp_path, template="{text} is", verbalizer=models.WORDS)
+
+
 def test_a_language_model_without_a_prompt_is_refused_with_the_way_out(tmp_path: Path) -> None:
     model, tokenizer = language_model(CAUSAL)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(Unsupported, match="or a template and a verbalizer"):
         load(tmp_path)
+    with pytest.raises(Unsupported, match="or give a template and a verbalizer, by which a language model classifies"):
+        load((model, tokenizer))
     with pytest.raises(BadInput, match="the prompt has no verbalizer"):
         load(tmp_path, template="{text} is")
     with pytest.raises(BadInput, match="give the language model and its tokenizer with a prompt"):

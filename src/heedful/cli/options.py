@@ -52,13 +52,16 @@ _loading_options = _all(
         "--verbalizer", multiple=True, metavar="LABEL=WORDS",
         help="What a language model says for a label: positive=' good'; one for each label.",
     ),
-    click.option("--chat", is_flag=True, help="Put the template into the tokenizer's chat template."),
+    click.option("--chat/--no-chat", default=None, help="Put the template into the tokenizer's chat template."),
     click.option("--system", help="The system message of the chat."),
     click.option(
-        "--scoring", type=click.Choice(["first", "sum", "mean"]), default="first", show_default=True,
-        help="Score a label by its first token, or its whole string: the sum, or mean per token.",
+        "--scoring", type=click.Choice(["first", "sum", "mean"]),
+        help="Score a label by its first token, or its whole string: the sum, or mean per token. [default: first]",
     ),
-    click.option("--calibrate", is_flag=True, help="Subtract the scores that labels have for texts that say nothing."),
+    click.option(
+        "--calibrate/--no-calibrate", default=None,
+        help="Subtract the scores that labels have for texts that say nothing.",
+    ),
     click.option("--zero-shot", metavar="LABEL,…", help="Labels for an entailment model, separated by commas."),
     click.option("--hypothesis", help="What it entails, with {} for the label. [default: This example is {}.]"),
     click.option("--multi-label", is_flag=True, help="Several of the --zero-shot labels may be right."),
@@ -71,8 +74,8 @@ def how_models_load(command: Command) -> Command:
     @functools.wraps(command)
     def read(
         *args: Any, revision: str | None, device: str | None, dtype: str | None, prompt: str | None,
-        template: str | None, verbalizer: tuple[str, ...], chat: bool, system: str | None, scoring: str,
-        calibrate: bool, zero_shot: str | None, hypothesis: str | None, multi_label: bool, **others: Any,
+        template: str | None, verbalizer: tuple[str, ...], chat: bool | None, system: str | None, scoring: str | None,
+        calibrate: bool | None, zero_shot: str | None, hypothesis: str | None, multi_label: bool, **others: Any,
     ) -> Any:  # fmt: skip
         options = {
             "revision": revision, "device": device, "dtype": dtype, "prompt": prompt, "template": _lines(template),

@@ -226,10 +226,11 @@ def save_adapted(model: Any, folder: Path, save_tokenizer: Callable[[Path], Any]
     adapters = [name for name in model.peft_config if name in model.active_adapters]
     if adapters != ["default"] or len(model.peft_config) != 1:
         raise BadInput(f"it has the adapters {', '.join(model.peft_config)}")
-    base = copy.deepcopy(model).unload()
+    learned = model.active_peft_config.is_prompt_learning  # vectors before the text, which leave the base as it was
+    base = copy.deepcopy(model.get_base_model()) if learned else copy.deepcopy(model).unload()
     for name, module in model.get_base_model().named_modules():
-        if isinstance(module, ModulesToSaveWrapper):  # `unload` leaves the adapter's own head in its place
-            base.get_submodule(name).load_state_dict(module.original_module.state_dict())
+        if isinstance(module, ModulesToSaveWrapper):  # in its place there is still the adapter's own head
+            base.set_submodule(name, copy.deepcopy(module.original_module))
     vars(base).pop("peft_config", None)
     base.save_pretrained(folder / "base")
     save_tokenizer(folder / "base")

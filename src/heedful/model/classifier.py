@@ -470,4 +470,7 @@ class Classifier:
 
 
 def _no_classifier(model: Any) -> str:
-    return f"{type(model).__name__} is not a sequence classifier; load one with AutoModelForSequenceClassification."
+    name, do = type(model).__name__, "load one with AutoModelForSequenceClassification"
+    if name.endswith(huggingface.LANGUAGE_MODELS):
+        do += ", or give a template and a verbalizer, by which a language model classifies"
+    return f"{name} is not a sequence classifier; {do}."

@@ -31,13 +31,17 @@ class Estimator(Plain):
     def __init__(self, estimator: Any, labels: Sequence[str] | None = None, name: str | None = None) -> None:
         self.estimator, self._digest = estimator, digest(estimator)
         classes = getattr(estimator, "classes_", None) if labels is None else labels
+        if classes is not None and len(classes) == 1 and np.ndim(classes[0]) == 0:
+            raise BadInput(
+                f"{name or title(estimator)} has one class ('{classes[0]}'); fit it on texts of two or more."
+            )
         super().__init__(
             self._chances, None if classes is None else [str(c) for c in classes], name or title(estimator)
         )
 
     def _chances(self, texts: list[Any]) -> Any:
         try:
-            return self.estimator.predict_proba(texts)
+            chances = self.estimator.predict_proba(texts)
         except Exception as e:
             if type(e).__name__ == "NotFittedError":
                 raise BadInput(f"{title(self.estimator)} is not fitted; call its fit method first.") from e
@@ -46,6 +50,12 @@ class Estimator(Plain):
                 f"{title(self.estimator)} cannot read a list of texts ({reason}); give a pipeline that begins with the "
                 "vectoriser of the texts."
             ) from e
+        if (one := _one_label(chances)) is not None:
+            raise BadInput(
+                f"{self.name} gives a text several labels, of which a function can have one; give "
+                f"heedful.Plain(lambda texts: {one}, labels=['no', 'yes']), with your pipeline as p, for the first."
+            )
+        return chances
 
     def tokens(self, text: str, pair: str | None = None) -> Tokens:
         """The text's own words. Most estimators read one text, which is found out by trying a pair."""
@@ -60,6 +70,16 @@ class Estimator(Plain):
     def fingerprint(self) -> str:
         """A hash of the fitted numbers, the labels and the outputs for a few texts."""
         return blake2b(f"{super().fingerprint} {self._digest}".encode(), digest_size=8).hexdigest()
+
+
+def _one_label(chances: Any) -> str | None:
+    """How to read the first of several labels, each of which may be right, in Python; None if one label is right."""
+    if isinstance(chances, list) and chances and all(getattr(table, "ndim", 0) == 2 for table in chances):
+        return "p.predict_proba(texts)[0]"  # one table of two columns for each label
+    if not isinstance(chances, np.ndarray) or chances.ndim != 2 or chances.shape[1] < 2:
+        return None
+    several = 0 <= chances.min() <= chances.max() <= 1 and np.abs(chances.sum(1) - 1).max() > 1e-3
+    return "[[1 - x, x] for x in p.predict_proba(texts)[:, 0]]" if several else None
 
 
 def title(estimator: Any) -> str:

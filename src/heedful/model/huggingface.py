@@ -21,9 +21,10 @@ from heedful.core.target import Head
 from heedful.core.tokens import Span, Tokens, trim, with_marks, word_indices
 from heedful.model import packed
 
+LANGUAGE_MODELS = ("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")
 OTHER_HEADS = (
-    "Model", "LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification",
-    "ForQuestionAnswering", "ForMultipleChoice", "ForPreTraining", "ForNextSentencePrediction",
+    "Model", *LANGUAGE_MODELS, "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice", "ForPreTraining",
+    "ForNextSentencePrediction",
 )  # fmt: skip
 ALIGNMENT_BYTES = 64  # of memory that torch allocates
 _RELATIVE = ("t5", "mt5", "umt5", "xlnet", "bloom")  # relative positions: any length

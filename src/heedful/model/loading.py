@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -34,7 +35,14 @@ _TOKENIZER_FILES = (
     "tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model",
     "sentencepiece.model", "spm.model",
 )  # fmt: skip
+# transformers' classes of language models, and what they are
+_LANGUAGE_CLASSES = {
+    "AutoModelForCausalLM": "a causal",
+    "AutoModelForMaskedLM": "a masked",
+    "AutoModelForSeq2SeqLM": "an encoder-decoder",
+}
 _ZERO_SHOT_PIPELINE = "ZeroShotClassificationPipeline"
+_NO_CLASS = re.compile(r"Unrecognized configuration class <class '(?:\w+\.)*(\w+)'> for this kind of AutoModel: (\w+)")
 _LOADING = RLock()  # `silence_transformers` changes global settings of the process
 
 
@@ -49,9 +57,9 @@ def load(
     template: str | None = None,
     verbalizer: Mapping[str, str] | None = None,
     system: str | None = None,
-    chat: bool = False,
-    scoring: Scoring = "first",
-    calibrate: bool = False,
+    chat: bool | None = None,
+    scoring: Scoring | None = None,
+    calibrate: bool | None = None,
     zero_shot: Sequence[str] | None = None,
     hypothesis: str | None = None,
     multi_label: bool = False,
@@ -63,12 +71,14 @@ def load(
     place of {}; exactly one of them is right, or with `multi_label` any.
 
     Weights are read from safetensors only and no code of the repository runs. The default `dtype` is float32; "auto"
-    is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. A pipeline keeps its device and dtype.
-    `device` "auto" is cuda, or mps, or else the CPU. A folder that peft wrote is loaded with its base model, and the
-    adapter is merged into its weights; adapter="live" leaves it beside them.
+    is the checkpoint's. bf16 becomes float32 on a CPU that cannot compute it. `device` "auto" is cuda, or mps, or else
+    the CPU. A model that is in memory is used as it is: "auto" keeps its device and dtype, and any other is refused. A
+    folder that peft wrote is loaded with its base model, and the adapter is merged into its weights; adapter="live"
+    leaves it beside them.
 
     A language model classifies by a prompt: a `template` with {text} and a `verbalizer` {label: words}, with `system`,
-    `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file.
+    `chat`, `scoring` and `calibrate` as in `Prompt`; or a `prompt` that holds them, or the name of its JSON file. Those
+    that are given change the prompt that heedful saved in the model's folder.
     """
     if adapter not in (None, *get_args(AdapterUse)):
         raise BadInput(f"adapter '{adapter}' is not one of {', '.join(get_args(AdapterUse))}.")
@@ -76,14 +86,14 @@ def load(
     asked = _prompt(prompt, one | {"calibrate": calibrate})
     labels = ZeroShot.read(model, zero_shot, hypothesis, multi_label)
     if labels is not None:
-        if asked is not None:
+        if asked:
             raise BadInput("zero-shot labels are for entailment models, and a prompt for language models; give one.")
         base = labels.model
         if type(base).__name__ == _ZERO_SHOT_PIPELINE:
             base = (base.model, base.tokenizer)
         return zero_shot_classifier(load(base, revision, device, dtype, adapter=adapter), labels)
     if isinstance(model, (str, Path)) or model is None:
-        if model is None and asked is not None:
+        if model is None and asked:
             raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
         place = chosen_device(device)
@@ -92,7 +102,7 @@ def load(
             classifier.name = "heedful-default"
         try:
             classifier.model.to(place)
-        except (RuntimeError, AssertionError, TypeError) as e:  # mps has no float64
+        except (RuntimeError, AssertionError, ImportError, TypeError) as e:  # mps has no float64
             raise BadInput(f"device '{place}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
         here = model is not None and Path(source).expanduser().exists()
         arguments = {
@@ -108,39 +118,49 @@ def load(
         return classifier
     if adapter is not None:
         raise BadInput("adapter is for folders that peft wrote; a model that is in memory is used as it is.")
+    for name, value in {"revision": revision, "device": device, "dtype": dtype}.items():
+        if value is not None and value != "auto":
+            found = f"{name} is for models that are read from files, and this one is in memory"
+            raise BadInput(f"{found}; set it where you create the model.")
     if isinstance(model, Classifier):
-        if asked is not None:
+        if asked:
             raise BadInput(
                 "the model is a classifier already; give the language model and its tokenizer with a prompt."
             )
         return model
     if (estimator := estimators.classifier_of(model)) is not None:
-        if revision is not None or device is not None or dtype is not None:
-            raise BadInput(f"a {type(model).__name__} has its own device and dtype; set them where you create it.")
+        if asked:
+            kind = f"a {type(model).__name__} is a classifier, and a prompt is for language models"
+            raise BadInput(f"{kind}; leave the prompt out.")
         return estimator
     if isinstance(model, tuple) and len(model) == 2:
-        return Classifier(*model) if asked is None else Prompted(*model, prompt=asked)
+        return Prompted(*model, prompt=Prompt.of(asked)) if asked else Classifier(*model)
     if hasattr(model, "model") and hasattr(model, "tokenizer"):
-        if revision is not None or device is not None or dtype is not None:
-            raise BadInput("a pipeline has its own revision, device and dtype; set them where you create it.")
         if type(model).__name__ == _ZERO_SHOT_PIPELINE:
             raise BadInput("a zero-shot pipeline has no labels of its own; give them: load(pipeline, zero_shot=[…]).")
         pair = model.model, model.tokenizer
-        return Classifier(*pair) if asked is None else Prompted(*pair, prompt=asked)
+        return Prompted(*pair, prompt=Prompt.of(asked)) if asked else Classifier(*pair)
     expected = "a folder, a hub name, a pipeline, a SetFit model or a (model, tokenizer) pair"
     raise BadInput(f"the model is a {type(model).__name__}; give {expected}.")
 
 
-def _prompt(prompt: Any, fields: Mapping[str, Any]) -> Prompt | None:
-    """The prompt that the arguments of `load` describe, if any."""
-    given = {name: value for name, value in fields.items() if value not in (None, False, "first")}
+def _prompt(prompt: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a prompt that the arguments of `load` give: all of them with `prompt`."""
+    given = {name: value for name, value in fields.items() if value is not None}
     if prompt is None:
-        return Prompt.of(given) if given else None
+        return given
     if given:
         raise BadInput(f"prompt holds the whole prompt, and {next(iter(given))} was given too; leave one of them out.")
-    if isinstance(prompt, (str, Path)):
-        return Prompt.read(prompt)
-    return prompt if isinstance(prompt, Prompt) else Prompt.of(prompt)
+    read = Prompt.read(prompt) if isinstance(prompt, (str, Path)) else prompt
+    return (read if isinstance(read, Prompt) else Prompt.of(read)).to_dict()
+
+
+def _whole_prompt(folder: Path, given: Mapping[str, Any]) -> Prompt | None:
+    """The prompt that is saved in a folder, with these fields in place of its own; None if there is neither."""
+    saved: dict[str, Any] = Prompt.read(folder / PROMPT_FILE).to_dict() if (folder / PROMPT_FILE).is_file() else {}
+    if given.get("chat") is False:
+        saved.pop("system", None)  # which is for chats
+    return Prompt.of({**saved, **given}) if saved or given else None
 
 
 def describe_classifier(classifier: Classifier, folder: Path) -> dict[str, Any]:
@@ -199,7 +219,8 @@ def _write(classifier: Classifier, folder: Path) -> None:
     if isinstance(classifier, Prompted):
         (folder / PROMPT_FILE).write_text(json.dumps(classifier.prompt.to_dict(), ensure_ascii=False), "utf-8")
     if adapted and load(folder, dtype="auto", adapter="live").fingerprint != classifier.fingerprint:
-        raise BadInput("its adapter is in a state that a folder does not hold; merge it")
+        way = "load it from the folder that peft writes" if model.active_peft_config.is_prompt_learning else "merge it"
+        raise BadInput(f"its adapter is in a state that a folder does not hold; {way}")
 
 
 def restore_classifier(description: Mapping[str, Any]) -> Classifier:
@@ -226,18 +247,23 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
     """The device of this name; "auto" is the first of cuda and mps that is here, or else the CPU."""
     if device is None:
         return torch.device("cpu")
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        if device != "auto":
-            return torch.device(device)
-        return torch.device(
-            "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        )
-    except RuntimeError as e:
-        raise BadInput(f"device '{device}' cannot be used here ({_first_line(e)}); try --device cpu.") from e
+        place = torch.device(device)
+    except (RuntimeError, TypeError) as e:
+        raise _no_device(device) from e
+    if place.type == "meta":  # its tensors have no numbers
+        raise _no_device(device)
+    return place
+
+
+def _no_device(device: Any) -> BadInput:
+    return BadInput(f"device '{device}' is not one of auto, cpu, cuda, mps.")
 
 
 def _from_files(
-    source: str, revision: str | None, dtype: Any, on_cpu: bool, adapter: AdapterUse | None, prompt: Prompt | None
+    source: str, revision: str | None, dtype: Any, on_cpu: bool, adapter: AdapterUse | None, asked: Mapping[str, Any]
 ) -> Classifier:
     if dtype is torch.bfloat16 and on_cpu and not use_bf16():
         dtype = torch.float32
@@ -245,7 +271,7 @@ def _from_files(
     if len(source) > 4096 or any(len(part) > 255 for part in folder.parts):
         raise BadInput(f"'{source[:40]}…' is too long for a model folder or a hub name.")
     if (folder / "heedful.json").is_file():
-        if prompt is not None:
+        if asked:
             raise BadInput(f"'{source}' is a network that heedful trained, and takes no prompt; give a language model.")
         net = load_saved(folder)
         classifier = Classifier(net.model, wrapped(net.tokenizer, net.special), name=str(folder))
@@ -258,8 +284,7 @@ def _from_files(
         raise BadInput(f"'{source}' is not a folder; give a model folder with config.json and model.safetensors.")
     with silence_transformers():
         folder = folder if folder.is_dir() else _download(source, revision)
-        if prompt is None and (folder / PROMPT_FILE).is_file():
-            prompt = Prompt.read(folder / PROMPT_FILE)
+        prompt = _whole_prompt(folder, asked)
         if is_adapter(folder):
             model, tokenizer = _with_adapter(source, folder, dtype, adapter, prompt)
         elif adapter is not None:
@@ -365,19 +390,21 @@ def _model(source: str, folder: Path, dtype: Any) -> Any:
 
     options = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = _pretrained(AutoModelForSequenceClassification, source, folder, **options)
-    _check_trained(model, report, source)
+    _check_trained(model, report, source, AutoModelForSequenceClassification)
     return model
 
 
-def _check_trained(model: Any, report: Mapping[str, Any], source: str, given: Collection[str] = ()) -> None:
+def _check_trained(model: Any, report: Mapping[str, Any], source: str, auto: Any, given: Collection[str] = ()) -> None:
     """Refuse a model with weights that are neither in its files nor among those `given`."""
     missing = sorted(report["missing_keys"]) + sorted(str(key[0]) for key in report.get("mismatched_keys", ()))
     if missing := [name for name in missing if name not in given]:
         names = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         kind = ", ".join(model.config.architectures or ["unknown"])
         untrained = f"'{source}' ({kind}) has no trained weights for {names}, so its predictions would be random"
+        if auto.__name__ in _LANGUAGE_CLASSES:
+            raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
         do = "give a model that was fine-tuned for sequence classification"
-        if kind.endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
+        if kind.endswith(huggingface.LANGUAGE_MODELS):
             do += ", or a template and a verbalizer, by which a language model classifies"
         raise Unsupported(f"{untrained}; {do}.")
 
@@ -386,57 +413,72 @@ def _with_adapter(
     source: str, folder: Path, dtype: Any, use: AdapterUse | None, prompt: Prompt | None
 ) -> tuple[Any, Any]:
     """The model and the tokenizer of an adapter folder: of a classifier, or with a prompt of a language model."""
-    import transformers
-
-    task = Adapter.read(source, folder).task
-    if prompt is not None:
-        auto = transformers.AutoModelForMaskedLM if MASK in prompt.template else None
-        return with_adapter(source, folder, dtype, use, auto)[1:]
-    if task in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
-        kind = f"'{source}' is an adapter of a language model ({task})"
+    adapter = Adapter.read(source, folder)
+    if prompt is None and adapter.task in ("CAUSAL_LM", "SEQ_2_SEQ_LM"):
+        kind = f"'{source}' is an adapter of a language model ({adapter.task})"
         raise Unsupported(f"{kind}; give template= and verbalizer= to classify with a prompt.")
-    return with_adapter(source, folder, dtype, use)[1:]
+    if prompt is not None and adapter.task == "SEQ_CLS":
+        raise BadInput(f"'{source}' is an adapter of a classifier (SEQ_CLS) and takes no prompt; leave it out.")
+    return with_adapter(source, folder, dtype, use, prompt)[1:]
 
 
 def with_adapter(
-    source: str, folder: Path, dtype: Any, use: AdapterUse | None = None, auto: Any = None
+    source: str, folder: Path, dtype: Any, use: AdapterUse | None = None, prompt: Prompt | None = None
 ) -> tuple[Any, Any, Any]:
     """The transformers class of an adapter's base, the model with the adapter, and the tokenizer.
 
-    The class follows from the adapter's task, unless `auto` is given.
+    The class follows from the adapter's task or, with a prompt, from the base.
     """
     import transformers
 
     adapter = Adapter.read(source, folder)
-    auto = auto or getattr(transformers, adapter.auto_class())
+    auto = getattr(transformers, adapter.auto_class())
     base = adapter.base_folder()
     if base is None:
         try:
             base = _download(adapter.base, adapter.settings.get("revision"))
         except BadInput as e:
             raise e if e.__cause__ is None else adapter.missing_base(e.__cause__) from e
+    if prompt is not None:
+        auto = _language_class(adapter.base, _config(base), prompt, "the base model on which the adapter was trained")
     own = {path.name for path in folder.iterdir()} & {*_TOKENIZER_FILES, "tokenizer_config.json"}
     labels = adapter.label_options(_skeleton(auto, str(base), base))
     options: dict[str, Any] = {"dtype": dtype, "output_loading_info": True, "ignore_mismatched_sizes": True, **labels}
     model, report = _pretrained(auto, str(base), base, not own, **options)
-    _check_trained(model, report, source, adapter.shapes)
+    _check_trained(model, report, source, auto, adapter.shapes)
     model = adapter.adapt(model, use, None if dtype == "auto" else dtype)
     return auto, model, _tokenizer(source, folder if own else base)
 
 
 def _language_model(source: str, folder: Path, dtype: Any, prompt: Prompt) -> Any:
-    """A language model from a checked folder: masked if the template has a mask, else causal or encoder-decoder."""
-    import transformers
-
-    config = _config(folder)
-    kind = "Seq2SeqLM" if config.get("is_encoder_decoder") else "CausalLM"
-    auto = getattr(transformers, f"AutoModelFor{'MaskedLM' if MASK in prompt.template else kind}")
+    """A language model from a checked folder: masked, causal or encoder-decoder."""
+    auto = _language_class(source, _config(folder), prompt, "it without a prompt")
     model, report = _pretrained(auto, source, folder, dtype=dtype, output_loading_info=True)
-    if missing := sorted(report["missing_keys"]):
-        kind = ", ".join(config.get("architectures") or ["unknown"])
-        untrained = f"'{source}' ({kind}) has no trained weights for {missing[0]}, so its answers would be random"
-        raise Unsupported(f"{untrained}; give a language model that {auto.__name__} loads.")
+    _check_trained(model, report, source, auto)
     return model
+
+
+def _language_class(source: str, config: Mapping[str, Any], prompt: Prompt, instead: str) -> Any:
+    """The transformers class of a language model; `instead` of a classifier, which is refused, this is to be given."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES as MASKED
+
+    names = config.get("architectures")
+    architecture = str(names[0]) if isinstance(names, list) and names else "unknown"
+    if architecture.endswith("ForSequenceClassification"):
+        found = f"'{source}' is a classifier ({architecture}), and a prompt is for language models"
+        raise BadInput(f"{found}; give {instead}.")
+    continues = config.get("is_decoder") or architecture.endswith(("ForCausalLM", "LMHeadModel"))
+    if config.get("is_encoder_decoder"):
+        name = "AutoModelForSeq2SeqLM"
+    elif str(config.get("model_type")) in MASKED and not continues:  # some of these have a causal class too
+        name = "AutoModelForMaskedLM"
+    else:
+        name = "AutoModelForCausalLM"
+    if config and MASK in prompt.template and name != "AutoModelForMaskedLM":
+        kind = f"{_LANGUAGE_CLASSES[name]} language model ({architecture}), which fills no mask"
+        raise BadInput(f"the template has {MASK}, and '{source}' is {kind}; leave {MASK} out.")
+    return getattr(transformers, name)
 
 
 def _with_head(source: str, folder: Path, dtype: Any) -> tuple[Any, Any] | None:
@@ -538,8 +580,13 @@ def _explained(e: Exception, source: str) -> HeedfulError:
     message = f"{type(e).__name__}: {e}"
     if "SafetensorError" in message or "header" in message.lower():
         return BadInput(f"the weights of '{source}' are damaged ({_first_line(e)}); copy or download them again.")
-    signs = ("Unrecognized configuration class", "Unrecognized model", "does not recognize")
-    if any(sign in message for sign in signs):
+    if found := _NO_CLASS.search(message):
+        config, auto = found.groups()
+        if auto in _LANGUAGE_CLASSES:
+            return Unsupported(f"'{source}' ({config}) has no language model in transformers ({auto}); give another.")
+        way = "give another model, or a language model with a template and a verbalizer"
+        return Unsupported(f"'{source}' ({config}) has no sequence classifier in transformers; {way}.")
+    if any(sign in message for sign in ("Unrecognized model", "does not recognize")):
         return Unsupported(f"'{source}' has no sequence classifier in transformers ({_first_line(e)}).")
     if "trust_remote_code" in message:
         return Unsupported(f"'{source}' needs its own code, which heedful does not execute.")

@@ -70,16 +70,24 @@ class Prompt:
                 raise BadInput(f"the verbalizer has {words!r} for {label!r}; give words for each label, as texts.")
         if self.scoring not in get_args(Scoring):
             raise BadInput(f"scoring '{self.scoring}' is not one of {', '.join(get_args(Scoring))}.")
+        for name, value in (("chat", self.chat), ("calibrate", self.calibrate)):
+            if not isinstance(value, bool):
+                raise BadInput(f"{name} of the prompt is {value!r}; give true or false.")
+        if self.system is not None and not isinstance(self.system, str):
+            raise BadInput(f"system of the prompt is {self.system!r}; give a text.")
         if self.system is not None and not self.chat:
             raise BadInput("a system prompt is for chat templates; use chat as well, or write it into the template.")
 
     @staticmethod
-    def of(fields_: Mapping[str, Any]) -> Prompt:
+    def of(fields_: Any) -> Prompt:
         """From plain values, as in a file."""
+        if not isinstance(fields_, Mapping):
+            kind = type(fields_).__name__
+            raise BadInput(f"the prompt is a {kind}; give a heedful.Prompt, a mapping of its fields, or a JSON file.")
         known = [field.name for field in fields(Prompt)]
         for name in fields_:
             if name not in known:
-                hint = nearest(name, known) or f"; it has {', '.join(known)}."
+                hint = nearest(str(name), known) or f"; it has {', '.join(known)}."
                 raise BadInput(f"a prompt has no '{name}'{hint}")
         if missing := [name for name in ("template", "verbalizer") if fields_.get(name) is None]:
             raise BadInput(f"the prompt has no {missing[0]}; a language model needs a template and a verbalizer.")
