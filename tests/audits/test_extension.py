@@ -139,6 +139,9 @@ def test_without_a_limit_a_check_is_added_on_the_texts_of_the_run(whole: Path, t
     run(tmp_path / "grown", methods=None, checks=SIGN)
     run(tmp_path / "whole", checks=[*CHEAP, *SIGN], limit=6)
     assert summary(tmp_path / "grown") == summary(tmp_path / "whole")
+    run(tmp_path / "more", methods=METHODS[:1], checks=[*CHEAP, *SIGN], limit=6)
+    run(tmp_path / "more", methods=METHODS[1:], checks=None)
+    assert summary(tmp_path / "more") == summary(tmp_path / "whole")
 
 
 @pytest.mark.thorough

@@ -24,8 +24,8 @@ def extended(job: Job, request: AuditRequest, folder: str | Path) -> Job:
 
     What is asked for has the settings of the request, everything else those of the run: the methods and checks that are
     named, or set; all those of the profile where nothing is named. Where only checks are named, the methods are those
-    of the run, and where only methods are named, the checks. Where the run has others besides, its texts stay as many
-    as they are, unless a limit is given.
+    of the run, and where only methods are named, the checks. The run keeps its number of texts then, unless a limit is
+    given.
     """
     present = present_manifest(folder)
     if present is None or present.identity != job.manifest().identity:
@@ -36,8 +36,8 @@ def extended(job: Job, request: AuditRequest, folder: str | Path) -> Job:
     required = [name for check in checks.values() for name in getattr(check, "requires", ())]
     methods = _union(METHODS, then["methods"], job.battery.methods, asked[0], [*required, *CONTROLS], folder)
     whole = Battery(methods, checks, job.battery.target)
-    besides = methods.keys() > job.battery.methods.keys() or checks.keys() > job.battery.checks.keys()
-    stored = read_run(folder).extent(whole=True) if besides and request.limit is None and request.until is None else 0
+    part = (methods.keys(), checks.keys()) != (job.battery.methods.keys(), job.battery.checks.keys())
+    stored = read_run(folder).extent(whole=True) if part and request.limit is None and request.until is None else 0
     return replace(job, battery=whole, extension=_note(folder, present, job.battery, whole), limit=stored or job.limit)
 
 

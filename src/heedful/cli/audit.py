@@ -112,7 +112,7 @@ def audit(
         return
     from heedful.report.progress import progress
 
-    with progress() as show, _watching(show, device) as watch:
+    with progress() as show, _watching(show, device, until is not None) as watch:
         show("loading the model and the data")
         if isinstance(workers, Share):
             part = compute_share(AuditRequest(model, data, **arguments), out or "", workers, budget, watch)
@@ -155,9 +155,12 @@ def _target(profile: str, label: str | None, scale: Scale, against: str | None) 
 
 @contextmanager
 def _watching(
-    show: Show, device: str | None, first: float = FIRST_LINE, every: float = NEXT_LINE
+    show: Show, device: str | None, may_end: bool = False, first: float = FIRST_LINE, every: float = NEXT_LINE
 ) -> Iterator[WatchAudit]:
-    """A bar on a terminal; elsewhere a line per chunk, and now and then while none is finished; notes everywhere."""
+    """A bar on a terminal; elsewhere a line per chunk, and now and then while none is finished; notes everywhere.
+
+    A run that `may_end` before its last text says the longest time.
+    """
     lines, printed, ended, opened = not sys.stderr.isatty(), 0, threading.Event(), time.monotonic()
     last: AuditProgress | None = None
     began, start = 0.0, 0.0  # texts and time when the work began
@@ -167,7 +170,7 @@ def _watching(
 
     def line(now: AuditProgress) -> None:
         done = now.texts + now.partial
-        words = f", about {left(now)} left" if left(now) else ""
+        words = f", {'at most' if may_end else 'about'} {left(now)} left" if left(now) else ""
         doing = f": {now.doing}" if now.doing and done < now.total else ""
         said = f"{int(done):,} of {now.total:,} texts, {time.monotonic() - start:.0f} s"
         click.echo(f"{said}{words}{doing}", err=True)
