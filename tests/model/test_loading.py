@@ -199,6 +199,12 @@ def test_a_model_in_memory_has_its_own_device(original: Classifier, kind: str, n
     assert load(model, device="auto", dtype="auto").labels == load(model).labels
 
 
+def test_a_folder_has_no_revisions(saved: Path) -> None:
+    for model, what in ((saved, f"'{saved}'"), (None, "the embedded model")):
+        with refused(f"revision is for names of the Hugging Face hub, and {what} is a folder; leave it out."):
+            load(model, revision="main")
+
+
 def test_a_pipeline_of_another_task_is_refused(original: Classifier) -> None:
     model = transformers.AutoModelForMaskedLM.from_config(original.config)
     pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=original.tokenizer)

@@ -96,6 +96,9 @@ def load(
         if model is None and asked:
             raise BadInput("the embedded model is a classifier and takes no prompt; give a language model.")
         source = str(files("heedful.data") / "assets" / "model") if model is None else str(model)
+        if revision is not None and (model is None or Path(source).expanduser().is_dir()):
+            what = "the embedded model" if model is None else f"'{source}'"
+            raise BadInput(f"revision is for names of the Hugging Face hub, and {what} is a folder; leave it out.")
         place = chosen_device(device)
         classifier = _from_files(source, revision, _dtype(dtype), place.type == "cpu", adapter, asked)
         if model is None:
