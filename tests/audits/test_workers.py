@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,11 @@ def until(there: Callable[[], object]) -> ReportShare:
 
 def children() -> list[str]:
     """Processes that work for this one; a dead one has no command line."""
-    found = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    return [pid for pid in found if b"heedful.audits.workers" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    lines: dict[str, bytes] = {}
+    for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
+        with suppress(OSError):  # it is gone meanwhile
+            lines[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return [pid for pid, line in lines.items() if b"heedful.audits.workers" in line]
 
 
 @pytest.fixture(autouse=True)
