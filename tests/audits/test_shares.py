@@ -115,7 +115,9 @@ def test_finishing_and_sharing_change_no_setting_of_a_run(tmp_path: Path) -> Non
             audit(NETWORK, TEXTS, out=tmp_path / "run", workers=Finish(), **asked)
     assert {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()} == before
     compute_share(REQUEST, tmp_path / "shared", Share(2, 2))
-    with pytest.raises(BadInput, match=r"setting checks\.complexity\.unit \(word then, token now\); give what the run"):
+    with pytest.raises(
+        BadInput, match=r"setting checks\.complexity\.unit \(word then, token now\); use the settings of the run"
+    ):
         compute_share(AuditRequest(NETWORK, TEXTS, **other), tmp_path / "shared", Share(1, 2))
     compute_share(REQUEST, tmp_path / "shared", Share(1, 2))
     audit(NETWORK, TEXTS, out=tmp_path / "shared", workers=Finish(), **ASKED)

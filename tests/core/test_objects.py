@@ -67,7 +67,9 @@ def test_another_process_reads_the_same_place(uri: str) -> None:
 
 @pytest.mark.parametrize("folder", ["az://bucket/run", "hdfs://x/y", "file:///tmp/run"])
 def test_an_unknown_kind_of_store_is_refused(folder: str) -> None:
-    with pytest.raises(BadInput, match=r"is in no known kind of store; give a folder, s3://…, gs://… or abfs://…\.$"):
+    with pytest.raises(
+        BadInput, match=r"is not in a store that is supported; give a folder, s3://…, gs://… or abfs://…\.$"
+    ):
         place_of(folder)
 
 

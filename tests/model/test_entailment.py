@@ -154,6 +154,11 @@ def test_the_longest_text_leaves_room_for_every_hypothesis() -> None:
     assert np.isfinite(chances_of_long[0].logits).all()
 
 
+def test_a_hypothesis_as_long_as_the_model_reads_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^the longest hypothesis has \d+ tokens and .* reads 64; shorten the label or"):
+        load(entailment(), zero_shot=["good film " * 40, "bad"])
+
+
 @pytest.mark.parametrize("saved", [True, False])
 def test_another_process_gets_the_same_classifier(saved: bool, tmp_path: Path) -> None:
     base: Any = entailment()

@@ -37,7 +37,7 @@ def extended(job: Job, request: AuditRequest, folder: str | Path) -> Job:
     methods = _union(METHODS, then["methods"], job.battery.methods, asked[0], [*required, *CONTROLS], folder)
     whole = Battery(methods, checks, job.battery.target)
     part = (methods.keys(), checks.keys()) != (job.battery.methods.keys(), job.battery.checks.keys())
-    stored = read_run(folder).extent(whole=True) if part and request.limit is None and request.until is None else 0
+    stored = read_run(folder).end() if part and request.limit is None and request.until is None else 0
     return replace(job, battery=whole, extension=_note(folder, present, job.battery, whole), limit=stored or job.limit)
 
 

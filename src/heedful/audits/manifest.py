@@ -179,11 +179,15 @@ def refuse_changes(
     changed = [change for change in present.differences(manifest) if not (extensible and change.extensible)]
     if not changed:
         return
-    more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     raise BadInput(
-        f"'{folder}' holds a different {kind}: {', '.join(map(str, changed[:3]))}{more}; give another folder (--out), "
-        f"or delete that {kind} (--restart)."
+        f"'{folder}' holds a different {kind}: {change_list(changed)}; give another folder (--out), or delete that "
+        f"{kind} (--restart)."
     )
+
+
+def change_list(changed: Sequence[Change]) -> str:
+    """The first of several changes, in words."""
+    return ", ".join(map(str, changed[:3])) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
 
 
 def refuse_files(place: Path, others: Sequence[str], kind: str) -> None:

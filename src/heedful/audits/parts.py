@@ -20,10 +20,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from heedful.core.errors import BadInput
+from heedful.core.errors import BadInput, first_line
 from heedful.core.files import compact
 from heedful.core.finding import Finding
-from heedful.core.objects import first_line, in_store
+from heedful.core.objects import in_store
 
 FindingRow = tuple[str, str, str, str, int, float, str | None]  # check, method, measure, place, text, value, details
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -194,7 +194,7 @@ def _reading(file: Path) -> Iterator[None]:
         if e.errno is None and not in_store(file):  # pyarrow's, of a file that does not parse
             raise damaged(file) from e
         reason = e.strerror or first_line(e)
-        raise BadInput(f"'{file}' cannot be read ({reason}); repeat the command when it can.") from e
+        raise BadInput(f"'{file}' cannot be read ({reason}); repeat the command later.") from e
     except (pa.ArrowException, ValueError, LookupError, TypeError) as e:
         raise damaged(file) from e
 

@@ -22,12 +22,13 @@ from pkgutil import resolve_name
 from typing import Any
 
 from heedful.audits.workers import ReportShare, Work, silent
-from heedful.core.errors import BadInput, HeedfulError
+from heedful.core.errors import BadInput, HeedfulError, first_line
 from heedful.core.files import temporary_folder
 
 POLL_SECONDS = 1.0  # between two reports while tasks run
 CANCEL_SECONDS = 10.0  # for tasks to end
 MIN_WINDOW = 8  # tasks in flight on the smallest cluster: some that wait make an autoscaler start machines
+MAX_REASON = 200  # characters of what Ray says
 DONE, LATE, REFUSED = "done", "late", "refused"
 ENVIRONMENT = {  # of Ray, unless the user has set them
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -138,10 +139,12 @@ def connect(address: str | None = None) -> Any:
         try:
             ray.init(address, **options)
         except ImportError as e:
-            raise BadInput(f"the Ray client is not installed ({_first_line(e)}); {_INSTALL}") from e
+            raise BadInput(f"the Ray client is not installed ({first_line(e)[:MAX_REASON]}); {_INSTALL}") from e
         except Exception as e:
             where = "started here" if address is None else f"reached at '{address}'"
-            raise BadInput(f"Ray cannot be {where} ({_first_line(e)}); check the address and the cluster.") from e
+            raise BadInput(
+                f"Ray cannot be {where} ({first_line(e)[:MAX_REASON]}); check the address and the cluster."
+            ) from e
     return ray
 
 
@@ -154,14 +157,10 @@ def _answer(ray: Any, ref: Any) -> str:
             raise BadInput(f"heedful is not installed on a machine of the cluster; {_INSTALL}") from e
         raise
     except ray.exceptions.RayError as e:
-        raise BadInput(f"Ray ended a task ({_first_line(e)}); the same command resumes the run.") from e
+        raise BadInput(f"Ray ended a task ({first_line(e)[:MAX_REASON]}); the same command resumes the run.") from e
     if answer == REFUSED:
         raise BadInput(reason)
     return str(answer)
-
-
-def _first_line(e: BaseException) -> str:
-    return (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".")[:200]
 
 
 # the side of a worker process

@@ -16,7 +16,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,14 +74,14 @@ class Run:
         wanted = {c: slice(c * CHUNK_TEXTS, min(total, (c + 1) * CHUNK_TEXTS)) for c in range(-(-total // CHUNK_TEXTS))}
         return [(c, s) for c, s in wanted.items() if finished.get(c, 0) < s.stop - s.start]
 
-    def extent(self, whole: bool = False) -> int:
-        """The number of texts up to the last chunk that lacks a method or a check of the run, or has other settings.
-
-        With `whole`, up to the last chunk.
-        """
+    def extent(self) -> int:
+        """The number of texts up to the last chunk that lacks a method or a check of the run, or has other settings."""
         sources = self.manifest.sources
-        chunks = (stamp for stamp in self._stamps().values() if whole or stamp.sources != sources)
-        return max((stamp.chunk * CHUNK_TEXTS + stamp.texts for stamp in chunks), default=0)
+        return _end(stamp for stamp in self._stamps().values() if stamp.sources != sources)
+
+    def end(self) -> int:
+        """The number of texts up to the last chunk."""
+        return _end(self._stamps().values())
 
     def stored(self, chunk: int) -> Stored:
         """What is stored of a chunk and was computed with the settings of this run."""
@@ -211,6 +211,11 @@ class Run:
             if own and replace(findings, checks=()) == texts:
                 stamps[chunk] = texts
         return stamps
+
+
+def _end(stamps: Iterable[Stamp]) -> int:
+    """The number of texts up to the last of these chunks."""
+    return max((stamp.chunk * CHUNK_TEXTS + stamp.texts for stamp in stamps), default=0)
 
 
 def open_run(folder: str | Path, manifest: Manifest, restart: bool = False) -> Run:

@@ -15,6 +15,7 @@ from pathlib import Path
 from heedful.audits.chunk import Chunks
 from heedful.audits.extension import extended
 from heedful.audits.job import AuditProgress, AuditRequest, Job, WatchAudit, prepare
+from heedful.audits.manifest import change_list
 from heedful.audits.run import CHUNK_TEXTS, SHARES, open_run, present_manifest
 from heedful.audits.workers import ReportShare, Work, Workers, in_process, silent
 from heedful.core.errors import BadInput
@@ -99,7 +100,7 @@ def compute_share(
     until = None if time_budget is None else time.monotonic() + time_budget
     job = extended(prepare(request), request, out)
     if started(place_of(out)):
-        refuse_other_settings(out, job, "other shares were started with other settings")
+        refuse_other_settings(out, job, "the run has other shares already")
     run = open_run(out, job.manifest())
     mark = run.folder / SHARES / f"{share.number}-of-{share.count}"
     with write_errors(mark):
@@ -127,9 +128,8 @@ def refuse_other_settings(out: str | Path, job: Job, why: str) -> None:
     """Refuse a job with other methods, checks or settings than the run in the folder has, before anything changes."""
     present = present_manifest(out)
     if present is not None and (changed := present.differences(job.manifest())):
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        differs = f"{', '.join(map(str, changed[:3]))}{more}"
-        raise BadInput(f"{why}, and this command differs from the run in '{out}': {differs}; give what the run has.")
+        differs = f"this command differs from the run in '{out}': {change_list(changed)}"
+        raise BadInput(f"{why}, and {differs}; use the settings of the run.")
 
 
 def started(folder: Path) -> dict[int, frozenset[int]]:

@@ -70,3 +70,8 @@ def closest(name: str, known: Sequence[str], cutoff: float = 0.5) -> str | None:
     folded = {k.casefold(): k for k in known}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=cutoff)
     return folded[close[0]] if close else None
+
+
+def first_line(e: BaseException) -> str:
+    """The first line of another library's error, without its full stop: for an error of one sentence."""
+    return (str(e).strip().splitlines() or [type(e).__name__])[0].rstrip(".")

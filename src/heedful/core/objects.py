@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard, cast
 from urllib.parse import quote, urlsplit
 
-from heedful.core.errors import BadInput
+from heedful.core.errors import BadInput, first_line
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 _UNQUOTED = "!$&'()*+,;=:@-._~"  # of a part of a path
@@ -60,7 +60,10 @@ class ObjectPath:
                 f"'{without_password(uri)}' cannot be used ({first_line(e)}); write it as s3://bucket/folder."
             ) from e
         except OSError as e:
-            raise unreachable(without_password(uri), e) from e
+            raise BadInput(
+                f"'{without_password(uri)}' cannot be reached ({first_line(e)}); check the address, the credentials "
+                "and the network."
+            ) from e
         place = PurePosixPath(key)
         inside = len(PurePosixPath(parts.path.strip("/")).parts)
         return ObjectPath(
@@ -172,7 +175,9 @@ def place_of(folder: str | Path) -> Path:
     scheme, separator, _ = str(folder).partition("://")
     if isinstance(folder, str) and separator:
         if scheme.lower() not in SCHEMES:
-            raise BadInput(f"'{folder}' is in no known kind of store; give a folder, s3://…, gs://… or abfs://….")
+            raise BadInput(
+                f"'{folder}' is not in a store that is supported; give a folder, s3://…, gs://… or abfs://…."
+            )
         # subtle: an ObjectPath is no Path, but has all its methods that are used on the folder of a run
         return cast(Path, ObjectPath.read(folder))
     return Path(folder).expanduser()
@@ -183,16 +188,6 @@ def address(place: Path) -> str:
     return place.uri if in_store(place) else str(place.absolute())
 
 
-def unreachable(uri: str, e: OSError) -> BadInput:
-    """The error of a store that does not answer, or does not let one in."""
-    return BadInput(f"'{uri}' cannot be reached ({first_line(e)}); check the address, the credentials and the network.")
-
-
 def without_password(uri: str) -> str:
     """A URI that may be shown: without a user and a password before the bucket."""
     return re.sub(r"^([a-z0-9]+://)[^/@]*:[^/@]*@", r"\1", uri, flags=re.IGNORECASE)
-
-
-def first_line(e: BaseException) -> str:
-    """The first line of an error of pyarrow."""
-    return (str(e).splitlines() or [type(e).__name__])[0].rstrip(".")

@@ -160,9 +160,8 @@ class LabelScorer(nn.Module):
         self.config.id2label = dict(enumerate(prompt.verbalizer))
         self.config.label2id = {label: i for i, label in enumerate(prompt.verbalizer)}
         self.config.problem_type = None
-        self.config.prompt = prompt.to_dict() | (
-            {"rendered": rendered} if prompt.chat else {}
-        )  # part of the fingerprint
+        # part of the fingerprint
+        self.config.prompt = prompt.to_dict() | ({"rendered": rendered} if prompt.chat else {})
         self.min_shared_prefix = 0
         parameters = inspect.signature(model.forward).parameters
         # an int8 head rounds its inputs together: it must read what it reads without heedful
