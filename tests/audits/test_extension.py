@@ -275,6 +275,14 @@ def test_a_time_budget_ends_a_run_after_a_group_of_texts(whole: Path, tmp_path: 
     assert (numbers(tmp_path), parts(tmp_path)) == (numbers(whole), parts(whole))
 
 
+def test_a_run_that_may_end_early_says_the_longest_time(capsys: pytest.CaptureFixture[str]) -> None:
+    for may_end, words in ((False, "about"), (True, "at most")):
+        with watching(Show(), None, may_end) as watch:
+            watch(AuditProgress(0, 60))
+            watch(AuditProgress(16, 60, "lime"))
+        assert re.search(rf"16 of 60 texts, \d+ s, {words} \d+ s left: lime", capsys.readouterr().err)
+
+
 def test_a_slow_run_says_where_it_is_before_a_text_is_finished(capsys: pytest.CaptureFixture[str]) -> None:
     def wait_for(line: str) -> None:
         lines, end = [""], time.monotonic() + PATIENCE_SECONDS
